@@ -1,0 +1,46 @@
+"""Where tests find real data, and where they write: real data are only read, all that is generated stays in the project."""
+
+import os
+from pathlib import Path
+
+import matplotlib
+import pytest
+from hypothesis import settings
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+# Before any test imports the package: XAI_DATA as given holds real data, and may be read-only.
+REAL_DATA = Path(os.environ["XAI_DATA"]).resolve() if os.environ.get("XAI_DATA") else PROJECT / "data"
+os.environ["XAI_DATA"] = str(PROJECT / "data")
+os.environ.setdefault("OMP_NUM_THREADS", "2")  # torch's threads, here and in what tests start
+
+matplotlib.use("agg")  # not by MPLBACKEND, which the notebooks' kernels would inherit
+
+settings.register_profile("project", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("project")
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """A function: name -> path of a real data set; skips the test, saying so, where there is none."""
+
+    def find(name: str) -> Path:
+        path = REAL_DATA / name
+        if not path.exists():
+            pytest.skip(f"no real data: {name} is not in {REAL_DATA} (set XAI_DATA to the folder that holds it)")
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session", autouse=True)
+def results_of_tests(tmp_path_factory):
+    """Notebooks run by tests record into a folder of their own, never among the user's results."""
+    folder = tmp_path_factory.mktemp("results")
+    os.environ["XAI_RESULTS"] = str(folder)
+    return folder
+
+
+def pytest_collection_modifyitems(items):
+    """Quick tests first; tests that execute notebooks last."""
+    items.sort(key=lambda item: item.get_closest_marker("notebooks") is not None)

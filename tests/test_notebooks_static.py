@@ -1,0 +1,139 @@
+"""Net c: every notebook as a file: parameters that papermill can read and that are used, run in order, small, clean."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from xaihelpers.parameters import declared, fits
+
+FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+EXPECTED = ["00", "11", "12", "13", "81", "91", "99"]
+KINDS = {"int", "float", "str", "bool", "list[int]", "list[float]", "list[str]"}
+PAPERMILL_YAML = [(path, notebook) for notebook in NOTEBOOKS for path in sorted(FOLDER.glob(f"{notebook.stem}*.yaml"))]
+MAX_KB, MAX_LINES = 300, 30
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def code_cells(path):
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+
+
+def outputs(path):
+    return [(cell, output) for cell in code_cells(path) for output in cell.outputs]
+
+
+def text_of(output):
+    """All text of an output: printed, or the plain and HTML forms of a displayed object."""
+    data = output.get("data", {})
+    return output.get("text", "") + data.get("text/plain", "") + data.get("text/html", "")
+
+
+def python(cell):
+    """The cell's code without IPython's magics, which are not Python."""
+    return re.sub(r"(?m)^\s*[%!].*$", "pass", cell.source)
+
+
+def test_the_collection_is_whole():
+    ids = [path.name[:2] for path in NOTEBOOKS]
+    assert len(set(ids)) == len(ids), "two notebooks have the same number"
+    assert not set(EXPECTED) - set(ids)
+
+
+def test_every_yaml_belongs_to_a_notebook():
+    assert {path for path, _ in PAPERMILL_YAML} == set(FOLDER.glob("*.yaml"))
+
+
+@each_notebook
+def test_name_and_kernel(path):
+    assert re.fullmatch(r"[0-9]{2}_[a-z0-9_]+\.ipynb", path.name)
+    metadata = nbformat.read(path, as_version=4).metadata
+    assert metadata.kernelspec.name == "python3"
+    needs = metadata.get("xaihelpers", {}).get("needs", [])
+    assert path.name[:2] not in needs and set(needs) <= {"*", *EXPECTED}
+
+
+@each_notebook
+def test_first_code_cell_holds_the_parameters(path):
+    cells = code_cells(path)
+    assert [i for i, cell in enumerate(cells) if "parameters" in cell.metadata.get("tags", [])] == [0]
+    source = cells[0].source
+    parameters = declared(source)
+    assert parameters, "the parameters cell may hold nothing but `name: type = literal  # meaning`"
+    assert len(parameters) == len(ast.parse(source).body), "a name is declared twice"
+    for line in filter(None, map(str.strip, source.splitlines())):
+        assert line.startswith("#") or re.fullmatch(r"\w+: [\w\[\]]+ = .+  # .+", line), f"not `name: type = value  # meaning`: {line}"
+    for name, (kind, default) in parameters.items():
+        assert kind in KINDS and fits(default, kind), f"{name}: {kind} = {default!r}"
+    assert {"seed", "results"} <= parameters.keys()
+
+
+@each_notebook
+def test_every_parameter_is_used(path):
+    first, *others = code_cells(path)
+    loaded = {
+        node.id
+        for cell in others
+        for node in ast.walk(ast.parse(python(cell)))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    read_by_start = {"seed", "device", "results"} if any("start(" in cell.source for cell in others) else set()
+    assert not declared(first.source).keys() - loaded - read_by_start
+
+
+@each_notebook
+def test_run_from_top_to_bottom_without_a_fault(path):
+    cells = code_cells(path)
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    counts = [(cell.execution_count, o.execution_count) for cell, o in outputs(path) if o.output_type == "execute_result"]
+    assert all(cell == output for cell, output in counts)
+    assert [o.evalue for _, o in outputs(path) if o.output_type == "error"] == []
+    assert [o.text for _, o in outputs(path) if o.get("name") == "stderr"] == []
+    assert [o for _, o in outputs(path) if re.search(r"\b\w*Warning\b:", text_of(o))] == []
+
+
+@each_notebook
+def test_small_and_free_of_this_machine(path):
+    assert path.stat().st_size <= MAX_KB * 1024
+    for cell, output in outputs(path):
+        found = re.search(r"(/root|/home/\w+|/Users/\w+|/work|/tmp)/\S*|[A-Z]:\\Users\\\S*", text_of(output))
+        assert not found, f"cell [{cell.execution_count}] shows {found.group()}"
+    everything = json.loads(path.read_text())
+    assert "papermill" not in everything["metadata"] and "widgets" not in everything["metadata"]
+    assert not any("papermill" in cell["metadata"] for cell in everything["cells"])
+    assert not any("injected-parameters" in cell["metadata"].get("tags", []) for cell in everything["cells"])
+
+
+@each_notebook
+def test_cells_are_short(path):
+    lengths = {cell.execution_count: len(cell.source.splitlines()) for cell in code_cells(path)}
+    assert not {count: lines for count, lines in lengths.items() if lines > MAX_LINES}
+
+
+@each_notebook
+def test_marks_of_comparison_are_seen_and_not_empty(path):
+    for cell in code_cells(path):
+        for line in cell.source.splitlines():
+            if "NBVAL" in line:
+                assert re.fullmatch(r"# NBVAL_(CHECK_OUTPUT|IGNORE_OUTPUT|SKIP|RAISES_EXCEPTION)", line), f"nbval overlooks: {line}"
+        if "# NBVAL_CHECK_OUTPUT" in cell.source:
+            assert any(text_of(output).strip() for output in cell.outputs), f"nothing to compare in cell [{cell.execution_count}]"
+            assert not cell.source.rstrip().endswith(";")
+    assert not any("NBVAL_SKIP" in cell.source for cell in code_cells(path)), "a skipped cell is not tested"
+
+
+@pytest.mark.parametrize("path, notebook", PAPERMILL_YAML, ids=lambda path: path.name)
+def test_yaml_fits_its_notebook(path, notebook):
+    parameters = declared(code_cells(notebook)[0].source)
+    values = yaml.safe_load(path.read_text())
+    assert isinstance(values, dict) and values
+    for name, value in values.items():
+        assert name in parameters, f"{notebook.name} has no parameter {name}"
+        kind = parameters[name][0]
+        assert fits(value, kind), f"{name} must be {kind}, not {value!r}"

@@ -1,0 +1,321 @@
+"""Parameters, records and paths: what goes in is checked, what comes out is whole."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xaihelpers import paths
+from xaihelpers.parameters import ParameterError, check, declared, fits, identity
+from xaihelpers.paths import FolderError
+from xaihelpers.records import paper_table, read_records, read_runs, start
+
+CELL = """seed: int = 0  # seed of all generators
+device: str = "cpu"  # where
+lambdas: list[float] = [0.1, 1.0]  # grid
+l1_ratio: float = 0.99  # alpha
+results: str = "results"
+"""
+
+
+def namespace_after(*cells: str) -> dict:
+    """The globals of a notebook in which these cells have run."""
+    namespace = {"In": ["", *cells]}
+    for cell in cells:
+        exec(cell, namespace)
+    return namespace
+
+
+@pytest.fixture
+def run(tmp_path):
+    return start("11", namespace_after(CELL, f"# Parameters\nresults = {str(tmp_path)!r}\n"))
+
+
+# parameters
+
+
+def test_defaults_and_injected_values():
+    values = check(namespace_after(CELL, "# Parameters\nseed = 3\nlambdas = [1]\n", "import os"))
+    assert values == {"seed": 3, "device": "cpu", "lambdas": [1.0], "l1_ratio": 0.99, "results": "results"}
+    assert all(type(x) is float for x in values["lambdas"])
+
+
+@pytest.mark.parametrize(
+    "injected, message",
+    [
+        ("sed = 1", "no parameter 'sed': did you mean 'seed'"),
+        ("zzz = 1", "it knows seed, device"),
+        ("seed = 'one'", "'seed' must be int, not str"),
+        ("seed = True", "'seed' must be int, not bool"),
+        ("seed = None", "'seed' must be int, not NoneType"),
+        ("l1_ratio = '1e-3'", "1.0e-3"),
+        ("lambdas = '[1, 2]'", "-y 'lambdas: "),
+        ("lambdas = [1, 'a']", "must be list\\[float\\]"),
+        ("l1_ratio = [1]", "must be float, not list"),
+    ],
+)
+def test_wrong_parameters_are_named(injected, message):
+    with pytest.raises(ParameterError, match=message):
+        check(namespace_after(CELL, f"# Parameters\n{injected}\n"))
+
+
+def test_cells_run_again_and_out_of_order():
+    cells = [CELL, "# Parameters\nsed = 1\n", "# Parameters\nseed = 1\n"]  # the injected cell was corrected
+    assert check(namespace_after(*cells))["seed"] == 1
+    assert check(namespace_after(*cells, CELL.replace("seed: int = 0", "seed: int = 7")))["seed"] == 7
+    assert check(namespace_after(CELL, "lambdas = object()  # the notebook's own use of the name"))["lambdas"] == [0.1, 1.0]
+    assert check(namespace_after(CELL, "seed = 5"))["seed"] == 5
+    assert check(namespace_after("x = 1", CELL))["seed"] == 0
+    with pytest.raises(ParameterError, match="Run the cell tagged 'parameters'"):
+        check(namespace_after("x = 1"))
+
+
+def test_without_a_history_of_cells():
+    namespace = {"In": [""]}  # as under nbval
+    exec(CELL, namespace)
+    assert check(namespace) == check(namespace_after(CELL))
+    with pytest.raises(ParameterError, match="'seed' must be int"):
+        check(namespace | {"seed": 1.5})
+    assert check({"seed": "a plain dictionary declares nothing"}) == {}
+
+
+def test_nan_is_a_float():
+    assert np.isnan(check(namespace_after(CELL, "# Parameters\nl1_ratio = float('nan')\n"))["l1_ratio"])
+
+
+def test_declared_takes_only_annotated_literals():
+    assert declared("a: int = -1  # x\nb: list[str] = []") == {"a": ("int", -1), "b": ("list[str]", [])}
+    for other in ("a = 1", "a: int = f()", "import os", "%matplotlib inline", "a: int", ""):
+        assert declared(other) == {}
+
+
+@given(st.one_of(st.integers(), st.floats(), st.text(), st.booleans(), st.none(), st.lists(st.integers() | st.booleans())))
+def test_fits_knows_each_value_by_its_type(value):
+    kinds = {kind for kind in ("int", "float", "str", "bool", "list[int]", "list[float]", "list[str]", "Path") if fits(value, kind)}
+    expected = {int: {"int", "float"}, float: {"float"}, str: {"str"}, bool: {"bool"}, type(None): set()}
+    if isinstance(value, list):
+        numbers = {"list[int]", "list[float]"} if all(type(item) is int for item in value) else set()
+        assert kinds == numbers | (set() if value else {"list[str]"})
+    else:
+        assert kinds == expected[type(value)]
+
+
+def test_identity_leaves_out_where_and_on_what():
+    one = identity({"seed": 0, "results": "a", "device": "cpu"})
+    assert one == identity({"device": "cuda", "results": "b", "seed": 0})
+    assert one != identity({"seed": 1, "results": "a", "device": "cpu"})
+
+
+# start
+
+
+def test_start_seeds_everything(tmp_path):
+    def draw():
+        start("11", namespace_after(CELL, f"# Parameters\nresults = {str(tmp_path)!r}\n"))
+        return random.random(), np.random.rand(), torch.rand(1).item()
+
+    assert draw() == draw()
+
+
+def test_device(monkeypatch, tmp_path):
+    monkeypatch.setenv("XAI_RESULTS", str(tmp_path))
+    assert start("11", namespace_after(CELL)).device == torch.device("cpu")
+    with pytest.raises(ParameterError, match="must be auto, cpu or cuda"):
+        start("11", namespace_after(CELL, "# Parameters\ndevice = 'gpu'\n"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert start("11", namespace_after(CELL, "# Parameters\ndevice = 'auto'\n")).device == torch.device("cpu")
+    with pytest.raises(ParameterError, match="sees no GPU here: use auto or cpu"):
+        start("11", namespace_after(CELL, "# Parameters\ndevice = 'cuda'\n"))
+
+
+def test_start_refuses_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file" / "results", "/proc/results"):
+        with pytest.raises(FolderError, match="Cannot write in .*results .*name another folder"):
+            start("11", namespace_after(CELL, f"# Parameters\nresults = {str(folder)!r}\n"))
+
+
+# records
+
+
+def test_round_trip(run, tmp_path):
+    shown = run.record(
+        [
+            {"concepts": 112, "labels": "image", "metric": "accuracy", "value": np.float32(0.5), "low": 0.4, "high": 0.6, "cases": 100},
+            {"concepts": 112, "labels": "none", "metric": "accuracy", "value": float("nan"), "chance": torch.tensor(0.02)},
+        ],
+        paper="alignment", table=3, data="the aviary, 2,000 images", model="aviary_resnet",
+    )  # fmt: skip
+    assert list(shown.row) == ["concepts=112, labels=image", "concepts=112, labels=none"]
+    figure, axes = plt.subplots()
+    axes.plot([0, 1])
+    run.figure(figure, "curve", "A curve.")
+    plt.close(figure)
+    run.note("Less data.")
+    run.note("Less data.")
+    pd.testing.assert_frame_equal(run.finish(), shown)
+
+    back = read_records(tmp_path)
+    assert list(back.columns[:3]) == ["paper", "table", "row"]
+    assert list(back.labels) == ["image", "none"] and list(back.concepts) == [112, 112]
+    assert back.value[0] == 0.5 and np.isnan(back.value[1]) and back.cases[0] == 100
+    assert back.chance[1] == pytest.approx(0.02) and set(back.table) == {"3"} and set(back.notebook) == {"11"}
+    assert json.loads(back.parameters[0])["l1_ratio"] == 0.99
+
+    (about,) = read_runs(tmp_path)
+    assert about["notes"] == ["Less data."] and about["figures"] == [{"file": "curve.png", "caption": "A curve."}]
+    assert about["data"] == ["the aviary, 2,000 images"] and about["versions"]["torch"] == torch.__version__.split("+")[0]
+    assert (about["folder"] / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [run.run_folder.name]  # nothing unfinished is left
+
+
+def row(value, **keys):
+    return {**keys, "metric": "accuracy", "value": value}
+
+
+SOURCE = dict(paper="alignment", table=3, data="d", model="m")
+
+
+def test_recording_again_replaces(run, tmp_path):
+    run.record([row(1, k=1), row(2, k=2)], **SOURCE)
+    run.record([row(3, k=1)], **SOURCE)
+    run.finish()
+    run.record([row(4, k=1)], **SOURCE)
+    run.finish()
+    assert dict(zip(read_records(tmp_path).k, read_records(tmp_path).value)) == {2: 2, 1: 4}
+
+
+def test_rows_must_be_tidy(run):
+    with pytest.raises(ValueError, match="needs 'value'"):
+        run.record([{"metric": "accuracy"}], **SOURCE)
+    with pytest.raises(ValueError, match="tells them apart"):
+        run.record([row(1, k=1), row(2, k=1)], **SOURCE)
+
+
+def test_no_rows_and_no_runs(run, tmp_path):
+    assert read_records(tmp_path).empty
+    run.finish()
+    assert read_records(tmp_path).empty and "value" in read_records(tmp_path)
+    assert len(read_runs(tmp_path)) == 1
+
+
+def test_texts_that_look_like_missing_values_stay(run, tmp_path):
+    run.record([row(1, label="NA"), row(2, label="None")], **SOURCE)
+    run.record([{"metric": "count", "value": 3}], **SOURCE)
+    run.finish()
+    assert list(read_records(tmp_path).label)[:2] == ["NA", "None"]
+    assert read_records(tmp_path).row[2] == ""
+
+
+def test_newest_run_is_last(tmp_path):
+    for seed in (2, 1):
+        each = start("11", namespace_after(CELL, f"# Parameters\nseed = {seed}\nresults = {str(tmp_path)!r}\n"))
+        each.record([row(seed)], **SOURCE)
+        each.finish()
+    assert list(read_records(tmp_path).value) == [2, 1]
+
+
+def test_a_full_folder_loses_nothing(run, tmp_path, monkeypatch, capsys):
+    run.record([row(0.125, k=1)], **SOURCE)
+    run.finish()
+    run.record([row(0.625, k=1)], **SOURCE)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pd.DataFrame, "to_csv", full)
+        with pytest.raises(FolderError, match=f"{tmp_path} .No space left on device.: make room .* name another folder"):
+            run.finish()
+    assert "0.625" in capsys.readouterr().out  # shown
+    assert list(read_records(tmp_path).value) == [0.125]  # the earlier run is whole
+    run.finish()  # after making room
+    assert list(read_records(tmp_path).value) == [0.625]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_damaged_run_is_named_and_left_out(run, tmp_path):
+    run.record([row(1)], **SOURCE)
+    run.finish()
+    (tmp_path / "12-broken").mkdir()
+    (tmp_path / "12-broken" / "run.json").write_text("{")
+    with pytest.warns(UserWarning, match="12-broken"):
+        assert len(read_records(tmp_path)) == 1
+
+
+def test_an_unknown_paper_table_is_named():
+    with pytest.raises(FolderError, match="no alignment_table99.csv"):
+        paper_table("alignment", 99)
+
+
+# paths
+
+
+def test_paths(monkeypatch, tmp_path):
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    monkeypatch.delenv("XAI_RESULTS")
+    assert paths.data_home() == tmp_path and paths.cache_home() == tmp_path / "cache"
+    assert paths.results_home() == tmp_path / "results"
+    assert paths.results_home("mine") == tmp_path / "mine"
+    monkeypatch.chdir(tmp_path)
+    assert paths.results_home("./mine") == tmp_path / "mine"
+    monkeypatch.setenv("XAI_RESULTS", "/elsewhere")
+    assert str(paths.results_home()) == "/elsewhere" and paths.results_home("mine") == tmp_path / "mine"
+    (tmp_path / "birds").mkdir()
+    assert paths.find_dataset("birds") == paths.find_dataset(tmp_path / "birds") == tmp_path / "birds"
+    with pytest.raises(FolderError, match=f"no data set 'bards': place its folder at {tmp_path}/bards"):
+        paths.find_dataset("bards")
+    monkeypatch.delenv("XAI_DATA")
+    assert paths.data_home() == paths.PROJECT / "data"
+
+
+def test_import_is_light():
+    code = "import sys, xaihelpers; assert not {'torch', 'numpy', 'pandas'} & set(sys.modules), sorted(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# the plain papermill command
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    cells = [
+        nbformat.v4.new_code_cell(CELL, metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell("from xaihelpers.records import start\n\nrun = start('11', globals())"),
+        nbformat.v4.new_code_cell("run.record([{'metric': 'sum', 'value': sum(lambdas)}], 'alignment', 3, 'd', 'm')\nrun.finish()"),
+    ]
+    path = tmp_path / "11_toy.ipynb"
+    kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernelspec}), path)
+    return path
+
+
+def papermill(notebook, *options):
+    command = [sys.executable, "-m", "papermill", str(notebook), str(notebook.with_suffix(".out.ipynb")), "--no-progress-bar", *options]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+@pytest.mark.notebooks
+def test_papermill_refuses_what_the_notebook_does_not_know(notebook):
+    done = papermill(notebook, "-p", "l1_ration", "0.5")
+    assert done.returncode != 0
+    assert "ParameterError: This notebook has no parameter 'l1_ration': did you mean 'l1_ratio'?" in done.stderr
+
+
+@pytest.mark.notebooks
+def test_papermill_parameters_arrive(notebook, tmp_path):
+    done = papermill(notebook, "-y", "{lambdas: [1, 2.5], seed: 4}", "-p", "results", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    (about,) = read_runs(tmp_path / "out")
+    assert about["parameters"]["lambdas"] == [1.0, 2.5] and about["parameters"]["seed"] == 4
+    assert list(read_records(tmp_path / "out").value) == [3.5]

@@ -1,0 +1,138 @@
+"""Who lives in the aviary: species, their individuals, and the attributes that people would tick for each.
+
+An individual is a set of values for the 25 attribute groups of CUB-200-2011 that are drawn; the other three (upper parts, underparts, primary
+colour) follow from them. The species table holds, for each group, the value that most annotators of CUB gave for that class (a few, where the
+annotators disagreed or where the order base/marking matters, were set by hand). A cell `white/brown` means: ground colour white, markings brown.
+"""
+import difflib
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+
+COLORS = "blue brown iridescent purple rufous grey yellow olive green pink orange black white red buff".split()
+_PATTERNS = "solid spotted striped multi-colored".split()
+# The 28 groups in the order of CUB's attributes.txt; together 312 attributes.
+GROUPS: dict[str, list[str]] = {
+    "bill_shape": "curved_(up_or_down) dagger hooked needle hooked_seabird spatulate all-purpose cone specialized".split(),
+    "wing_color": COLORS, "upperparts_color": COLORS, "underparts_color": COLORS, "breast_pattern": _PATTERNS, "back_color": COLORS,
+    "tail_shape": [f"{s}_tail" for s in "forked rounded notched fan-shaped pointed squared".split()], "upper_tail_color": COLORS,
+    "head_pattern": "spotted malar crested masked unique_pattern eyebrow eyering plain eyeline striped capped".split(),
+    "breast_color": COLORS, "throat_color": COLORS, "eye_color": [c for c in COLORS if c != "iridescent"],
+    "bill_length": "about_the_same_as_head longer_than_head shorter_than_head".split(), "forehead_color": COLORS, "under_tail_color": COLORS,
+    "nape_color": COLORS, "belly_color": COLORS, "wing_shape": [f"{s}-wings" for s in "rounded pointed broad tapered long".split()],
+    "size": "large_(16_-_32_in) small_(5_-_9_in) very_large_(32_-_72_in) medium_(9_-_16_in) very_small_(3_-_5_in)".split(),
+    "shape": ("upright-perching_water-like chicken-like-marsh long-legged-like duck-like owl-like gull-like hummingbird-like pigeon-like "
+              "tree-clinging-like hawk-like sandpiper-like upland-ground-like swallow-like perching-like").split(),
+    "back_pattern": _PATTERNS, "tail_pattern": _PATTERNS, "belly_pattern": _PATTERNS, "primary_color": COLORS, "leg_color": COLORS,
+    "bill_color": COLORS, "crown_color": COLORS, "wing_pattern": _PATTERNS,
+}
+FOLLOWS = {"upperparts_color": ("back", "wing"), "underparts_color": ("breast", "belly"), "primary_color": ("wing", "breast", "belly", "back")}
+ATTRIBUTES = [f"has_{group}::{value}" for group, values in GROUPS.items() for value in values]  # (312,), id = position + 1
+# Regions with a ground colour and markings: colour group, pattern group, share of the bird's side.
+MARKED = {"wing": ("wing_color", "wing_pattern", 0.32), "back": ("back_color", "back_pattern", 0.12), "breast": ("breast_color", "breast_pattern", 0.18),
+          "belly": ("belly_color", "belly_pattern", 0.24), "tail": ("upper_tail_color", "tail_pattern", 0.14)}
+# What must be seen for a group to be labelled; groups not listed need only the bird.
+NEEDS = {"bill_shape": "beak", "bill_length": "beak", "bill_color": "beak", "wing_color": "wing", "wing_shape": "wing", "wing_pattern": "wing",
+         "breast_pattern": "breast", "breast_color": "breast", "back_color": "back", "back_pattern": "back", "tail_shape": "tail", "upper_tail_color": "tail",
+         "under_tail_color": "tail", "tail_pattern": "tail", "head_pattern": "forehead", "forehead_color": "forehead", "throat_color": "throat",
+         "eye_color": "eye", "nape_color": "nape", "belly_color": "belly", "belly_pattern": "belly", "leg_color": "leg", "crown_color": "crown"}
+
+
+@cache
+def species_table() -> pd.DataFrame:
+    """One row a species: CUB class id, name, `reference` (1 for the 33 reference birds of SUB), values of the drawn groups, face colour."""
+    return pd.read_csv(files("xaihelpers.aviary") / "species.csv", dtype=str, keep_default_na=False).astype({"cub_class": int, "reference": int})
+
+
+def species_id(name: str) -> int:
+    """Row of a species in the table, by name (spaces or underscores); an unknown one raises ValueError with the nearest name."""
+    names = species_table()["name"].tolist()
+    if (wanted := name.strip().replace(" ", "_")) in names:
+        return names.index(wanted)
+    near = difflib.get_close_matches(wanted, names, n=1, cutoff=0)
+    raise ValueError(f"unknown species {name!r}; the aviary has {len(names)}, the nearest is {near[0]!r}")
+
+
+@dataclass(frozen=True)
+class Individual:
+    """A bird to draw: `values[group]` are its values (ground colour first); `born` the values that set its place and size in the picture."""
+    species: int
+    seed: int
+    index: int
+    values: dict[str, tuple[str, ...]]
+    born: dict[str, tuple[str, ...]]
+    face: str
+
+
+def individual(seed: int, index: int, species: int | str) -> Individual:
+    """The `index`-th bird of the world `seed`: its species' values, with deviations as in nature.
+
+    One bird in six is a plain morph (a female or juvenile: duller head and breast, no crest, cap or mask); beside that each group deviates with
+    probability 0.02 to a value of another species.
+    """
+    species = species_id(species) if isinstance(species, str) else species
+    table = species_table()
+    row, rng = table.iloc[species], np.random.default_rng([seed, index, 0])
+    values = {g: tuple(row[g].split("/")) for g in GROUPS if g not in FOLLOWS}
+    face = row["face"] or (values["throat_color"] if values["head_pattern"][0] == "capped" else values["crown_color"])[0]
+    if rng.random() < 1 / 6:
+        dull = str(rng.choice(["brown", "grey", "buff", "olive"]))
+        for group in ("crown_color", "forehead_color", "nape_color", "throat_color", "breast_color"):
+            if values[group][0] not in ("white", "buff", "brown", "grey") and rng.random() < 0.7:
+                values[group] = ("buff" if group == "throat_color" and dull == "brown" else dull, *values[group][1:])
+        values["head_pattern"] = ("plain",)
+        face = values["crown_color"][0]
+    for group in values:
+        if rng.random() < 0.02:
+            values[group] = tuple(table[group].iloc[int(rng.integers(len(table)))].split("/"))
+    return Individual(species, seed, index, values, dict(values), face)
+
+
+def split_attribute(attribute: str) -> tuple[str, str]:
+    """`has_crown_color::red` -> (`crown_color`, `red`); an unknown name raises ValueError with the nearest one."""
+    name = attribute.replace("--", "::")
+    if name not in ATTRIBUTES:
+        near = difflib.get_close_matches(name, ATTRIBUTES, n=1, cutoff=0)[0]
+        raise ValueError(f"unknown attribute {attribute!r}; the nearest of the 312 is {near!r}")
+    group, value = name.removeprefix("has_").split("::")
+    return group, value
+
+
+def substitute(bird: Individual, attribute: str) -> Individual:
+    """The same individual with one attribute substituted and nothing else changed: same pose, place, light, background and every other value.
+
+    A substituted pattern keeps its two colours (where there was one, the markings take a darker or lighter tone of it); one of the three groups that
+    follow from others (upper parts, underparts, primary colour) recolours the regions it follows from.
+    """
+    group, value = split_attribute(attribute)
+    values = dict(bird.values)
+    for target in [MARKED[region][0] for region in FOLLOWS[group]] if group in FOLLOWS else [group]:
+        two_tone = target.endswith("color") and len(values[target]) > 1 and group not in FOLLOWS
+        values[target] = (value, *values[target][1:]) if two_tone and values[target][1] != value else (value,)
+    return replace(bird, values=values)
+
+
+def shown_colors(values: dict[str, tuple[str, ...]], region: str) -> tuple[str, ...]:
+    """The colour names to be seen in a marked region: the ground, and the markings' where the pattern is not solid."""
+    color, pattern, _ = MARKED[region]
+    return values[color][:1] if values[pattern][0] == "solid" else values[color][:2]
+
+
+def true_attributes(bird: Individual) -> np.ndarray:
+    """Which of the 312 attributes this bird shows, bool (312,), whether or not they can be seen in its picture."""
+    shown = {group: set(v) for group, v in bird.values.items()}
+    for region, (color, _, _) in MARKED.items():
+        shown[color] = set(shown_colors(bird.values, region))
+    for group in ("upperparts_color", "underparts_color"):
+        shown[group] = set().union(*(shown_colors(bird.values, region) for region in FOLLOWS[group]))
+    area: dict[str, float] = {}
+    for region in FOLLOWS["primary_color"]:
+        colors = shown_colors(bird.values, region)
+        for color, weight in zip(colors, (1.0,) if len(colors) == 1 else (0.6, 0.4)):
+            area[color] = area.get(color, 0.0) + weight * MARKED[region][2]
+    top = max(area.values())
+    shown["primary_color"] = {color for color, share in area.items() if share >= 0.6 * top}
+    return np.array([value in shown[group] for group, values in GROUPS.items() for value in values])

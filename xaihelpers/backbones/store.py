@@ -1,0 +1,98 @@
+"""Features on disk: safetensors shards, one per batch, that many processes may read and write at once.
+
+A folder holds the features of one backbone in one precision. A shard holds, for B images, pooled (B, d), logits (B, K)
+and perhaps maps (B, d, H, W), float32; its header holds the sha256 of each image's file and a checksum of each row.
+A shard appears whole (written aside, then renamed) and never changes, so readers need no lock; a damaged one is deleted,
+its images computed again.
+"""
+import contextlib
+import hashlib
+import json
+import os
+import time
+import uuid
+import zlib
+from pathlib import Path
+
+import torch
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from .. import paths
+
+
+def shard_folder(name: str, identity: str) -> Path:
+    """The folder of everything computed under one identity; created here, if that is possible."""
+    plain = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in name)
+    folder = paths.cache_home() / "features" / f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob("*.tmp"):  # of killed processes
+            if time.time() - left.stat().st_mtime > 3600:
+                left.unlink()
+    return folder
+
+
+def read_shards(folder: Path, wanted: dict[str, int], tensors: dict[str, torch.Tensor], seen: set[Path]) -> None:
+    """Fill row `wanted[key]` of every tensor for each key found in a shard not `seen` before, and take it out of `wanted`."""
+    for shard in sorted(folder.glob("*.safetensors")):
+        if not wanted or shard in seen:
+            continue
+        seen.add(shard)
+        try:
+            found = _read_shard(shard, wanted, tensors)
+        except FileNotFoundError:
+            continue  # another process has found it damaged
+        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+            print(f"features: damaged cache file {shard.name} deleted, its images are computed again ({error})")
+            with contextlib.suppress(OSError):
+                shard.unlink()
+            continue
+        for key in found:
+            del wanted[key]
+
+
+def _read_shard(shard: Path, wanted: dict[str, int], tensors: dict[str, torch.Tensor]) -> list[str]:
+    with safe_open(shard, framework="pt") as file:
+        header = json.loads(file.metadata()["index"])
+        rows = [(row, key) for row, key in enumerate(header["keys"]) if key in wanted]
+        if not rows or not set(tensors) <= set(file.keys()):  # written without maps
+            return []
+        for name, target in tensors.items():
+            source = file.get_tensor(name)
+            if source.shape[1:] != target.shape[1:] or source.dtype != target.dtype:
+                raise ValueError(f"{name} has shape {tuple(source.shape)}")
+            for row, key in rows:
+                if _checksum(source[row]) != header[name][row]:
+                    raise ValueError(f"checksum of {name} is wrong")
+                target[wanted[key]] = source[row]
+    return [key for _, key in rows]
+
+
+def write_shard(folder: Path, keys: list[str], tensors: dict[str, torch.Tensor]) -> None:
+    """Write one shard, whole or not at all. Raises OSError (no room, not allowed)."""
+    header = {"keys": keys} | {name: [_checksum(row) for row in tensor] for name, tensor in tensors.items()}
+    content = save(tensors, metadata={"index": json.dumps(header)})
+    temporary = folder / f"{uuid.uuid4().hex}.tmp"
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, temporary.with_suffix(".safetensors"))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def claim(folder: Path, part: str, wait: bool):
+    """The sole right among processes to compute one part of the images: a context manager, or None while another has it."""
+    try:
+        return FileLock(folder / f"{part}.lock").acquire(timeout=-1 if wait else 0)
+    except Timeout:
+        return None
+    except OSError:  # the folder cannot be written: nothing is shared, so nothing needs a lock
+        return contextlib.nullcontext()
+
+
+def _checksum(row: torch.Tensor) -> int:
+    return zlib.crc32(row.contiguous().numpy().data)

@@ -1,0 +1,284 @@
+"""Concept activation maps (CoAM) and the rank of a point in an upsampled map.
+
+    F_ij = (1/d) sum_k c_jk E_i(:, :, k)                        eq. 2 of the alignment paper
+    rank(p) = #{q : U(q) > U(p)} + #{q before p : U(q) = U(p)}   U = F_ij upsampled bilinearly to M1 x M2
+
+    E   maps    (N, d, H, W)   last feature maps          U   never stored   (P, M1, M2)
+    c   bank    (L, d)         concept bank               p   points         (P, 2) or (P, q, 2), pixels x, y
+    F   maps    (P, H, W)      concept maps, P of them    M1, M2   size      height and width of the image
+
+The concept location metric asks whether p is among the floor(alpha M1 M2 / 12) highest pixels, that is whether
+rank(p) is below that number; one rank answers for every alpha.
+
+Why a kernel: storing U writes and reads P M1 M2 floats (2,500 maps at 224 x 224: 0.5 GB, and more to sort it), while
+a map is 49 numbers and its answer one. Fused, 200 bytes per map are read and 8 written.
+
+Ties are decided by row-major order, as a stable descending sort does, so the arithmetic must give equal values where
+the mathematics does. All paths compute `(a + b)/2 + t (b - a)`, t = w - 1/2, in float64, down the columns and then
+along the rows: constant areas stay constant to the last bit, and mirrored maps have mirrored values. (The usual
+`(1 - w) a + w b` in float32 has neither property, so sorting its output orders a plateau by rounding errors.) Upsampling by
+a power of two is then exact altogether, unless the values of float32 maps differ by many orders of magnitude.
+"""
+
+import torch
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # a machine without Triton keeps the torch paths
+    triton = None
+
+CHUNK = 1 << 16  # float64 values in each intermediate of the torch path: half a megabyte stays in cache
+
+
+def concept_maps(maps, bank):
+    """Weight feature maps with every concept's vector (eq. 2 of the alignment paper).
+
+    maps (N, d, H, W) and bank (L, d), floating point -> (N, L, H, W) in float32, or float64 if either is.
+    Raises ValueError if the shapes do not fit.
+    """
+    if maps.ndim != 4 or bank.ndim != 2 or maps.shape[1] != bank.shape[1]:
+        raise ValueError(f"maps (N, d, H, W) and bank (L, d) must share d; got {tuple(maps.shape)} and {tuple(bank.shape)}")
+    dtype = torch.float64 if torch.float64 in (maps.dtype, bank.dtype) else torch.float32
+    maps, bank = maps.to(dtype), bank.to(dtype)
+    return torch.matmul(bank, maps.flatten(2)).unflatten(2, maps.shape[2:]) / bank.shape[1]  # (N, L, H, W)
+
+
+def _neighbours(source, target, device):
+    """For each of `target` pixels: the two of `source` cells between which it lies (half-pixel centres), and t = w - 1/2.
+
+    In whole numbers up to the last division, so that pixel target-1-i has exactly -t of pixel i.
+    """
+    pixel = torch.arange(target, device=device)
+    numerator = (2 * pixel + 1) * source - target  # the position in cells, times 2 * target
+    low = numerator.div(2 * target, rounding_mode="floor")
+    rest = numerator - low * 2 * target
+    high = torch.where(rest == 0, low, low + 1)  # on a cell's centre the value is that cell's, without rounding
+    t = (rest - target).double() / (2 * target)
+    return low.clamp(0, source - 1), high.clamp(0, source - 1), t
+
+
+def _between(low, high, t):
+    return (low + high) * 0.5 + t * (high - low)
+
+
+def upsample(maps, size):
+    """Upsample maps (P, H, W) bilinearly with half-pixel centres -> float64 (P, M1, M2); size = (M1, M2) in pixels.
+
+    `F.interpolate(mode="bilinear", align_corners=False)` up to rounding; see the module's text for why not that.
+    """
+    top, bottom, t = _neighbours(maps.shape[1], size[0], maps.device)
+    left, right, s = _neighbours(maps.shape[2], size[1], maps.device)
+    maps = maps.double()
+    rows = _between(maps[:, top], maps[:, bottom], t[:, None])  # (P, M1, W)
+    return _between(rows[:, :, left], rows[:, :, right], s)  # (P, M1, M2)
+
+
+def location_region(maps, n_pixels, size):
+    """The n_pixels highest pixels of each upsampled map, ties in row-major order: Omega of the concept location metric.
+
+    maps (P, H, W), n_pixels an int, size = (M1, M2) -> bool (P, M1, M2), True where location_rank < n_pixels.
+    Stores the upsampled maps: for pictures and overlaps, a few maps at a time.
+    """
+    _check_maps(maps, size)
+    if not 0 <= n_pixels <= size[0] * size[1]:
+        raise ValueError(f"n_pixels must lie in 0..{size[0] * size[1]}, got {n_pixels}")
+    values = upsample(maps.detach(), size).flatten(1)
+    order = values.argsort(dim=1, descending=True, stable=True)[:, :n_pixels]
+    return torch.zeros_like(values, dtype=torch.bool).scatter_(1, order, True).unflatten(1, tuple(size))
+
+
+def location_rank_reference(maps, points, size):
+    """`location_rank` by upsampling every map and sorting its pixels; same arguments, returns and errors."""
+    pixels = _check(maps, points, size)  # (P, q)
+    values = upsample(maps.detach(), size).flatten(1)  # (P, M1*M2)
+    order = values.argsort(dim=1, descending=True, stable=True)
+    rank = torch.empty_like(order).scatter_(1, order, torch.arange(values.shape[1], device=maps.device).expand_as(order))
+    ranks = torch.where(pixels >= 0, rank.gather(1, pixels.clamp(min=0)), values.shape[1])
+    return ranks.reshape(points.shape[:-1])
+
+
+def _runs(source, target, device):
+    """Pixels of a line in S runs that lie between the same two cells.
+
+    Returns low, high, length (S,); pixel and t (S, longest), -1 and 0 beyond a run's end; and the numerator of each run's first t (S,).
+    """
+    low, high, t = _neighbours(source, target, device)
+    length = torch.unique_consecutive(low * source + high, return_counts=True)[1]
+    first = length.cumsum(0) - length
+    offset = torch.arange(int(length.max()), device=device)
+    pixel = torch.where(offset < length[:, None], first[:, None] + offset, -1)  # (S, longest)
+    numerator = ((2 * first + 1) * source - target).remainder(2 * target) - target
+    return low[first], high[first], length, pixel, torch.where(pixel >= 0, t[pixel], 0.0), numerator.double()
+
+
+def _count_above(low, high, level, begin, length, source, target):
+    """How many of the `length` pixels between low and high lie above level: float64 in, float64 out, all of one shape or broadcast to it.
+
+    begin: the numerator of the first pixel's t. Values are monotone along the run, so a division says where they
+    cross the level; then the rounded values themselves are asked, and the count moved until they agree.
+    """
+    middle, rise = (low + high) * 0.5, high - low
+    rising = rise > 0
+    first = torch.where(rising, begin + (length - 1) * (2 * source), begin)  # numerator of the highest pixel's t
+    step = torch.where(rising, -2.0 * source, 2.0 * source)
+    count = (((level - middle) / rise * (2 * target) - first) / step).ceil_()
+    flat = torch.where(middle > level, length, 0.0)
+    count = torch.minimum(torch.where(rise == 0, flat, count).clamp_(min=0), length)
+    while True:
+        last = first + (count - 1) * step  # the lowest pixel counted; its t is last / (2 target), as in _neighbours
+        drop = (middle + last / (2 * target) * rise <= level) & (count > 0)
+        more = (middle + (last + step) / (2 * target) * rise > level) & (count < length)
+        if not (drop | more).any():
+            return count
+        count += more.double() - drop.double()
+
+
+def _rank_torch(maps, pixels, size):
+    """Ranks (P, q) of pixels (P, q), -1 for none, without upsampling.
+
+    Between four cells, the largest and smallest value are at the corners: most such patches lie above or below the point's value as a
+    whole. In the others, one division per line of the image replaces a comparison per pixel.
+    """
+    (H, W), (M1, M2) = maps.shape[1:], size
+    top, bottom, heights, lines, t, _ = _runs(H, M1, maps.device)
+    left, right, widths, _, _, begins = _runs(W, M2, maps.device)
+    area = heights[:, None] * widths
+    cell_top, cell_bottom, cell_t = _neighbours(H, M1, maps.device)
+    cell_left, cell_right, cell_s = _neighbours(W, M2, maps.device)
+    columns, widths = torch.arange(M2, device=maps.device), widths.double()
+
+    ranks = torch.full_like(pixels, M1 * M2).flatten()
+    for which in (pixels.flatten() >= 0).nonzero()[:, 0].split(max(1, CHUNK // area.numel())):
+        chunk, pixel = maps[which // pixels.shape[1]].double(), pixels.flatten()[which]
+        y, x = pixel // M2, pixel % M2
+        upper = chunk.gather(1, cell_top[y][:, None, None].expand(-1, 1, W))[:, 0]  # (p, W)
+        lower = chunk.gather(1, cell_bottom[y][:, None, None].expand(-1, 1, W))[:, 0]
+        row = _between(upper, lower, cell_t[y][:, None])
+        row = _between(row[:, cell_left], row[:, cell_right], cell_s)  # (p, M2), the point's own line
+        level = row.gather(1, x[:, None])  # (p, 1)
+        count = ((row == level) & (columns < x[:, None])).sum(1)
+
+        a, b = chunk[:, top][:, :, left], chunk[:, top][:, :, right]  # (p, Sy, Sx), the patches' corners
+        c, d = chunk[:, bottom][:, :, left], chunk[:, bottom][:, :, right]
+        least, most = torch.minimum(a, b).minimum(c).minimum(d), torch.maximum(a, b).maximum(c).maximum(d)
+        slack = torch.maximum(least.abs(), most.abs()) * 2.0**-48  # rounding may pass a corner by a few units in the last place
+        above = least - slack > level[:, :, None]
+        count += (above * area).sum((1, 2))
+        patches = (~above & (most + slack >= level[:, :, None])).nonzero()
+        below = level.nextafter(level.new_tensor(-torch.inf))  # v >= level is v > below
+        for patch in patches.split(max(1, CHUNK // 2 // lines.shape[1])):
+            n, i, j = patch.unbind(1)
+            a_, b_, c_, d_ = (corner[n, i, j][:, None] for corner in (a, b, c, d))
+            low, high = _between(a_, c_, t[i]), _between(b_, d_, t[i])  # (K, longest)
+            bar = torch.where(lines[i] < y[n][:, None], below[n], level[n])  # equal pixels count in the lines above the point's
+            part = _count_above(low, high, bar, begins[j][:, None], widths[j][:, None], W, M2)
+            count.index_add_(0, n, (part * (lines[i] >= 0)).sum(1).long())
+        ranks[which] = count
+    return ranks.view_as(pixels)
+
+
+if triton is not None:
+
+    @triton.jit
+    def _value(base, top, bottom, t, left, right, s, width):
+        a, b = tl.load(base + top * width + left).to(tl.float64), tl.load(base + bottom * width + left).to(tl.float64)
+        c, d = tl.load(base + top * width + right).to(tl.float64), tl.load(base + bottom * width + right).to(tl.float64)
+        low, high = (a + b) * 0.5 + t * (b - a), (c + d) * 0.5 + t * (d - c)
+        return (low + high) * 0.5 + s * (high - low)
+
+    @triton.jit
+    def _rank_kernel(maps, pixels, ranks, tops, bottoms, ts, lefts, rights, ss, q, cells, width, M1, M2, Y: tl.constexpr, X: tl.constexpr):
+        """One program per (map, point): evaluates every pixel on chip, Y x X at a time, and counts."""
+        program = tl.program_id(0).to(tl.int64)
+        base = maps + program // q * cells
+        pixel = tl.load(pixels + program)
+        point = tl.maximum(pixel, 0)
+        y, x = point // M2, point % M2
+        level = _value(base, tl.load(tops + y), tl.load(bottoms + y), tl.load(ts + y), tl.load(lefts + x), tl.load(rights + x), tl.load(ss + x), width)
+        count = tl.zeros((Y, X), tl.int32)
+        for r in range(0, M1, Y):
+            rows = r + tl.arange(0, Y)[:, None]
+            in_rows = rows < M1
+            top, bottom = tl.load(tops + rows, mask=in_rows, other=0), tl.load(bottoms + rows, mask=in_rows, other=0)
+            t = tl.load(ts + rows, mask=in_rows, other=0.0)
+            for c in range(0, M2, X):
+                columns = c + tl.arange(0, X)[None, :]
+                in_columns = columns < M2
+                left, right = tl.load(lefts + columns, mask=in_columns, other=0), tl.load(rights + columns, mask=in_columns, other=0)
+                s = tl.load(ss + columns, mask=in_columns, other=0.0)
+                value = _value(base, top, bottom, t, left, right, s, width)
+                before = rows.to(tl.int64) * M2 + columns < point
+                hit = ((value > level) | ((value == level) & before)) & in_rows & in_columns
+                count += hit.to(tl.int32)
+        total = tl.sum(tl.sum(count.to(tl.int64), axis=1), axis=0)
+        tl.store(ranks + program, tl.where(pixel >= 0, total, tl.zeros_like(total) + M1.to(tl.int64) * M2))
+
+
+def _rank_triton(maps, pixels, size, ranks=None):
+    """Launch the kernel; ranks int64 (P, q) may be given, and is overwritten."""
+    if triton is None:
+        raise RuntimeError("backend='triton' needs the package triton, which is not installed")
+    if not (maps.is_cuda or triton.knobs.runtime.interpret):
+        raise RuntimeError(f"backend='triton' needs maps on a GPU, got {maps.device}")
+    maps, pixels = maps.contiguous(), pixels.contiguous()
+    ranks = torch.empty_like(pixels) if ranks is None else ranks
+    rows, columns = _neighbours(maps.shape[1], size[0], maps.device), _neighbours(maps.shape[2], size[1], maps.device)
+    if pixels.numel():
+        # Fusing a multiplication with an addition would round differently from the other paths, and move ties.
+        with torch.cuda.device_of(maps):
+            _rank_kernel[(pixels.numel(),)](
+                maps, pixels, ranks, *rows, *columns, pixels.shape[1], maps[0].numel(), maps.shape[2], *size, Y=8, X=128,
+                num_warps=4, enable_fp_fusion=False,
+            )  # fmt: skip
+    return ranks
+
+
+def _check_maps(maps, size):
+    if maps.ndim != 3 or not maps.is_floating_point() or 0 in maps.shape[1:]:
+        raise ValueError(f"maps must be floating point of shape (P, H, W), got {maps.dtype} {tuple(maps.shape)}")
+    if len(size) != 2 or min(size) < 1:
+        raise ValueError(f"size must be (M1, M2), height and width in pixels, got {size}")
+    bad = (~maps.isfinite()).flatten(1).any(1).nonzero()
+    if len(bad):
+        raise ValueError(f"maps[{int(bad[0])}] has a NaN or infinite value ({len(bad)} of {len(maps)} maps do)")
+
+
+def _check(maps, points, size):
+    """Raise on bad arguments; else the points' pixels in row-major order, int64 (P, q), -1 where there is no point."""
+    _check_maps(maps, size)
+    if points.ndim not in (2, 3) or len(points) != len(maps) or points.shape[-1] != 2:
+        raise ValueError(f"points must be (P, 2) or (P, q, 2) with P = {len(maps)} maps, got {tuple(points.shape)}")
+    if points.device != maps.device:
+        raise ValueError(f"points are on {points.device}, maps on {maps.device}")
+    points = points.detach().double()
+    points = points if points.ndim == 3 else points[:, None]  # (P, q, 2)
+    x, y = points.unbind(-1)
+    absent = x.isnan() & y.isnan()
+    bad = (~absent & ~((x >= 0) & (x <= size[1]) & (y >= 0) & (y <= size[0]))).nonzero()
+    if len(bad):
+        row, k = bad[0].tolist()
+        raise ValueError(f"points[{row}]: ({float(x[row, k])}, {float(y[row, k])}) lies outside the {size[1]} x {size[0]} image ({len(bad)} points do)")
+    column = x.nan_to_num().floor().long().clamp(max=size[1] - 1)
+    line = y.nan_to_num().floor().long().clamp(max=size[0] - 1)
+    return torch.where(absent, -1, line * size[1] + column)
+
+
+@torch.no_grad()
+def location_rank(maps, points, size, backend="auto"):
+    """Rank of a point's pixel among all pixels of its upsampled map: 0 for the highest, ties in row-major order.
+
+    maps: (P, H, W), floating point. points: (P, 2), or (P, q, 2) for q points on each map (a left and a right eye);
+    x, y in pixels of the image, in pixel (floor(y), floor(x)), on the right and lower border in the last one; both NaN: no point.
+    size: (M1, M2), height and width of the image. backend: "auto" (Triton for maps on a GPU, else torch), "torch" or "triton".
+    Returns int64 (P,) or (P, q); M1*M2, which no region contains, where there is no point.
+    Raises ValueError for NaN or infinite maps and points outside the image, naming the first; RuntimeError if a backend cannot run.
+    Serves CLM, tables 2, 3, 7 and 8 of the alignment paper: a hit is rank < floor(alpha * M1 * M2 / 12).
+    """
+    pixels = _check(maps, points, size)
+    if backend == "auto":
+        backend = "triton" if maps.is_cuda and triton is not None else "torch"
+    if backend not in ("torch", "triton"):
+        raise ValueError(f"backend must be 'auto', 'torch' or 'triton', got {backend!r}")
+    ranks = (_rank_torch if backend == "torch" else _rank_triton)(maps, pixels, size)
+    return ranks.reshape(points.shape[:-1])

@@ -1,0 +1,66 @@
+"""Where things lie: the project, the data folder, shipped weights, caches and results."""
+
+import os
+import tempfile
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]  # the checkout: development installs are editable
+
+
+class FolderError(OSError):
+    """A folder is missing or cannot be written; the message names it and the remedy."""
+
+
+def data_home() -> Path:
+    """The one folder for data sets, caches and results: `XAI_DATA`, or the project's `data/`."""
+    return Path(os.environ.get("XAI_DATA") or PROJECT / "data").expanduser().resolve()
+
+
+def models_home() -> Path:
+    """The weights and cards that ship with the project."""
+    return PROJECT / "data" / "models"
+
+
+def cache_home() -> Path:
+    """The folder of computed things that may be deleted at any time."""
+    return data_home() / "cache"
+
+
+def results_home(name: str = "results") -> Path:
+    """The folder that notebooks record their results in.
+
+    A bare name is a folder of `data_home()`, anything with a separator is a path. The default name gives way to
+    the environment variable `XAI_RESULTS`, so that a whole set of runs can be sent elsewhere without a parameter.
+    """
+    if name == "results" and os.environ.get("XAI_RESULTS"):
+        name = str(Path(os.environ["XAI_RESULTS"]).expanduser().resolve())
+    is_path = "/" in name or os.sep in name or name.startswith(("~", "."))
+    return (Path(name).expanduser() if is_path else data_home() / name).resolve()
+
+
+def find_dataset(name_or_path: str | Path) -> Path:
+    """The folder of a data set given by its name under `data_home()` or by its path.
+
+    Raises FolderError, saying what to place where, if neither exists.
+    """
+    for folder in (data_home() / name_or_path, Path(name_or_path).expanduser()):
+        if folder.is_dir():
+            return folder.resolve()
+    raise FolderError(
+        f"There is no data set {str(name_or_path)!r}: place its folder at {data_home() / name_or_path}, "
+        "or give the path of the folder, or set XAI_DATA to the folder that holds it."
+    )
+
+
+def ensure_writable(folder: Path, remedy: str) -> Path:
+    """Create `folder` and prove that a file can be written in it.
+
+    Raises FolderError with the folder, the system's reason and the `remedy` (a clause) otherwise.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\0" * 4096)  # a full disk accepts empty files
+    except OSError as error:
+        raise FolderError(f"Cannot write in {folder} ({error.strerror}): {remedy}.") from error
+    return folder

@@ -1,0 +1,37 @@
+"""Plot chrome that several notebooks share: one look, grids of pictures, lines at chance."""
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+import torch
+
+PALETTE = sns.color_palette("colorblind")
+
+
+def style() -> None:
+    """The look of all figures: seaborn's ticks, a colour-blind-safe palette, 90 dpi."""
+    sns.set_theme(context="notebook", style="ticks", palette="colorblind", font_scale=0.85, rc={"figure.dpi": 90, "axes.spines.top": False,
+                                                                                                "axes.spines.right": False})
+
+
+def picture(image) -> np.ndarray:
+    """A picture for `imshow`, (H, W, 3) uint8, from a PIL image, an array (H, W, 3) or a tensor (3, H, W), bytes or in [0, 1]."""
+    array = np.asarray(image.detach().cpu().movedim(0, -1) if isinstance(image, torch.Tensor) else image)
+    return array if array.dtype == np.uint8 else (array.clip(0, 1) * 255).round().astype(np.uint8)
+
+
+def image_grid(images, titles=None, columns: int = 6, width: float = 9.0, fontsize: float = 8) -> plt.Figure:
+    """Pictures in a grid without axes, `columns` to a row, each with its title; returns the figure."""
+    rows = -(-len(images) // columns)
+    line = 0 if titles is None else (max(title.count("\n") for title in titles) + 1.4) * fontsize / 72
+    fig, axes = plt.subplots(rows, columns, figsize=(width, rows * (width / columns + line)), squeeze=False, layout="constrained")
+    for ax in axes.flat:
+        ax.axis("off")
+    for ax, image, title in zip(axes.flat, images, titles or [""] * len(images)):
+        ax.imshow(picture(image))
+        ax.set_title(title, fontsize=fontsize, loc="left")
+    return fig
+
+
+def chance(ax: plt.Axes, level: float, label: str = "chance", vertical: bool = False) -> None:
+    """A dashed grey line at the chance level."""
+    (ax.axvline if vertical else ax.axhline)(level, ls="--", lw=1, color="0.45", label=label, zorder=0)

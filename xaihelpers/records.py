@@ -1,0 +1,238 @@
+"""What a notebook run was given and what it found: checked parameters in, tidy rows and figures out.
+
+A run lies in `<results>/<notebook>-<hash of its parameters>/`: `results.csv` (one row per number), `run.json`
+(parameters, versions, captions, notes) and its figures. The folder appears whole or not at all.
+"""
+
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import random
+import shutil
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from xaihelpers.parameters import ParameterError, check, identity
+from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
+
+NUMBERS = ["value", "low", "high", "cases", "chance"]
+TEXTS = ["paper", "table", "row", "metric", "data", "model"]
+COLUMNS = [*TEXTS[:4], *NUMBERS, *TEXTS[4:]]
+
+
+@dataclass
+class Run:
+    """One run of a notebook; made by `start`."""
+
+    notebook: str
+    parameters: dict
+    device: "torch.device"  # noqa: F821
+    folder: Path  # all results; this run's own part of it is `run_folder`
+    started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    _clock: float = field(default_factory=time.perf_counter)
+    _rows: list = field(default_factory=list)
+    _figures: dict = field(default_factory=dict)  # name -> (PNG bytes, caption)
+    _notes: list = field(default_factory=list)
+
+    @property
+    def run_folder(self) -> Path:
+        return self.folder / f"{self.notebook}-{identity(self.parameters)}"
+
+    def record(self, rows: list[dict] | pd.DataFrame, paper: str, table: str | int, data: str, model: str) -> pd.DataFrame:
+        """Collect numbers for the report; returns them as tidy rows.
+
+        rows: one per number, with `metric` and `value` and, where they exist, the interval `low`, `high`, the
+            number of `cases` and the `chance` level; every further key (`concepts`, `lambda`, ...) says which row
+            of the paper's table it is. A NaN value is kept.
+        paper, table: what the rows stand beside in the report, e.g. "alignment", 3.
+        data, model: in words, what they were measured on.
+        A row recorded again, as when a cell is run twice, replaces the earlier one.
+        Raises ValueError for a row without metric or value, and for two rows that nothing tells apart.
+        """
+        rows = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
+        source = {"paper": paper, "table": str(table), "data": data, "model": model}
+        tidy = [_tidy({**source, **row}) for row in rows]
+        keys = [_key(row) for row in tidy]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise ValueError(f"Two rows are both {twice}: add a key that tells them apart.")
+        self._rows = [row for row in self._rows if _key(row) not in keys] + tidy
+        return _frame(tidy)
+
+    def figure(self, fig: "matplotlib.figure.Figure", name: str, caption: str) -> None:  # noqa: F821
+        """Keep a figure, as PNG of 100 dpi at most, with the caption that the report shows under it."""
+        png = io.BytesIO()
+        fig.savefig(png, format="png", dpi=min(fig.dpi, 100), bbox_inches="tight")
+        self._figures[name] = png.getvalue(), caption
+
+    def note(self, text: str) -> None:
+        """Keep a line on what did not reproduce here, and why."""
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def rows(self) -> pd.DataFrame:
+        """All rows recorded so far."""
+        return _frame(self._rows)
+
+    def finish(self) -> pd.DataFrame:
+        """Write the run into its folder, in place of an earlier run with the same parameters; returns its rows.
+
+        Raises FolderError, after printing the rows, if the folder is full or read-only.
+        """
+        rows = self.rows()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            part = Path(tempfile.mkdtemp(prefix=f".{self.notebook}-", dir=self.folder))
+            part.chmod(0o755)  # mkdtemp's is for its owner alone
+            try:
+                self._write(part, rows)
+                _replace_folder(part, self.run_folder)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        except OSError as error:
+            print(rows.to_string(na_rep="nan"))
+            raise FolderError(
+                f"Could not write the results to {self.folder} ({error.strerror}): make room or permit writing there "
+                "and run this cell again, or name another folder by the parameter results; the rows are printed above."
+            ) from error
+        return rows
+
+    def _write(self, folder: Path, rows: pd.DataFrame) -> None:
+        rows.to_csv(folder / "results.csv", index=False, na_rep="nan")
+        for name, (png, _) in self._figures.items():
+            (folder / f"{name}.png").write_bytes(png)
+        about = {
+            "notebook": self.notebook,
+            "parameters": self.parameters,
+            "data": sorted(rows["data"].unique()),
+            "model": sorted(rows["model"].unique()),
+            "versions": {"python": platform.python_version()} | {name: _version(name) for name in ("torch", "xaihelpers")},
+            "device": _device_name(self.device),
+            "started": self.started.isoformat(),
+            "seconds": round(time.perf_counter() - self._clock, 1),
+            "figures": [{"file": f"{name}.png", "caption": caption} for name, (_, caption) in self._figures.items()],
+            "notes": self._notes,
+        }
+        (folder / "run.json").write_text(json.dumps(about, indent=1) + "\n")
+
+
+def start(notebook: str, namespace: dict) -> Run:
+    """Begin a run: check the parameters, seed every generator, choose the device, try the results folder.
+
+    notebook: its number, e.g. "11". namespace: its `globals()`.
+    Uses the parameters `seed` (0), `device` ("auto", "cpu", "cuda" or "cuda:1") and `results` ("results").
+    Raises ParameterError (unknown name, wrong type, no such device) and FolderError (results cannot be written).
+    """
+    import torch
+
+    parameters = check(namespace)
+    seed = parameters.get("seed", 0)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+    device = _device(parameters.get("device", "auto"))
+    folder = ensure_writable(
+        results_home(parameters.get("results", "results")),
+        "make room or permit writing there, or name another folder by the parameter results",
+    )
+    return Run(notebook, parameters, device, folder)
+
+
+def read_runs(folder: Path) -> list[dict]:
+    """The `run.json` of every run in a results folder, oldest first, each with its own folder under "folder"."""
+    runs = []
+    for path in sorted(folder.glob("[!.]*/run.json")):
+        try:
+            runs.append(json.loads(path.read_text()) | {"folder": path.parent})
+        except ValueError:
+            warnings.warn(f"{path} is damaged and was left out; delete its folder and run the notebook again.")
+    return sorted(runs, key=lambda run: run["started"])
+
+
+def read_records(folder: Path) -> pd.DataFrame:
+    """All rows of all runs in a results folder, newest last, as recorded plus `notebook`, `run` and `parameters` (JSON)."""
+    tables = []
+    for run in read_runs(folder):
+        rows = _read_csv(run["folder"] / "results.csv")
+        origin = {"notebook": run["notebook"], "run": run["folder"].name, "parameters": json.dumps(run["parameters"])}
+        tables.append(rows.assign(**origin))
+    tables = [table for table in tables if len(table)]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*COLUMNS, "notebook", "run", "parameters"])
+
+
+def paper_table(paper: str, n: int) -> pd.DataFrame:
+    """A printed table of a paper as tidy rows. Raises FolderError if the project does not hold it."""
+    path = PROJECT / "data" / "papers" / f"{paper}_table{n}.csv"
+    if not path.is_file():
+        held = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
+        raise FolderError(f"There is no {path.name} in data/papers; the tables held are: {held}.")
+    return pd.read_csv(path)
+
+
+def _device(name: str) -> "torch.device":  # noqa: F821
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name != "cpu" and not name.startswith("cuda"):
+        raise ParameterError(f"Parameter 'device' must be auto, cpu or cuda, not {name!r}.")
+    if name != "cpu" and not torch.cuda.is_available():
+        raise ParameterError(f"Parameter 'device' is {name!r}, but torch sees no GPU here: use auto or cpu.")
+    return torch.device(name)
+
+
+def _device_name(device: "torch.device") -> str:  # noqa: F821
+    import torch
+
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _tidy(row: dict) -> dict:
+    row = {key: value.item() if hasattr(value, "item") else value for key, value in row.items()}
+    for name in ("metric", "value"):
+        if name not in row:
+            raise ValueError(f"A recorded row needs {name!r}; this one has only {', '.join(row)}.")
+    numbers = {name: float("nan") if row.get(name) is None else float(row[name]) for name in NUMBERS}
+    keys = {name: value for name, value in row.items() if name not in COLUMNS}
+    compact = ", ".join(f"{name}={value}" for name, value in keys.items())
+    return {**row, **numbers, "table": str(row["table"]), "row": compact}
+
+
+def _key(row: dict) -> tuple:
+    return tuple(row[name] for name in TEXTS)
+
+
+def _frame(rows: list[dict]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
+    keys = [name for name in frame.columns if name not in COLUMNS]
+    return frame.reindex(columns=[*COLUMNS[:3], *keys, *COLUMNS[3:]])
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    missing = dict.fromkeys(NUMBERS, ["nan"])
+    return pd.read_csv(path, dtype=dict.fromkeys(TEXTS, str), keep_default_na=False, na_values=missing)
+
+
+def _replace_folder(new: Path, target: Path) -> None:
+    """Put a finished folder in the place of an older one (os.replace takes only empty targets)."""
+    old = new.with_name(new.name + ".old")
+    if target.exists():
+        os.replace(target, old)
+    os.replace(new, target)
+    shutil.rmtree(old, ignore_errors=True)
