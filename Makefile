@@ -15,9 +15,6 @@ PIP_INSTALL ?= -m pip install --disable-pip-version-check --no-input
 VENV := $(CURDIR)/.venv
 RUN := "$(VENV)/bin/python" -m xaihelpers.run $(ONLY) $(if $(JOBS),--jobs $(JOBS)) $(if $(FORCE),--force) $(if $(RESULTS),--results "$(RESULTS)")
 
-# Idle threads sleep instead of spinning, so that processes side by side do not starve each other.
-export OMP_WAIT_POLICY ?= PASSIVE
-
 help:
 	sed -n 's/^# \?//p' $(firstword $(MAKEFILE_LIST)) | head -4
 

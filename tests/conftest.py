@@ -13,6 +13,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 REAL_DATA = Path(os.environ["XAI_DATA"]).resolve() if os.environ.get("XAI_DATA") else PROJECT / "data"
 os.environ["XAI_DATA"] = str(PROJECT / "data")
 os.environ.setdefault("OMP_NUM_THREADS", "2")  # torch's threads, here and in what tests start
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # they sleep when idle, and leave the cores to processes beside them
 
 matplotlib.use("agg")  # not by MPLBACKEND, which the notebooks' kernels would inherit
 

@@ -62,8 +62,12 @@ class ConceptSamples(NamedTuple):
 def concept_samples(present: torch.Tensor, n: int, seed: int = 0) -> ConceptSamples:
     """n positive and n negative examples of every concept, drawn without replacement (paper alignment, section 2: N_p = N_n = n).
 
-    `present`: (N, L) of 0 and 1. A concept with fewer than n of either is left out, and counted in `dropped`. Raises ValueError if none is left.
+    `present`: (N, L) of 0 and 1. A concept with fewer than n of either is left out, and counted in `dropped`. Raises ValueError if none is left, and for labels
+    that are neither 0 nor 1.
     """
+    if len(bad := ((present != 0) & (present != 1)).nonzero()):
+        row, concept = bad[0].tolist()
+        raise ValueError(f"concept labels must be 0 or 1, but row {row}, concept {concept} is {present[row, concept].item():.3g} ({len(bad)} such in all)")
     generator = torch.Generator().manual_seed(seed)
     rows, kept, dropped = [], [], {}
     for j, column in enumerate(present.bool().T):
@@ -119,7 +123,8 @@ def fit_head(values: torch.Tensor, labels: torch.Tensor, n_classes: int, penalty
         raise ValueError(f"concept values have {int((~values.isfinite()).sum())} NaN or infinite entries")
     if labels.min() < 0 or labels.max() >= n_classes:
         raise ValueError(f"labels run from {int(labels.min())} to {int(labels.max())}, but there are {n_classes} classes")
-    mean, std = values.mean(0), values.std(0).clamp(min=1e-12)
+    mean, std = values.mean(0), values.std(0)
+    std = std.where(std > 1e-6 * values.abs().amax(0), torch.inf)  # a constant concept, whose spread is rounding, gets no weight
     x = (values - mean) / std
     weights = torch.zeros(x.shape[1], n_classes, device=x.device, requires_grad=True)
     bias = torch.zeros(n_classes, device=x.device, requires_grad=True)

@@ -101,7 +101,8 @@ def launch(job: Job, threads: int, results: Path) -> None:
     """Start papermill on the notebook, in a process of its own with its share of the cores."""
     shares = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
     command = [sys.executable, "-m", "papermill", "--no-progress-bar", "--no-log-output", str(job.path), str(job.partial)]
-    environment = os.environ | shares | {"XAI_RESULTS": str(results)}
+    passive = {"OMP_WAIT_POLICY": "PASSIVE"}  # idle threads sleep: spinning, they starve the processes beside them
+    environment = passive | os.environ | shares | {"XAI_RESULTS": str(results)}
     environment.pop("MPLBACKEND", None)  # figures are to appear in the notebook
     job.started = time.monotonic()
     job.process = subprocess.Popen(

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from .networks import find_network, network_from_file, preprocessing, published_network
+from .networks import build_network, find_network, network_from_file, preprocessing, published_network
 from .weights import BackboneError, weights_hash
 
 
@@ -56,9 +56,30 @@ def load_backbone(name: str, weights: str = "", layer: str = "", device: str | t
     be saved and loaded anew.
     Raises BackboneError: unknown name or layer, weights that are absent, damaged or another network's, no maps (N, d, H, W).
     """
-    device = _device(device)
     family, plain = find_network(name)
     model = network_from_file(family, plain, weights) if str(weights) else published_network(family, plain)
+    return _backbone(name, family, plain, model, layer, device)
+
+
+def new_backbone(name: str, n_classes: int, start: str = "", device: str | torch.device = "cpu") -> Backbone:
+    """A backbone to be trained: a network for `n_classes` with fresh weights, or all but its head from `start`.
+
+    `start`: a weights file, "published" for those of the network's library, "" for fresh weights. Parameters require gradients; what is trained must be
+    saved and loaded anew, since `identity` is that of the weights now. Raises BackboneError as load_backbone does.
+    """
+    family, plain = find_network(name)
+    model = build_network(family, plain, n_classes)
+    if start:
+        source = published_network(family, plain) if start == "published" else network_from_file(family, plain, start)
+        own = model.state_dict()
+        model.load_state_dict({key: value if value.shape == own[key].shape else own[key] for key, value in source.state_dict().items()})
+    backbone = _backbone(name, family, plain, model, "", device)
+    backbone.model.requires_grad_(True)
+    return backbone
+
+
+def _backbone(name, family, plain, model, layer, device) -> Backbone:
+    device = _device(device)
     model = model.eval().requires_grad_(False)
     own = preprocessing(family, plain, model)
     layer = layer or _last_layer(family, plain, model)

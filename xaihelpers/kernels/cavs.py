@@ -12,14 +12,17 @@ Method: sequential minimal optimisation. A step moves beta_i up and beta_j down,
 go up and j, of those that can go down, the one that gains most; the optimum is where no e that can go up exceeds one that can go
 down. Penalties are solved in increasing order, each from the one before: where no beta has reached its bound, the next answer is the same.
 
-Why a kernel: a step needs two lines of G and a few vectors of length n. As torch operations over all problems it is about twenty
-passes through (B, n) memory and as many launches; in one program per problem the vectors stay in registers, and 16 n bytes of G are read.
+Why a kernel: a step needs two lines of G and a few vectors of length n. As torch operations over all problems that is about twenty
+passes through (B, n) memory and as many launches; in one program per problem the vectors stay on chip, and 16 n bytes of G are read. G is made once
+for all penalties. The torch path runs the same steps compiled by numba, a problem per thread.
 """
 
 import warnings
-from itertools import count
+from itertools import accumulate, repeat
 from typing import NamedTuple
 
+import numba
+import numpy as np
 import torch
 
 try:
@@ -30,6 +33,7 @@ except ImportError:  # a machine without Triton keeps the torch paths
 
 GRAM_BYTES = 1 << 28  # problems are solved in groups whose Gram matrices fit in this
 LARGEST = 2048  # samples per problem that a Triton program can hold
+STEPS = 4096  # at most, between two fresh computations of e from beta
 
 
 class LinearSVM(NamedTuple):
@@ -42,8 +46,10 @@ class LinearSVM(NamedTuple):
 
 def _finish(x, y, gram, beta, C):
     """Normal, intercept (as libsvm: mean e of the samples strictly between their bounds, else midway) and relative gap, batched."""
-    e = y - torch.einsum("bij,bj->bi", gram, beta)
     alpha = y * beta
+    alpha = torch.where(alpha < 1e-9 * alpha.amax(1, keepdim=True), 0.0, torch.where(C - alpha < 1e-9 * C, C, alpha))
+    beta = y * alpha  # without the crumbs that rounding leaves beside a bound
+    e = _residual(gram, y, beta)
     free = (alpha > 0) & (alpha < C)
     middle = (_top(e, y, beta, C) + _bottom(e, y, beta, C)) / 2
     b = torch.where(free.any(1), (e * free).sum(1) / free.sum(1).clamp(min=1), middle)
@@ -79,10 +85,11 @@ def _interior_point(gram, y, C, rounds=100):
         down, up = beta - low, high - beta
         mu = (p * down + q * up).mean(1, keepdim=True) / 2
         error = torch.bmm(gram, beta[:, :, None])[:, :, 0] - y + b - p + q
-        active = (mu > 1e-11 * (y * beta).mean(1, keepdim=True)) | (error.abs().amax(1, keepdim=True) > 1e-9)
+        enough = 1e-11 * (y * beta).mean(1, keepdim=True)
+        active = (mu > enough) | (error.abs().amax(1, keepdim=True) > 1e-8)
         if not active.any():
             break
-        target = 0.1 * mu
+        target = torch.maximum(0.1 * mu, 0.3 * enough)  # no smaller, or the equations lose their last digits
         factor = torch.linalg.cholesky_ex(gram + torch.diag_embed(p / down + q / up)).L
         right = torch.stack([target / down - p - target / up + q - error, torch.ones_like(y)], 2)
         move, share = torch.cholesky_solve(right, factor).unbind(2)
@@ -110,9 +117,8 @@ def linear_svm_reference(features, labels, C):
     return normal[0], intercept[0] - normal[0] @ mean, gap[0]
 
 
-def _residual(gram, which, y, beta):
-    picked = gram if len(which) == len(gram) else gram[which]
-    return y - torch.bmm(picked, beta[:, :, None])[:, :, 0]
+def _residual(gram, y, beta):
+    return y - torch.bmm(gram, beta[:, :, None])[:, :, 0]
 
 
 def _violation(e, y, beta, C):
@@ -121,89 +127,62 @@ def _violation(e, y, beta, C):
     return _top(e, y, beta, C) - _bottom(e, y, beta, C), decision.amax(1) - decision.amin(1)
 
 
-def _active_set(gram, rough, which, y, beta, C, tolerance, rounds):
-    """A guess at the dual solution by Newton's method on the optimality conditions; no guarantee, but usually right in five to ten rounds.
-
-    Samples are taken to be at a bound or free; the free ones are solved for (equality constraint included), those that leave the
-    box are put on its bound, those whose e has the wrong sign are freed, until nothing changes. Equations are solved in float32,
-    which is twice as fast, and corrected once by their residual in float64.
-    gram, rough (B, n, n) in float64 and float32; which (A,); y, beta (A, n) float64, beta within its bounds -> beta (A, n), rounds used (A,).
-    """
-    answer, used = beta.clone(), torch.zeros_like(which)
-    low, high = _box(y, C)
-    rows, free = torch.arange(len(which), device=y.device), (beta > low) & (beta < high)
-    e = _residual(gram, which, y, beta)
-    for _ in range(rounds):
-        order = free.to(torch.uint8).argsort(dim=1, descending=True)[:, : max(1, int(free.sum(1).max()))]  # (A, k), free ones first
-        mask = free.gather(1, order).float()
-        system = rough[which[:, None, None], order[:, :, None], order[:, None]] * (mask[:, :, None] * mask[:, None])  # (A, k, k)
-        diagonal = system.diagonal(dim1=1, dim2=2)
-        diagonal += 1 - mask + 1e-6 * diagonal.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
-        factor = torch.linalg.cholesky_ex(system).L
-        share = torch.cholesky_solve(mask[:, :, None], factor)[:, :, 0] * mask
-        top, bottom, some = _top(e, y, beta, C), _bottom(e, y, beta, C), free.any(1)
-        b = (top + bottom) / 2  # stays where no sample is free
-        for _ in range(2):
-            right = (e - b[:, None]).gather(1, order).float() * mask
-            move = torch.cholesky_solve(right[:, :, None], factor)[:, :, 0] * mask
-            shift = torch.where(some, (move.sum(1) + beta.sum(1)) / share.sum(1), 0.0)
-            b = b + shift
-            beta = beta.scatter_add(1, order, (move - shift[:, None] * share).double())
-            e = _residual(gram, which, y, beta)
-        wrong = 0.25 * tolerance * (e.amax(1) - e.amin(1)).clamp(max=2.0)[:, None]
-        leave = free & ((beta > high + 1e-6 * C) | (beta < low - 1e-6 * C))
-        pull = e - b[:, None]
-        enter = ~free & torch.where(beta >= high, pull < -wrong, pull > wrong)
-        inside = beta.clamp(low, high)
-        answer[rows], used[rows] = inside, used[rows] + 1
-        go_on = (leave | enter).any(1) & inside.isfinite().all(1)
-        if not go_on.any():
-            break
-        free = (free & ~leave) | enter
-        rows, which, y, beta, free, low, high = (v[go_on] for v in (rows, which, y, inside, free, low, high))
-        e = _residual(gram, which, y, beta)
-    return answer, used
+@numba.njit(cache=True, nogil=True)
+def _steps(gram, beta, e, low, high, stop, steps):
+    """Steps on one problem, in place, until no pair violates the optimum by more than `stop`; returns how many were taken."""
+    n = len(beta)
+    smallest = 1e-12 * np.trace(gram) / n + 1e-300
+    for step in range(steps):
+        i, top = -1, -np.inf
+        for k in range(n):
+            if beta[k] < high[k] and e[k] > top:
+                i, top = k, e[k]
+        j, gain, worst, most = -1, 0.0, -np.inf, -np.inf
+        for k in range(n):
+            if beta[k] > low[k]:
+                reach = top - e[k]
+                worst = max(worst, reach)
+                curvature = max(gram[k, k] + gram[i, i] - 2 * gram[i, k], smallest)
+                if reach > 0 and reach * reach / curvature > most:
+                    j, gain, most = k, reach / curvature, reach * reach / curvature
+        if worst <= stop:
+            return step
+        room_i, room_j = high[i] - beta[i], beta[j] - low[j]
+        move = min(gain, room_i, room_j)
+        beta[i] = high[i] if move >= room_i else beta[i] + move
+        beta[j] = low[j] if move >= room_j else beta[j] - move
+        for k in range(n):
+            e[k] -= move * (gram[i, k] - gram[j, k])
+    return steps
 
 
-def _feasible(beta, y, C):
-    """Put beta (A, n) within its bounds and make it sum to zero."""
-    low, high = _box(y, C)
-    beta = beta.nan_to_num().clamp(low, high)
-    free = (beta > low) & (beta < high)
-    beta = torch.where(free, beta - (beta.sum(1) / free.sum(1).clamp(min=1))[:, None], beta).clamp(low, high)
-    up, down = beta.clamp(min=0).sum(1), -beta.clamp(max=0).sum(1)
-    least, exact = torch.minimum(up, down), (up - down).abs() < 1e-9 * up
-    scale = torch.where(y > 0, (least / up)[:, None], (least / down)[:, None])
-    return torch.where(exact[:, None], beta, beta * scale.nan_to_num())
+@numba.njit(cache=True, parallel=True)
+def _steps_all(gram, which, beta, e, low, high, stop, steps, taken):
+    for p in numba.prange(len(which)):
+        taken[p] = _steps(gram[which[p]], beta[p], e[p], low[p], high[p], stop[p], steps)
+
+
+@numba.njit(cache=True, parallel=True)
+def _products_all(gram, which, beta, out):
+    for p in numba.prange(len(which)):
+        out[p] = 0.0
+        for k in range(beta.shape[1]):
+            if beta[p, k] != 0.0:
+                out[p] += beta[p, k] * gram[which[p], k]
+
+
+def _products_torch(gram, which, beta):
+    """G beta (A, n) of problems `which`, without copying their G."""
+    out = torch.empty_like(beta)
+    _products_all(gram.numpy(), which.numpy(), beta.numpy(), out.numpy())
+    return out
 
 
 def _sweep_torch(gram, which, beta, e, low, high, stop, steps):
-    """Up to `steps` steps of minimal optimisation, in place in beta and e (A, n); a problem whose violation is at most stop (A,) rests.
-
-    gram (B, n, n); which (A,) says which of its matrices belongs to each problem. Returns the steps taken (A,).
-    """
-    n, taken, lines = beta.shape[1], torch.zeros_like(which), gram.view(-1, gram.shape[2])
-    diagonal = gram.diagonal(dim1=1, dim2=2)[which]
-    smallest = 1e-12 * diagonal.mean(1, keepdim=True) + 1e-300
-    for _ in range(steps):
-        top, i = torch.where(beta < high, e, -torch.inf).max(1, keepdim=True)
-        reach = torch.where(beta > low, top - e, -torch.inf)  # (A, n)
-        active = reach.amax(1, keepdim=True) > stop[:, None]
-        if not active.any():
-            break
-        line = lines.index_select(0, which * n + i[:, 0])
-        curvature = torch.maximum(diagonal + diagonal.gather(1, i) - 2 * line, smallest)
-        reach.clamp_(min=0)
-        j = (reach.square() / curvature).argmax(1, keepdim=True)
-        other = lines.index_select(0, which * n + j[:, 0])
-        beta_i, beta_j, high_i, low_j = beta.gather(1, i), beta.gather(1, j), high.gather(1, i), low.gather(1, j)
-        room_i, room_j = high_i - beta_i, beta_j - low_j
-        step = torch.minimum(torch.minimum(reach.gather(1, j) / curvature.gather(1, j), room_i), room_j)
-        step = torch.where(active, step, 0.0)
-        beta.scatter_(1, i, torch.where(active & (step >= room_i), high_i, beta_i + step))  # exactly on the bound
-        beta.scatter_(1, j, torch.where(active & (step >= room_j), low_j, beta.gather(1, j) - step))
-        e -= step * (line - other)
-        taken += active[:, 0]
+    """At most `steps` steps on problems `which` (A,), changing beta and e (A, n) in place; all float64 on the CPU. Returns steps taken (A,)."""
+    taken = torch.empty_like(which)
+    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+    _steps_all(*(v.numpy() for v in (gram, which, beta, e, low, high, stop)), steps, taken.numpy())
     return taken
 
 
@@ -241,7 +220,7 @@ if triton is not None:
             room_i, room_j = _at(high - beta, k, i), _at(beta - low, k, j)
             step = tl.minimum(tl.minimum(_at(reach / curvature, k, j), room_i), room_j)
             step = tl.where(go_on, step, 0.0)
-            rises, falls = (k == i) & go_on, (k == j) & go_on
+            rises, falls = k == tl.where(go_on, i, -1), k == tl.where(go_on, j, -1)
             beta = tl.where(rises, tl.where(step >= room_i, high, beta + step), beta)
             beta = tl.where(falls, tl.where(step >= room_j, low, beta - step), beta)
             e -= step * (line - other)
@@ -260,7 +239,7 @@ def _sweep_triton(gram, which, beta, e, low, high, stop, steps):
         with torch.cuda.device_of(gram):
             _sweep_kernel[(len(which),)](
                 gram.contiguous(), which, beta, e, low.contiguous(), high.contiguous(), stop.contiguous(), taken, steps, beta.shape[1],
-                N=block, num_warps=max(1, min(8, block // 64)),
+                N=block, num_warps=max(1, min(8, block // 64)), enable_fp_fusion=False,
             )  # fmt: skip
     return taken
 
@@ -272,8 +251,8 @@ def _check(features, labels, C):
         raise ValueError(f"labels must be (B, n) beside features {tuple(features.shape)} on {features.device}, got {tuple(labels.shape)} on {labels.device}")
     if not all(0 < penalty < float("inf") for penalty in C):
         raise ValueError(f"C must be positive and finite, got {C}")
-    bad = (~features.isfinite()).any(2).nonzero()
-    if len(bad):
+    if not features.sum(dtype=torch.float64).isfinite():  # one pass; the rows are looked for only if there is something to find
+        bad = (~features.isfinite()).any(2).nonzero()
         problem, row = bad[0].tolist()
         raise ValueError(f"features[{problem}, {row}] has a NaN or infinite value ({len(bad)} rows do)")
     bad = ((labels != 1) & (labels != -1)).nonzero()
@@ -285,54 +264,34 @@ def _check(features, labels, C):
         raise ValueError(f"labels[{int(bad[0])}] are all of one sign ({len(bad)} problems lack positives or negatives)")
 
 
-def _solve(x, y, penalties, tolerance, max_iterations, backend):
+def _solve(x, y, penalties, tolerance, max_iterations, sweep, products):
     """Solve each problem for rising penalties; x (B, n, d) centred, y (B, n), both float64. Yields the fields of LinearSVM per penalty."""
     gram = x @ x.mT
-    rough = None
-    beta, e, previous = torch.zeros_like(y), y.clone(), None
+    beta, e = torch.zeros_like(y), y.clone()
     settled = torch.zeros(len(y), dtype=torch.bool, device=y.device)  # no beta at its bound: the same for every larger C
     for C in penalties:
         low, high = _box(y, C)
         iterations, converged = torch.zeros(len(y), dtype=torch.int64, device=y.device), settled.clone()
         which = (~settled).nonzero()[:, 0]
-        start = y * C if previous is None else torch.where(beta.abs() >= previous, y * C, beta)  # what was at a bound follows it
-        if previous is not None and len(which):  # the best multiple of the last solution, for the steps
-            scale = ((y * beta).sum(1) / (beta * (y - e)).sum(1)).nan_to_num(1.0).clamp(1.0, C / previous)
-            scale = torch.where(settled, 1.0, scale)[:, None]
-            beta, e = (beta * scale).clamp(low, high), y - (y - e) * scale
-        for turn in count():
+        for steps in accumulate(repeat(4), lambda steps, factor: min(steps * factor, STEPS), initial=64):  # `stop` needs the range of the decision
             if not len(which):
                 break
-            y_, beta_, low_, high_ = y[which], beta[which], low[which], high[which]
-            inner = turn == (1 if backend == "torch" else 8)  # badly conditioned: worth the dearer method, once
-            if inner or (turn == 0 and backend == "torch"):
-                start = _interior_point(gram[which], y_, C) if inner else start[which]
-                rough = gram.float() if rough is None else rough
-                guess, used = _active_set(gram, rough, which, y_, start, C, tolerance, min(15, max_iterations))
-                iterations[which] += used
-                for guess in (guess, start):
-                    guess = _feasible(guess, y_, C)
-                    e_guess = _residual(gram, which, y_, guess)
-                    better = ((guess * (y_ + e_guess)).sum(1) > (beta_ * (y_ + e[which])).sum(1))[:, None]  # twice the dual objective
-                    beta_, e[which] = torch.where(better, guess, beta_), torch.where(better, e_guess, e[which])
-            e_ = e[which]
-            stop = tolerance * _violation(e_, y_, beta_, C)[1]
-            steps = int(min(64 if backend == "torch" and turn == 0 else 1024, max_iterations - iterations[which].min()))
-            sweep = _sweep_torch if backend == "torch" else _sweep_triton
-            iterations[which] += sweep(gram, which, beta_, e_, low_, high_, stop, max(0, steps))
-            e_ = _residual(gram, which, y_, beta_)  # anew, against the rounding errors of many steps
+            beta_, e_ = beta[which], e[which]
+            stop = tolerance * _violation(e_, y[which], beta_, C)[1]
+            limit = min(steps, max_iterations - int(iterations[which].min()))
+            iterations[which] += sweep(gram, which, beta_, e_, low[which], high[which], stop, limit)
+            e_ = y[which] - products(gram, which, beta_)  # anew, against the rounding errors of many steps
             beta[which], e[which] = beta_, e_
-            violation, span = _violation(e_, y_, beta_, C)
-            done = violation <= tolerance * span
+            violation, span = _violation(e_, y[which], beta_, C)
+            done = violation <= 2 * tolerance * span
             converged[which] = done
             which = which[~done & (iterations[which] < max_iterations)]
-        previous = C
         settled = converged & (beta.abs() < C).all(1)
         yield *_finish(x, y, gram, beta, C), iterations, converged
 
 
 @torch.no_grad()
-def linear_svm(features, labels, C, tolerance=1e-5, max_iterations=100_000, backend="auto"):
+def linear_svm(features, labels, C, tolerance=1e-5, max_iterations=1_000_000, backend="auto"):
     """Fit a linear support vector machine with bias to each problem for each penalty, as sklearn's SVC(kernel="linear", C=C) does.
 
     features: (B, n, d), floating point, as they are (they are centred here). labels: (B, n), -1 or +1, both present.
@@ -350,22 +309,25 @@ def linear_svm(features, labels, C, tolerance=1e-5, max_iterations=100_000, back
         backend = "triton" if on_gpu and triton is not None and n <= LARGEST else "torch"
     if backend not in ("torch", "triton"):
         raise ValueError(f"backend must be 'auto', 'torch' or 'triton', got {backend!r}")
+    if backend == "torch" and on_gpu:
+        return LinearSVM(*(field.to(features.device) for field in linear_svm(features.cpu(), labels.cpu(), C, tolerance, max_iterations, "torch")))
     if backend == "triton":
         if triton is None:
             raise RuntimeError("backend='triton' needs the package triton, which is not installed")
         if n > LARGEST or not (on_gpu or triton.knobs.runtime.interpret):
             raise RuntimeError(f"backend='triton' needs a GPU and at most {LARGEST} samples per problem, got {features.device} and {n}")
+    path = (_sweep_triton, lambda gram, which, beta: torch.bmm(gram[which], beta[:, :, None])[:, :, 0]) if backend == "triton" else (_sweep_torch, _products_torch)
     dtype = torch.float64 if features.dtype == torch.float64 else torch.float32
     order = sorted(range(len(C)), key=C.__getitem__)
     shape = len(features), len(C)
     result = LinearSVM(*(torch.empty(shape + tail, dtype=kind, device=features.device) for tail, kind in (
         ((features.shape[2],), dtype), ((), dtype), ((), dtype), ((), torch.int64), ((), torch.bool))))  # fmt: skip
-    group = max(1, GRAM_BYTES // (8 * n * n))
+    group = max(1, GRAM_BYTES // max(1, 8 * n * n))
     for start in range(0, len(features), group):
         part = slice(start, start + group)
-        x, y = features[part].double(), labels[part].double()
-        mean = x.mean(1, keepdim=True)  # the bias absorbs it, and products of centred features lose no digits to it
-        for column, solved in zip(order, _solve(x - mean, y, [C[k] for k in order], tolerance, max_iterations, backend)):
+        y, mean = labels[part].double(), features[part].double().mean(1, keepdim=True)
+        x = features[part] - mean  # the bias absorbs it, and products of centred features lose no digits to it
+        for column, solved in zip(order, _solve(x, y, [C[k] for k in order], tolerance, max_iterations, *path)):
             normals, intercepts, *rest = solved
             intercepts = intercepts - (normals * mean[:, 0]).sum(1)
             for field, value in zip(result, (normals, intercepts, *rest)):
@@ -374,6 +336,6 @@ def linear_svm(features, labels, C, tolerance=1e-5, max_iterations=100_000, back
     if failed:
         warnings.warn(
             f"{failed} of {result.converged.numel()} support vector machines did not reach tolerance {tolerance} in {max_iterations} steps; "
-            f"largest relative duality gap {float(result.gap.max()):.1e}", RuntimeWarning, stacklevel=2,
+            f"largest relative duality gap {float(result.gap.max()):.1e}", RuntimeWarning, stacklevel=3,
         )  # fmt: skip
     return result

@@ -68,7 +68,12 @@ def top_concepts(scores: torch.Tensor, l: int, among: torch.Tensor | None = None
 
 
 def concept_existence(scores: torch.Tensor, present: torch.Tensor, l: int) -> torch.Tensor:
-    """CEM_l of every image, (N,): the share of its first l concepts by `scores` (N, L) that its own labels `present` (N, L) have (eq. 9)."""
+    """CEM_l of every image, (N,): the share of its first l concepts by `scores` (N, L) that its own labels `present` (N, L) have (eq. 9).
+
+    Raises ValueError where the two do not fit, as when concepts without examples were left out of a model but not of the labels.
+    """
+    if scores.shape != present.shape:
+        raise ValueError(f"scores are {tuple(scores.shape)} and labels {tuple(present.shape)}, but both are images x concepts")
     return present.float().gather(1, top_concepts(scores, l)).mean(1)
 
 
@@ -97,10 +102,14 @@ def concept_location(ranks: torch.Tensor, size: tuple[int, int], alpha: float, l
     """CLM_l of every image, (N,): the share of its first l concepts whose point is among the ⌊α·M₁·M₂/12⌋ highest pixels (eq. 11).
 
     `ranks` (N, ≥ l) as from `location_ranks`, in order of importance. `hidden`: a pair whose part is not visible is left out ("leave out"; an image with none
-    left is NaN) or counts as a "miss".
+    left is NaN) or counts as a "miss". Raises ValueError for fewer than l ranks, and for an alpha outside 0…12.
     """
     if hidden not in ("leave out", "miss"):
         raise ValueError(f'hidden must be "leave out" or "miss", not {hidden!r}')
+    if not 1 <= l <= ranks.shape[1]:
+        raise ValueError(f"cannot take the first {l} of {ranks.shape[1]} concepts")
+    if not 0 <= alpha <= 12:
+        raise ValueError(f"alpha is a number of twelfths of the image, 0 to 12, not {alpha}")
     pixels = size[0] * size[1]
     ranks = ranks[:, :l]
     hits, counted = ranks < int(alpha * pixels / 12), (ranks < pixels) | (hidden == "miss")
@@ -109,7 +118,9 @@ def concept_location(ranks: torch.Tensor, size: tuple[int, int], alpha: float, l
 
 def region_overlap(concept_maps: torch.Tensor, masks: torch.Tensor, alpha: float, chunk: int = 64) -> torch.Tensor:
     """IoU (P,) of Ω, the ⌊α·M₁·M₂/12⌋ highest pixels of each upsampled map (P, H, W), with the true mask (P, M₁, M₂) bool; NaN for an empty mask."""
-    size = tuple(masks.shape[1:])
+    if len(concept_maps) != len(masks):
+        raise ValueError(f"{len(concept_maps)} maps, but {len(masks)} masks")
+    size, masks = tuple(masks.shape[1:]), masks.bool()
     overlaps = []
     for part, mask in zip(concept_maps.split(chunk), masks.split(chunk)):
         region = location_region(part, int(alpha * size[0] * size[1] / 12), size)
