@@ -214,8 +214,8 @@ class _Pose:
         slack = np.maximum(SIZE - (high - low) * self.unit, 10.0) / 2
         self.origin = np.array([SIZE / 2, SIZE / 2]) - self.unit * (low + high) / 2 + offset * slack * .7
         self.grain = 1.0 / size ** 2  # perches and leaves look bigger beside a small bird
-        self.rng = rng
-        self.now = now
+        self.unit *= SCALE[now["size"].split("_(")[0]] / size  # a substituted size
+        self.born, self.now = born, now
 
     def at(self, x: float, y: float) -> np.ndarray:
         """Body coordinates to pixels."""
@@ -586,7 +586,7 @@ def _occluder(canvas: _Canvas, pose: _Pose, rng: np.random.Generator) -> None:
 
 
 def _flower(canvas: _Canvas, pose: _Pose, tones, rng) -> None:
-    tip = pose.head_at(.95 + pose.bill(pose.now), .12)
+    tip = pose.head_at(.95 + pose.bill(pose.born), .12)
     hue = tones[str(rng.choice(["red", "pink", "orange", "purple", "yellow"]))]
     stem = tip + np.array([.55, .9]) * pose.unit * .6
     canvas.tube([stem + [10, 60], stem, tip + [4, 4]], [2.4, 1.8, 1.5], (.25, .42, .18), None)

@@ -89,6 +89,14 @@ def _write_tables(root: Path, rows: list[tuple], seed: int, per_class: int) -> N
     write("attributes/class_attribute_labels_continuous.txt", (" ".join(f"{v:.10g}" if v else "0.0" for v in row) for row in shares))
 
 
+def _settings(root: Path) -> dict | None:
+    """What a whole aviary was drawn with; None where there is none, or its aviary.json is damaged."""
+    try:
+        return json.loads((root / "aviary.json").read_text())
+    except (OSError, ValueError):
+        return None
+
+
 def ensure(name: str = "aviary", images_per_class: int = IMAGES_PER_CLASS, seed: int = 0, jobs: int = -1) -> Path:
     """The folder of an aviary under `data_home()`, drawn (with a progress bar) if it is not there yet.
 
@@ -98,15 +106,17 @@ def ensure(name: str = "aviary", images_per_class: int = IMAGES_PER_CLASS, seed:
     """
     root = data_home() / name
     wanted = {"seed": seed, "images_per_class": images_per_class, "species": len(species_table()), "renderer": renderer_version()}
+    if _settings(root) == wanted:
+        return root
     root.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{root}.lock"):
-        found = json.loads((root / "aviary.json").read_text()) if (root / "aviary.json").exists() else None
+        found = _settings(root)
         if found == wanted:
             return root
-        if found and {**found, "renderer": wanted["renderer"]} != wanted:
+        if found and any(found.get(key) != wanted[key] for key in ("seed", "images_per_class")):
             raise ValueError(f"{root} holds an aviary of other settings ({found}); choose another name for this one ({wanted})")
         if root.exists() and not found:
-            raise ValueError(f"{root} exists and is no aviary (no aviary.json in it); move it away or choose another name")
+            raise ValueError(f"{root} exists and is no aviary (no whole aviary.json in it); move it away or choose another name")
         partial = root.with_name(f"{name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
@@ -119,7 +129,10 @@ def ensure(name: str = "aviary", images_per_class: int = IMAGES_PER_CLASS, seed:
                 bar.update(len(done))
         _write_tables(partial, rows, seed, images_per_class)
         (partial / "aviary.json").write_text(json.dumps(wanted))
-        shutil.rmtree(root, ignore_errors=True)
+        if root.exists():  # an older drawing: aside in one step, so that no moment shows half of it
+            shutil.rmtree(old := root.with_name(f"{name}.old"), ignore_errors=True)
+            os.replace(root, old)
+            shutil.rmtree(old)
         os.replace(partial, root)
     return root
 

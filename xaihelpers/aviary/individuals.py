@@ -73,8 +73,10 @@ def individual(seed: int, index: int, species: int | str) -> Individual:
     One bird in six is a plain morph (a female or juvenile: duller head and breast, no crest, cap or mask); beside that each group deviates with
     probability 0.02 to a value of another species.
     """
-    species = species_id(species) if isinstance(species, str) else species
     table = species_table()
+    species = species_id(species) if isinstance(species, str) else species
+    if not 0 <= species < len(table):
+        raise ValueError(f"there is no species {species}; they are numbered 0 to {len(table) - 1}")
     row, rng = table.iloc[species], np.random.default_rng([seed, index, 0])
     values = {g: tuple(row[g].split("/")) for g in GROUPS if g not in FOLLOWS}
     face = row["face"] or (values["throat_color"] if values["head_pattern"][0] == "capped" else values["crown_color"])[0]
@@ -103,6 +105,7 @@ def split_attribute(attribute: str) -> tuple[str, str]:
 
 def substitute(bird: Individual, attribute: str) -> Individual:
     """The same individual with one attribute substituted and nothing else changed: same pose, place, light, background and every other value.
+    (Another body shape sits elsewhere, and on another seat: then those change with it.)
 
     A substituted pattern keeps its two colours (where there was one, the markings take a darker or lighter tone of it); one of the three groups that
     follow from others (upper parts, underparts, primary colour) recolours the regions it follows from.

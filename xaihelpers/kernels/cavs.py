@@ -34,6 +34,7 @@ except ImportError:  # a machine without Triton keeps the torch paths
 GRAM_BYTES = 1 << 28  # problems are solved in groups whose Gram matrices fit in this
 LARGEST = 2048  # samples per problem that a Triton program can hold
 STEPS = 4096  # at most, between two fresh computations of e from beta
+TURN = 12  # after so many rounds (38,000 steps), a problem gets the interior-point method once
 
 
 class LinearSVM(NamedTuple):
@@ -102,6 +103,18 @@ def _interior_point(gram, y, C, rounds=100):
         beta, b, p, q = (v + torch.where(length > 0, length * d, 0.0) for v, d in ((beta, d_beta), (b, d_b), (p, d_p), (q, d_q)))
     low_, high_ = _box(y, C)
     return torch.where(beta - low < p, low_, torch.where(high - beta < q, high_, (beta / unit).clamp(low_, high_)))
+
+
+def _feasible(beta, y, C):
+    """Make beta (A, n), within its bounds but for rounding, sum to zero within them: by the free samples, else by the heavier sign."""
+    low, high = _box(y, C)
+    beta = beta.nan_to_num().clamp(low, high)
+    free = (beta > low) & (beta < high)
+    beta = torch.where(free, beta - (beta.sum(1) / free.sum(1).clamp(min=1))[:, None], beta).clamp(low, high)
+    up, down = beta.clamp(min=0).sum(1), -beta.clamp(max=0).sum(1)
+    least, exact = torch.minimum(up, down), (up - down).abs() < 1e-9 * up
+    scale = torch.where(y > 0, (least / up)[:, None], (least / down)[:, None])
+    return torch.where(exact[:, None], beta, beta * scale.nan_to_num())
 
 
 def linear_svm_reference(features, labels, C):
@@ -273,10 +286,16 @@ def _solve(x, y, penalties, tolerance, max_iterations, sweep, products):
         low, high = _box(y, C)
         iterations, converged = torch.zeros(len(y), dtype=torch.int64, device=y.device), settled.clone()
         which = (~settled).nonzero()[:, 0]
-        for steps in accumulate(repeat(4), lambda steps, factor: min(steps * factor, STEPS), initial=64):  # `stop` needs the range of the decision
+        rounds = accumulate(repeat(4), lambda steps, factor: min(steps * factor, STEPS), initial=64)  # short at first: `stop` needs the range of e
+        for turn, steps in enumerate(rounds):
             if not len(which):
                 break
             beta_, e_ = beta[which], e[which]
+            if turn == TURN:  # badly conditioned: steps would be counted in millions
+                guess = _feasible(_interior_point(gram[which], y[which], C), y[which], C)
+                e_guess = y[which] - products(gram, which, guess)
+                better = ((guess * (y[which] + e_guess)).sum(1) > (beta_ * (y[which] + e_)).sum(1))[:, None]  # twice the dual objective
+                beta_, e_ = torch.where(better, guess, beta_), torch.where(better, e_guess, e_)
             stop = tolerance * _violation(e_, y[which], beta_, C)[1]
             limit = min(steps, max_iterations - int(iterations[which].min()))
             iterations[which] += sweep(gram, which, beta_, e_, low[which], high[which], stop, limit)
@@ -296,7 +315,7 @@ def linear_svm(features, labels, C, tolerance=1e-5, max_iterations=1_000_000, ba
 
     features: (B, n, d), floating point, as they are (they are centred here). labels: (B, n), -1 or +1, both present.
     C: numbers or a tensor (c,), in any order. backend: "auto" (Triton on a GPU, else torch), "torch" or "triton".
-    A problem is done when its largest violation of the optimality conditions, in units of the decision value, is at most tolerance times
+    A problem is done when its largest violation of the optimality conditions, in units of the decision value, is at most twice tolerance times
     the range of its decision values; one that is not after max_iterations steps is counted in a RuntimeWarning and marked.
     Returns LinearSVM: normals (B, c, d), intercepts, gap (B, c) in the features' dtype (at least float32), iterations and converged (B, c).
     Raises ValueError naming the first row with a NaN, wrong label or problem of one sign; RuntimeError if a backend cannot run.
