@@ -20,11 +20,97 @@ from xaihelpers.records import read_records
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "notebooks").glob("*.ipynb"))
 PATHS = {path.name[:2]: path for path in NOTEBOOKS}
 
-# Parameters that keep a notebook's runs short here, e.g. {"11": {"n_train": 500}}; also of the run that cases are compared with.
-BASE = {}
+# Parameters that keep a notebook's runs short here; also of the run that cases are compared with.
+BASE = {
+    "11": {"n_samples": [50], "svm_c": [0.1, 1.0], "repeats": 1},
+    "12": {"permutations": 20},
+    "81": {"n_images": 20, "n_concepts": 6, "n_files": 20, "repeats": 1},
+    "91": {"epochs": 1, "size": 48},
+}
 
-# (notebook, parameters, check(records, defaults)), e.g. ("11", {"lambdas": [0.1]}, lasso_is_gone)
-CASES = []
+
+def values(records, **keys):
+    """The values of the rows with these keys, by what else tells rows apart."""
+    for name, value in keys.items():
+        records = records[records[name] == value]
+    assert len(records)
+    return records.set_index(["row", "metric"]).value
+
+
+def fewer_examples(records, defaults):
+    new, old = values(records, classifier="post-hoc CBM"), values(defaults, classifier="post-hoc CBM")
+    assert set(records.samples.dropna()) == {20} and len(new) == len(old)
+    assert (new > 50).all() and (old > 50).all()  # chance is 2.1
+    assert values(records, classifier="black box").equals(values(defaults, classifier="black box"))  # it has no examples
+
+
+def labels_of_classes(records, defaults):
+    new, old = values(records, classifier="post-hoc CBM"), values(defaults, classifier="post-hoc CBM")
+    assert not new.equals(old) and ((new - old).abs() < 10).all()
+
+
+def signed_distances(records, defaults):
+    first = "mean over concepts"
+    new, old = (values(r[r.over == first]) for r in (records, defaults))
+    assert abs(new.iloc[0] - old.iloc[0]) < 0.15  # CGIM1 sees the weights only
+    assert abs(new.iloc[1] - old.iloc[1]) > 0.1  # CGIM2 the values, which now have a zero
+
+
+def majority_labels(records, defaults):
+    new, old = values(records, table="6"), values(defaults, table="6")
+    assert new.index.equals(old.index) and 0 < (new - old).abs().max() < 0.5
+
+
+def hidden_is_a_miss(records, defaults):
+    assert values(records, table="1").equals(values(defaults, table="1"))
+    new, old = values(records, table="2"), values(defaults, table="2")
+    assert (new <= old + 1e-9).all() and (new < old).any()
+
+
+def whole_image(records, defaults):
+    found = records[(records.table == "2")]
+    everything = values(found, alpha=12)
+    assert (everything == 100).all()  # every pixel lies in a region of twelve twelfths
+    assert (values(found, alpha=2) < 100).all() and set(found.l) == {2}
+
+
+def another_seed(records, defaults):
+    mine = "aviary_resnet, trained here"
+    assert values(records, network=mine).iloc[0] != values(defaults, network=mine).iloc[0]
+    assert values(records, network="shipped, measured here").equals(values(defaults, network="shipped, measured here"))
+    assert values(records, network="shipped, measured here").iloc[0] > 80
+
+
+def one_penalty(records, defaults):
+    for rows in (records, defaults):
+        assert (values(rows, metric="largest difference (of range)") < 1e-3).all()
+    flops = [values(rows, op="SVMs", metric="limit (seconds)") for rows in (records, defaults)]
+    assert (flops[0] < flops[1]).all()  # less is predicted for one penalty than for five
+
+
+# (notebook, parameters, check(records, defaults))
+CASES = [
+    ("11", {"n_samples": [20]}, fewer_examples),
+    ("11", {"labels": "class"}, labels_of_classes),
+    ("12", {"margin": True}, signed_distances),
+    ("12", {"truth_labels": "hard"}, majority_labels),
+    ("13", {"hidden": "miss"}, hidden_is_a_miss),
+    ("13", {"first": [2], "alpha": [2, 12]}, whole_image),
+    ("81", {"svm_c": [1.0]}, one_penalty),
+    ("91", {"seed": 1}, another_seed),
+]
+
+# (notebook, parameters, what the error says)
+WRONG = [
+    ("11", {"data": "nowhere"}, "There is no data set 'nowhere'"),
+    ("11", {"backbone": "resnet81"}, "There is no backbone 'resnet81'"),
+    ("11", {"n_samples": [5000]}, "no concept has 5000 positive and 5000 negative examples"),
+    ("12", {"svm_c": "one"}, "Parameter 'svm_c' must be float"),
+    ("13", {"hidden": "skip"}, 'hidden must be "leave out" or "miss"'),
+    ("13", {"weights": "no_such_file.safetensors"}, "there is no such weights file"),
+    ("00", {"show_species": "Cardinel"}, "the nearest is 'Cardinal'"),
+    ("00", {"substitutions": ["has_crown_colour::blue"]}, "the nearest of the 312 is 'has_crown_color::blue'"),
+]
 
 
 def papermill(path, folder, parameters):
@@ -67,3 +153,47 @@ def test_a_misspelt_parameter_is_an_error(path, tmp_path):
     result = papermill(path, tmp_path, {name + "s": 1})
     assert result.returncode != 0
     assert f"has no parameter '{name}s': did you mean '{name}'?" in result.stderr
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number, parameters, message", WRONG)
+def test_wrong_input_is_named(number, parameters, message, tmp_path):
+    result = papermill(PATHS[number], tmp_path, parameters)
+    assert result.returncode != 0
+    assert message in result.stderr
+
+
+@pytest.mark.notebooks
+def test_a_gpu_demanded_where_there_is_none(tmp_path):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    result = papermill(PATHS["11"], tmp_path, {"device": "cuda"})
+    assert result.returncode != 0 and "torch sees no GPU here" in result.stderr
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number", ["11", "12", "13"])
+def test_real_birds(number, real_data, tmp_path):
+    """The same notebooks on photographs, by an ImageNet network, labels by class where the images have none (slow: thousands of photographs)."""
+    birds, weights = real_data("CUB_200_2011_full50"), real_data("weights/squeezenet1_0_imagenet.safetensors")
+    some = tmp_path / "some_birds"
+    few_classes(birds, some, 6)
+    given = {"data": str(some), "labels": "class", "backbone": "squeezenet1_0", "weights": str(weights)}
+    result = papermill(PATHS[number], tmp_path, given | ({"n_samples": [30]} if number == "11" else {"n_samples": 30}))
+    assert result.returncode == 0, result.stderr[-4000:]
+    records = read_records(tmp_path / "results")
+    assert set(records.data) == {"some_birds"} and set(records.model) == {"squeezenet1_0"} and records.value.notna().any()
+
+
+def few_classes(birds, folder, count):
+    """The first classes of a data set in CUB's format as a data set of its own: tables cut, images linked."""
+    images = [line.split() for line in (birds / "image_class_labels.txt").read_text().splitlines()]
+    keep = {image for image, label in images if int(label) <= count}
+    (folder / "parts").mkdir(parents=True)
+    for name in ("images", "attributes", "classes.txt", "parts/parts.txt"):
+        (folder / name).symlink_to(birds / name)
+    for name in ("images.txt", "image_class_labels.txt", "train_test_split.txt", "bounding_boxes.txt", "parts/part_locs.txt"):
+        lines = (birds / name).read_text().splitlines(keepends=True)
+        (folder / name).write_text("".join(line for line in lines if line.split()[0] in keep))

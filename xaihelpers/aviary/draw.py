@@ -54,24 +54,33 @@ def _smooth(edge0: float, edge1: float, x: np.ndarray) -> np.ndarray:
     return t * t * (3 - 2 * t)
 
 
-def _tube(x, y, points, radii):
-    """Signed distance to a chain of round cones, and the coordinates along it: s in [0, 1] from first to last point, v = -1 (left of the walk) … 1."""
-    best = along = side = None
-    n = len(points) - 1
+def _cone(x, y, start, end, ra, rb):
+    """Distance to one round cone, and for the rest of its coordinates: t in [0, 1] along it, radius there, and the vector from its start."""
+    (ax, ay), (bx, by) = start, end
+    dx, dy = bx - ax, by - ay
+    px, py = x - ax, y - ay
+    t = np.clip((px * dx + py * dy) / (dx * dx + dy * dy), 0.0, 1.0)
+    r = ra + (rb - ra) * t
+    return np.hypot(px - t * dx, py - t * dy) - r, t, r, px, py, dx, dy
+
+
+def _distance(x, y, points, radii):
+    """Signed distance to a chain of round cones."""
+    return np.minimum.reduce([_cone(x, y, *points[i:i + 2], *radii[i:i + 2])[0] for i in range(len(points) - 1)])
+
+
+def _along(x, y, points, radii):
+    """Coordinates along a chain of round cones: s in [0, 1] from first to last point, v = -1 (left of the walk) … 1."""
+    best, n = None, len(points) - 1
     for i in range(n):
-        (ax, ay), (bx, by), ra, rb = points[i], points[i + 1], radii[i], radii[i + 1]
-        dx, dy = bx - ax, by - ay
-        px, py = x - ax, y - ay
-        t = np.clip((px * dx + py * dy) / (dx * dx + dy * dy), 0.0, 1.0)
-        r = ra + (rb - ra) * t
-        d = np.hypot(px - t * dx, py - t * dy) - r
+        d, t, r, px, py, dx, dy = _cone(x, y, *points[i:i + 2], *radii[i:i + 2])
         v = (dx * py - dy * px) / np.hypot(dx, dy) / np.maximum(r, 1e-6)
         if best is None:
             best, along, side = d, t / n, v
         else:
             nearer = d < best
             best, along, side = np.where(nearer, d, best), np.where(nearer, (i + t) / n, along), np.where(nearer, v, side)
-    return best, along, side
+    return along, side
 
 
 def _union(a, b, k):
@@ -81,10 +90,10 @@ def _union(a, b, k):
 
 
 def _inside(where, d, *fields):
-    """Only the pixels that a shape touches (d < 1): their indices, their distances, and the given fields there, all (n,)."""
-    touched = d < 1
-    ys, xs = np.nonzero(touched)
-    return (ys + where[0].start, xs + where[1].start), d[touched], *(field[touched] for field in fields)
+    """Only the pixels that a shape touches (d < 1): their indices, their distances, and the fields (h, w), x (1, w) or y (h, 1) there, all (n,)."""
+    ys, xs = np.nonzero(d < 1)
+    at = [field[ys if field.shape[0] > 1 else 0, xs if field.shape[1] > 1 else 0] for field in (d, *fields)]
+    return (ys + where[0].start, xs + where[1].start), *at
 
 
 class _Canvas:
@@ -94,14 +103,13 @@ class _Canvas:
         self.color, self.parts = color, np.zeros((SIZE, SIZE), np.uint8)
 
     def window(self, points, margin: float):
-        """Slices that hold the points with a margin, and the pixel-centre coordinates in them; None where it lies outside the picture."""
+        """Slices that hold the points with a margin, and the pixel centres x (1, w) and y (h, 1) in them; None where it lies outside the picture."""
         xs, ys = [p[0] for p in points], [p[1] for p in points]
         x0, x1 = max(0, int(min(xs) - margin)), min(SIZE, int(max(xs) + margin) + 2)
         y0, y1 = max(0, int(min(ys) - margin)), min(SIZE, int(max(ys) + margin) + 2)
         if x0 >= x1 or y0 >= y1:
             return None
-        yy, xx = np.mgrid[y0:y1, x0:x1]
-        return (slice(y0, y1), slice(x0, x1)), xx + 0.5, yy + 0.5
+        return (slice(y0, y1), slice(x0, x1)), np.arange(x0, x1)[None] + 0.5, np.arange(y0, y1)[:, None] + 0.5
 
     def paint(self, where, alpha, color, part) -> None:
         """Lay `color` over the window with opacity `alpha`; `part` (a number or an array) is set where alpha > 0.5, and kept where it is None."""
@@ -114,8 +122,8 @@ class _Canvas:
         if (found := self.window(points, max(radii) + 1)) is None:
             return
         where, x, y = found
-        d, _, v = _tube(x, y, points, radii)
-        where, d, v = _inside(where, d, v)
+        where, d, x, y = _inside(where, _distance(x, y, points, radii), x, y)
+        _, v = _along(x, y, points, radii)
         lit = 1 - shade * _smooth(-0.6, 1.0, v) + 0.10 * _smooth(0.4, -0.6, v)
         self.paint(where, np.clip(0.5 - d, 0, 1), np.asarray(color) * lit[..., None], part)
 
@@ -174,10 +182,11 @@ def _sheen(name: str, rgb, u, v):
 def _wing_width(shape: str, p):
     """Half width of the folded wing at p in [0, 1] (shoulder to tip), relative to its widest."""
     rise = np.sqrt(np.clip(p / .22, 0, 1))
-    falls = {"rounded": (1 - np.clip(p, 0, 1) ** 4) ** .5, "pointed": np.clip(1 - np.clip(p - .25, 0, 1) / .75, 0, 1) ** .85,
-             "broad": 1.3 * (1 - np.clip(p, 0, 1) ** 6) ** .5, "tapered": .8 * np.clip(1 - np.clip(p - .1, 0, 1) / .9, 0, 1) ** .6,
-             "long": .85 * np.clip(1 - np.clip(p - .35, 0, 1) / .65, 0, 1) ** .75}
-    return rise * falls[shape]
+    if shape in ("rounded", "broad"):
+        scale, power = {"rounded": (1, 4), "broad": (1.3, 6)}[shape]
+        return rise * (scale * (1 - np.clip(p, 0, 1) ** power) ** .5)
+    scale, start, power = {"pointed": (1, .25, .85), "tapered": (.8, .1, .6), "long": (.85, .35, .75)}[shape]
+    return rise * (scale * np.clip(1 - np.clip(p - start, 0, 1) / (1 - start), 0, 1) ** power)
 
 
 def _tail_end(shape: str, q):
@@ -283,7 +292,9 @@ def _background(bird: Individual, seat: str, rng: np.random.Generator) -> np.nda
     oy, ox = rng.integers(0, 640 - SIZE, 2)
     coarse, middle = _noise()[0, oy:oy + SIZE, ox:ox + SIZE], _noise()[1, oy:oy + SIZE, ox:ox + SIZE]
     tint = rng.uniform(-.09, .09, 3)
-    color += coarse[..., None] * (.09 + tint) + middle[..., None] * rng.choice([.0, .02, .05])
+    color += coarse[..., None] * (.09 + tint)
+    if grain := rng.choice([.0, .02, .05]):
+        color += middle[..., None] * grain
     yy, xx = np.mgrid[0:SIZE, 0:SIZE] + .5
     for _ in range(int(rng.integers(0, 7))):  # discs of light out of focus
         cx, cy, r = rng.uniform(0, SIZE), rng.uniform(0, SIZE), rng.uniform(8, 26)
@@ -411,20 +422,20 @@ def _body(canvas: _Canvas, pose: _Pose, bird: Individual, tones, light, rng) -> 
         return
     where, x, y = found
     oy, ox = rng.integers(0, 640 - SIZE, 2)
-    noise = _noise()[:, oy:oy + x.shape[0], ox:ox + x.shape[1]]
-    db, s, v = _tube(x, y, body_points, body_radii)
-    dn, sn, vn = _tube(x, y, neck_points, neck_radii)
+    noise = _noise()[:, oy:oy + y.shape[0], ox:ox + x.shape[1]]
+    db, dn = _distance(x, y, body_points, body_radii), _distance(x, y, neck_points, neck_radii)
     c, sin = np.cos(pose.nod), np.sin(pose.nod)
     hx, hy = x - pose.head[0], y - pose.head[1]
     a, b = (c * hx + sin * hy) / r, (-sin * hx + c * hy) / r
     dh = (np.hypot(a * .96, b * 1.04) - 1) * r
     d = _union(_union(db, dn, .10 * u), dh, .07 * u)
     if crested:
-        dc, _, _ = _tube(x, y, [pose.head_at(.25, -.72), pose.head_at(-.45, -1.05), pose.head_at(-1.05, -1.55)], [.42 * r, .34 * r, .05 * r])
+        dc = _distance(x, y, [pose.head_at(.25, -.72), pose.head_at(-.45, -1.05), pose.head_at(-1.05, -1.55)], [.42 * r, .34 * r, .05 * r])
         d = _union(d, dc, .12 * r)
     gy, gx = np.gradient(d)
     dc = dc if crested else d
-    where, d, s, v, dn, sn, vn, a, b, dc, gy, gx, *noise = _inside(where, d, s, v, dn, sn, vn, a, b, dc, gy, gx, *noise)
+    where, d, x, y, dn, a, b, dc, gy, gx, *noise = _inside(where, d, x, y, dn, a, b, dc, gy, gx, *noise)
+    (s, v), (sn, vn) = _along(x, y, body_points, body_radii), _along(x, y, neck_points, neck_radii)
     wobble = noise[1] * .5 + noise[0] * .3
     along, across = (s - .5) * 1.0, v * .24
     names = {g: tones[val[0]] for g, val in bird.values.items() if g.endswith("color")}
@@ -623,7 +634,9 @@ def draw(bird: Individual) -> Picture:
         parts = swap[parts]
     contrast, gain = light_rng.uniform(.88, 1.10), light_rng.uniform(.92, 1.06)
     image = np.clip((image - .5) * contrast + .5, 0, 1) * gain
-    image = np.clip(np.round(image * 255 + light_rng.uniform(-3, 3, image.shape)), 0, 255).astype(np.uint8)
+    image *= 255
+    image += light_rng.uniform(-3, 3, image.shape)
+    image = np.clip(np.round(image, out=image), 0, 255, out=image).astype(np.uint8)
     return Picture(image, parts, *_places(parts))
 
 

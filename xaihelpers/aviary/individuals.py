@@ -77,9 +77,9 @@ def individual(seed: int, index: int, species: int | str) -> Individual:
     species = species_id(species) if isinstance(species, str) else species
     if not 0 <= species < len(table):
         raise ValueError(f"there is no species {species}; they are numbered 0 to {len(table) - 1}")
-    row, rng = table.iloc[species], np.random.default_rng([seed, index, 0])
-    values = {g: tuple(row[g].split("/")) for g in GROUPS if g not in FOLLOWS}
-    face = row["face"] or (values["throat_color"] if values["head_pattern"][0] == "capped" else values["crown_color"])[0]
+    rng = np.random.default_rng([seed, index, 0])
+    values = {g: tuple(table.at[species, g].split("/")) for g in GROUPS if g not in FOLLOWS}
+    face = table.at[species, "face"] or (values["throat_color"] if values["head_pattern"][0] == "capped" else values["crown_color"])[0]
     if rng.random() < 1 / 6:
         dull = str(rng.choice(["brown", "grey", "buff", "olive"]))
         for group in ("crown_color", "forehead_color", "nape_color", "throat_color", "breast_color"):
@@ -89,7 +89,7 @@ def individual(seed: int, index: int, species: int | str) -> Individual:
         face = values["crown_color"][0]
     for group in values:
         if rng.random() < 0.02:
-            values[group] = tuple(table[group].iloc[int(rng.integers(len(table)))].split("/"))
+            values[group] = tuple(table.at[int(rng.integers(len(table))), group].split("/"))
     return Individual(species, seed, index, values, dict(values), face)
 
 
