@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from xaihelpers import paths
-from xaihelpers.backbones import BackboneError, aviary_resnet, embed, feature_maps, load_backbone, save_weights
+from xaihelpers.backbones import BackboneError, aviary_resnet, embed, feature_maps, load_backbone, new_backbone, save_weights
 from xaihelpers.backbones import features as features_module
 from xaihelpers.backbones.networks import build_network, preprocessing
 from xaihelpers.backbones.store import claim, shard_folder
@@ -366,3 +366,16 @@ def test_real_squeezenet(real_data):
     chosen = list(range(0, 1000, 50))
     found = embed(backbone, [files[number] for number in chosen])
     assert (found.logits.argmax(1) == torch.tensor(chosen)).float().mean() > 0.5
+
+
+def test_a_backbone_to_train_starts_from_all_but_the_head(weights):
+    start = weights / "squeezenet1_0.safetensors"  # of 7 classes
+    backbone = new_backbone("squeezenet1_0", 4, str(start))
+    given, own = load_backbone("squeezenet1_0", start).model.state_dict(), backbone.model.state_dict()
+    assert backbone.n_classes == 4 and all(p.requires_grad for p in backbone.model.parameters())
+    same = {key for key in own if own[key].shape == given[key].shape and torch.equal(own[key], given[key])}
+    assert set(own) - same == {"classifier.1.weight", "classifier.1.bias"}
+    fresh = new_backbone("squeezenet1_0", 4)
+    assert not torch.equal(fresh.model.state_dict()["features.0.weight"], given["features.0.weight"])
+    with pytest.raises(BackboneError, match="no such weights file"):
+        new_backbone("squeezenet1_0", 4, "nowhere.safetensors")

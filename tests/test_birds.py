@@ -434,3 +434,10 @@ def test_real_class_labels_agree_with_the_cbm_concepts(real_data):
     birds = B.load_birds(real_data("CUB_200_2011"), attributes="class")
     ours = B.class_concepts(birds, B.cbm_concepts(), "hard").T.numpy()
     assert (ours == published).mean() == pytest.approx(0.955, abs=0.001)
+
+
+@pytest.mark.parametrize("name, plain", [("has_breast_color::yellow", "yellow breast"), ("has_bill_shape::cone", "cone bill shape"),
+                                         ("has_under_tail_color--buff", "buff under tail"), ("has_size::small_(5_-_9_in)", "small size"),
+                                         ("has_wing_shape::rounded-wings", "rounded wing shape"), ("has_tail_shape::notched_tail", "notched tail shape")])  # fmt: skip
+def test_names_as_people_say_them(name, plain):
+    assert B.plain_name(name) == plain

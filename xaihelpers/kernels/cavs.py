@@ -45,8 +45,8 @@ class LinearSVM(NamedTuple):
     converged: torch.Tensor  # (B, c) bool
 
 
-def _finish(x, y, gram, beta, C):
-    """Normal, intercept (as libsvm: mean e of the samples strictly between their bounds, else midway) and relative gap, batched."""
+def _finish(y, gram, beta, C):
+    """beta cleaned (B, n), intercept (as libsvm: mean e of the samples strictly between their bounds, else midway) and relative gap."""
     alpha = y * beta
     alpha = torch.where(alpha < 1e-9 * alpha.amax(1, keepdim=True), 0.0, torch.where(C - alpha < 1e-9 * C, C, alpha))
     beta = y * alpha  # without the crumbs that rounding leaves beside a bound
@@ -57,7 +57,7 @@ def _finish(x, y, gram, beta, C):
     quadratic = 0.5 * (beta * (y - e)).sum(1)  # 1/2 |w|^2
     primal = quadratic + C * (1 - y * (y - e + b[:, None])).clamp(min=0).sum(1)
     gap = (primal - ((y * beta).sum(1) - quadratic)) / primal
-    return torch.einsum("bi,bid->bd", beta, x), b, gap
+    return beta, b, gap
 
 
 def _box(y, C):
@@ -126,8 +126,9 @@ def linear_svm_reference(features, labels, C):
     mean = features.double().mean(0)
     x, y = (features.double() - mean)[None], labels.double()[None]
     gram = x @ x.mT
-    normal, intercept, gap = _finish(x, y, gram, _interior_point(gram, y, C), C)
-    return normal[0], intercept[0] - normal[0] @ mean, gap[0]
+    beta, intercept, gap = _finish(y, gram, _interior_point(gram, y, C), C)
+    normal = beta[0] @ x[0]
+    return normal, intercept[0] - normal @ mean, gap[0]
 
 
 def _residual(gram, y, beta):
@@ -277,9 +278,8 @@ def _check(features, labels, C):
         raise ValueError(f"labels[{int(bad[0])}] are all of one sign ({len(bad)} problems lack positives or negatives)")
 
 
-def _solve(x, y, penalties, tolerance, max_iterations, sweep, products):
-    """Solve each problem for rising penalties; x (B, n, d) centred, y (B, n), both float64. Yields the fields of LinearSVM per penalty."""
-    gram = x @ x.mT
+def _solve(gram, y, penalties, tolerance, max_iterations, sweep, products):
+    """Solve each problem for rising penalties; gram (B, n, n) and y (B, n), float64. Yields the fields of LinearSVM per penalty, beta for the normals."""
     beta, e = torch.zeros_like(y), y.clone()
     settled = torch.zeros(len(y), dtype=torch.bool, device=y.device)  # no beta at its bound: the same for every larger C
     for C in penalties:
@@ -306,7 +306,7 @@ def _solve(x, y, penalties, tolerance, max_iterations, sweep, products):
             converged[which] = done
             which = which[~done & (iterations[which] < max_iterations)]
         settled = converged & (beta.abs() < C).all(1)
-        yield *_finish(x, y, gram, beta, C), iterations, converged
+        yield *_finish(y, gram, beta, C), iterations, converged
 
 
 @torch.no_grad()
@@ -338,6 +338,7 @@ def linear_svm(features, labels, C, tolerance=1e-5, max_iterations=1_000_000, ba
     path = (_sweep_triton, lambda gram, which, beta: torch.bmm(gram[which], beta[:, :, None])[:, :, 0]) if backend == "triton" else (_sweep_torch, _products_torch)
     dtype = torch.float64 if features.dtype == torch.float64 else torch.float32
     order = sorted(range(len(C)), key=C.__getitem__)
+    inverse = sorted(range(len(C)), key=order.__getitem__)
     shape = len(features), len(C)
     result = LinearSVM(*(torch.empty(shape + tail, dtype=kind, device=features.device) for tail, kind in (
         ((features.shape[2],), dtype), ((), dtype), ((), dtype), ((), torch.int64), ((), torch.bool))))  # fmt: skip
@@ -346,11 +347,12 @@ def linear_svm(features, labels, C, tolerance=1e-5, max_iterations=1_000_000, ba
         part = slice(start, start + group)
         y, mean = labels[part].double(), features[part].double().mean(1, keepdim=True)
         x = features[part] - mean  # the bias absorbs it, and products of centred features lose no digits to it
-        for column, solved in zip(order, _solve(x, y, [C[k] for k in order], tolerance, max_iterations, *path)):
-            normals, intercepts, *rest = solved
-            intercepts = intercepts - (normals * mean[:, 0]).sum(1)
-            for field, value in zip(result, (normals, intercepts, *rest)):
-                field[part, column] = value.to(field.dtype)
+        solved = _solve(x @ x.mT, y, [C[k] for k in order], tolerance, max_iterations, *path)
+        betas, *fields = (torch.stack(field, 1)[:, inverse] for field in zip(*solved))  # (B, c, …), penalties as given
+        normals = betas @ x
+        fields[0] = fields[0] - (normals @ mean.mT)[:, :, 0]
+        for field, value in zip(result, (normals, *fields)):
+            field[part] = value.to(field.dtype)
     failed = int((~result.converged).sum())
     if failed:
         warnings.warn(
