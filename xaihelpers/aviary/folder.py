@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -117,9 +118,10 @@ def ensure(name: str = "aviary", images_per_class: int = IMAGES_PER_CLASS, seed:
             raise ValueError(f"{root} holds an aviary of other settings ({found}); choose another name for this one ({wanted})")
         if root.exists() and not found:
             raise ValueError(f"{root} exists and is no aviary (no whole aviary.json in it); move it away or choose another name")
-        partial = root.with_name(f"{name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
+        for left in root.parent.glob(f"{name}.partial-*"):  # of a killed drawing, whose last workers may still be writing there
+            shutil.rmtree(left, ignore_errors=True)
+        partial = Path(tempfile.mkdtemp(prefix=f"{name}.partial-", dir=root.parent))
+        partial.chmod(0o755)
         total = len(species_table()) * images_per_class
         chunks = [list(range(start, min(start + 16, total))) for start in range(0, total, 16)]
         rows: list[tuple] = []

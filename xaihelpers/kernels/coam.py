@@ -20,6 +20,7 @@ along the rows: constant areas stay constant to the last bit, and mirrored maps 
 a power of two is then exact altogether, unless the values of float32 maps differ by many orders of magnitude.
 """
 
+import numba
 import torch
 
 try:
@@ -27,8 +28,6 @@ try:
     import triton.language as tl
 except ImportError:  # a machine without Triton keeps the torch paths
     triton = None
-
-CHUNK = 1 << 16  # float64 values in each intermediate of the torch path: half a megabyte stays in cache
 
 
 def concept_maps(maps, bank):
@@ -98,84 +97,73 @@ def location_rank_reference(maps, points, size):
     return ranks.reshape(points.shape[:-1])
 
 
-def _runs(source, target, device):
-    """Pixels of a line in S runs that lie between the same two cells.
-
-    Returns low, high, length (S,); pixel and t (S, longest), -1 and 0 beyond a run's end; and the numerator of each run's first t (S,).
-    """
-    low, high, t = _neighbours(source, target, device)
-    length = torch.unique_consecutive(low * source + high, return_counts=True)[1]
-    first = length.cumsum(0) - length
-    offset = torch.arange(int(length.max()), device=device)
-    pixel = torch.where(offset < length[:, None], first[:, None] + offset, -1)  # (S, longest)
-    numerator = ((2 * first + 1) * source - target).remainder(2 * target) - target
-    return low[first], high[first], length, pixel, torch.where(pixel >= 0, t[pixel], 0.0), numerator.double()
+@numba.njit(cache=True, nogil=True)
+def _mid(low, high, t):
+    return (low + high) * 0.5 + t * (high - low)
 
 
-def _count_above(low, high, level, begin, length, source, target):
-    """How many of the `length` pixels between low and high lie above level: float64 in, float64 out, all of one shape or broadcast to it.
+@numba.njit(cache=True, nogil=True)
+def _rank_one(F, y, x, top, bottom, t, left, right, s, lines, columns):
+    """Rank of pixel (y, x) of map F (H, W). The pixels between the same four cells form a patch; `lines` and `columns` say where patches begin."""
+    level = _mid(_mid(F[top[y], left[x]], F[bottom[y], left[x]], t[y]), _mid(F[top[y], right[x]], F[bottom[y], right[x]], t[y]), s[x])
+    count = 0
+    for i in range(len(lines) - 1):
+        up, down = top[lines[i]], bottom[lines[i]]
+        for k in range(len(columns) - 1):
+            begin, end = columns[k], columns[k + 1]
+            a, b, c, d = F[up, left[begin]], F[up, right[begin]], F[down, left[begin]], F[down, right[begin]]
+            least, most = min(min(a, b), min(c, d)), max(max(a, b), max(c, d))
+            slack = max(abs(least), abs(most)) * 2.0**-48  # rounding may pass a corner by a few units in the last place
+            if most + slack < level:
+                continue
+            if least - slack > level:
+                count += (end - begin) * (lines[i + 1] - lines[i])
+                continue
+            shares = s[begin:end]
+            for line in range(lines[i], lines[i + 1]):
+                low, high = _mid(a, c, t[line]), _mid(b, d, t[line])
+                middle, rise = (low + high) * 0.5, high - low
+                n = 0  # equal pixels count in the lines above the point's, and before it in its own
+                if line < y:
+                    for q in range(len(shares)):
+                        n += 1 if middle + shares[q] * rise >= level else 0
+                elif line > y:
+                    for q in range(len(shares)):
+                        n += 1 if middle + shares[q] * rise > level else 0
+                else:
+                    for q in range(len(shares)):
+                        value = middle + shares[q] * rise
+                        n += 1 if value > level or (value == level and q + begin < x) else 0
+                count += n
+    return count
 
-    begin: the numerator of the first pixel's t. Values are monotone along the run, so a division says where they
-    cross the level; then the rounded values themselves are asked, and the count moved until they agree.
-    """
-    middle, rise = (low + high) * 0.5, high - low
-    rising = rise > 0
-    first = torch.where(rising, begin + (length - 1) * (2 * source), begin)  # numerator of the highest pixel's t
-    step = torch.where(rising, -2.0 * source, 2.0 * source)
-    count = (((level - middle) / rise * (2 * target) - first) / step).ceil_()
-    flat = torch.where(middle > level, length, 0.0)
-    count = torch.minimum(torch.where(rise == 0, flat, count).clamp_(min=0), length)
-    while True:
-        last = first + (count - 1) * step  # the lowest pixel counted; its t is last / (2 target), as in _neighbours
-        drop = (middle + last / (2 * target) * rise <= level) & (count > 0)
-        more = (middle + (last + step) / (2 * target) * rise > level) & (count < length)
-        if not (drop | more).any():
-            return count
-        count += more.double() - drop.double()
+
+@numba.njit(cache=True, parallel=True)
+def _rank_all(maps, pixels, ranks, top, bottom, t, left, right, s, lines, columns):
+    M1, M2 = len(t), len(s)
+    for p in numba.prange(pixels.shape[0]):
+        for q in range(pixels.shape[1]):
+            pixel = pixels[p, q]
+            ranks[p, q] = M1 * M2 if pixel < 0 else _rank_one(maps[p], pixel // M2, pixel % M2, top, bottom, t, left, right, s, lines, columns)
+
+
+def _starts(low, high):
+    """Where runs of pixels between the same two cells begin along a line, and its end."""
+    change = ((low[1:] != low[:-1]) | (high[1:] != high[:-1])).nonzero()[:, 0] + 1
+    return torch.cat([change.new_zeros(1), change, change.new_tensor([len(low)])])
 
 
 def _rank_torch(maps, pixels, size):
-    """Ranks (P, q) of pixels (P, q), -1 for none, without upsampling.
+    """Ranks (P, q) of pixels (P, q), -1 for none, without upsampling: on the CPU, compiled, a map per thread.
 
-    Between four cells, the largest and smallest value are at the corners: most such patches lie above or below the point's value as a
-    whole. In the others, one division per line of the image replaces a comparison per pixel.
+    Between four cells the largest and smallest value are at the corners, so most patches lie above or below the point's value as a whole.
     """
-    (H, W), (M1, M2) = maps.shape[1:], size
-    top, bottom, heights, lines, t, _ = _runs(H, M1, maps.device)
-    left, right, widths, _, _, begins = _runs(W, M2, maps.device)
-    area = heights[:, None] * widths
-    cell_top, cell_bottom, cell_t = _neighbours(H, M1, maps.device)
-    cell_left, cell_right, cell_s = _neighbours(W, M2, maps.device)
-    columns, widths = torch.arange(M2, device=maps.device), widths.double()
-
-    ranks = torch.full_like(pixels, M1 * M2).flatten()
-    for which in (pixels.flatten() >= 0).nonzero()[:, 0].split(max(1, CHUNK // area.numel())):
-        chunk, pixel = maps[which // pixels.shape[1]].double(), pixels.flatten()[which]
-        y, x = pixel // M2, pixel % M2
-        upper = chunk.gather(1, cell_top[y][:, None, None].expand(-1, 1, W))[:, 0]  # (p, W)
-        lower = chunk.gather(1, cell_bottom[y][:, None, None].expand(-1, 1, W))[:, 0]
-        row = _between(upper, lower, cell_t[y][:, None])
-        row = _between(row[:, cell_left], row[:, cell_right], cell_s)  # (p, M2), the point's own line
-        level = row.gather(1, x[:, None])  # (p, 1)
-        count = ((row == level) & (columns < x[:, None])).sum(1)
-
-        a, b = chunk[:, top][:, :, left], chunk[:, top][:, :, right]  # (p, Sy, Sx), the patches' corners
-        c, d = chunk[:, bottom][:, :, left], chunk[:, bottom][:, :, right]
-        least, most = torch.minimum(a, b).minimum(c).minimum(d), torch.maximum(a, b).maximum(c).maximum(d)
-        slack = torch.maximum(least.abs(), most.abs()) * 2.0**-48  # rounding may pass a corner by a few units in the last place
-        above = least - slack > level[:, :, None]
-        count += (above * area).sum((1, 2))
-        patches = (~above & (most + slack >= level[:, :, None])).nonzero()
-        below = level.nextafter(level.new_tensor(-torch.inf))  # v >= level is v > below
-        for patch in patches.split(max(1, CHUNK // 2 // lines.shape[1])):
-            n, i, j = patch.unbind(1)
-            a_, b_, c_, d_ = (corner[n, i, j][:, None] for corner in (a, b, c, d))
-            low, high = _between(a_, c_, t[i]), _between(b_, d_, t[i])  # (K, longest)
-            bar = torch.where(lines[i] < y[n][:, None], below[n], level[n])  # equal pixels count in the lines above the point's
-            part = _count_above(low, high, bar, begins[j][:, None], widths[j][:, None], W, M2)
-            count.index_add_(0, n, (part * (lines[i] >= 0)).sum(1).long())
-        ranks[which] = count
-    return ranks.view_as(pixels)
+    lines, columns = _neighbours(maps.shape[1], size[0], "cpu"), _neighbours(maps.shape[2], size[1], "cpu")
+    ranks = torch.empty_like(pixels, device="cpu")
+    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+    given = (maps.detach().double().cpu(), pixels.cpu(), ranks, *lines, *columns, _starts(*lines[:2]), _starts(*columns[:2]))
+    _rank_all(*(tensor.contiguous().numpy() for tensor in given))
+    return ranks.to(pixels.device)
 
 
 if triton is not None:
