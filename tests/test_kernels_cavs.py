@@ -114,6 +114,7 @@ def test_answers_do_not_depend_on_order_or_company():
     turned = linear_svm(features, labels, LAMBDAS[::-1])
     alone = linear_svm(features[3:4], labels[3:4], LAMBDAS[2:3])
     assert_same_decisions(decisions(features[3:4], *alone[:2]), decisions(features, *result[:2])[3:4, 2:3], 1e-4)
+    assert_same_decisions(decisions(features, *turned[:2]).flip(1), decisions(features, *result[:2]), 1e-9)
 
 
 def test_groups_of_problems_give_the_same(monkeypatch):

@@ -26,7 +26,7 @@ _GROUP_OF = [group for group, values in GROUPS.items() for _ in values]
 def renderer_version() -> str:
     """Hash of the renderer's own source and species: a folder drawn by another version is drawn again."""
     folder = files("xaihelpers.aviary")
-    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in ("individuals.py", "draw.py", "folder.py", "species.csv"))).hexdigest()[:12]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.iterdir(), key=lambda path: path.name) if path.name.endswith((".py", ".csv")))).hexdigest()[:12]
 
 
 def _certainties(parts: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -78,7 +78,7 @@ def _interior_point(gram, y, C, rounds=100):
     The bounds' multipliers p >= 0 of low <= beta and q >= 0 of beta <= high obey gram beta - y + b - p + q = 0 and, at the optimum,
     p (beta - low) = q (high - beta) = 0; Newton's method follows the same products equal to a mu that shrinks to 0.
     """
-    n, unit = y.shape[1], gram.diagonal(dim1=1, dim2=2).mean(1).clamp(min=1e-300)[:, None]  # in units where G_ii is about 1
+    unit = gram.diagonal(dim1=1, dim2=2).mean(1).clamp(min=1e-300)[:, None]  # in units where G_ii is about 1
     gram, (low, high) = gram / unit[:, :, None], _box(y, C * unit)
     beta, b = y * (C * unit / 2).clamp(max=1.0), torch.zeros_like(unit)
     p, q = torch.ones_like(y), torch.ones_like(y)
