@@ -403,13 +403,13 @@ def test_interrupted_drawing_is_no_aviary(quick, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         A.ensure(images_per_class=1, jobs=1)
     assert not (tmp_path / "aviary").exists() and len(quick) == 32
-    leftover = next(tmp_path.glob("*.partial")) / "images/999.Ghost/ghost.jpg"
+    leftover = next(tmp_path.glob("*.partial-*")) / "images/999.Ghost/ghost.jpg"
     leftover.parent.mkdir(parents=True)
     leftover.touch()
     monkeypatch.setattr(F, "_draw_to", whole)
     birds = B.load_birds(A.ensure(images_per_class=1, jobs=1), check_files=True)
     assert len(birds.images) == 48 and len(quick) == 32 + 48
-    assert not list(tmp_path.rglob("*host*")) and not list(tmp_path.glob("*.partial"))
+    assert not list(tmp_path.rglob("*host*")) and not list(tmp_path.glob("*.partial-*"))
 
 
 def test_killed_drawing_is_no_aviary(quick, tmp_path):
