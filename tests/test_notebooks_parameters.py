@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 import yaml
 
@@ -32,14 +33,15 @@ BASE = {
 def values(records, **keys):
     """The values of the rows with these keys, by what else tells rows apart."""
     for name, value in keys.items():
-        records = records[records[name] == value]
+        column = records[name] if isinstance(value, str) else pd.to_numeric(records[name], errors="coerce")
+        records = records[column == value]
     assert len(records)
     return records.set_index(["row", "metric"]).value
 
 
 def fewer_examples(records, defaults):
     new, old = values(records, classifier="post-hoc CBM"), values(defaults, classifier="post-hoc CBM")
-    assert set(records.samples.dropna()) == {20} and len(new) == len(old)
+    assert len(values(records, samples=20)) == len(new) == len(old) == len(values(defaults, samples=50))
     assert (new > 50).all() and (old > 50).all()  # chance is 2.1
     assert values(records, classifier="black box").equals(values(defaults, classifier="black box"))  # it has no examples
 
@@ -52,8 +54,8 @@ def labels_of_classes(records, defaults):
 def signed_distances(records, defaults):
     first = "mean over concepts"
     new, old = (values(r[r.over == first]) for r in (records, defaults))
-    assert abs(new.iloc[0] - old.iloc[0]) < 0.15  # CGIM1 sees the weights only
-    assert abs(new.iloc[1] - old.iloc[1]) > 0.1  # CGIM2 the values, which now have a zero
+    assert abs(new.iloc[0] - old.iloc[0]) < 1e-3  # CGIM1 by concept sees the weights only, and a row's length leaves its cosine as it is
+    assert abs(new.iloc[1] - old.iloc[1]) > 0.01  # CGIM2 sees the values, whose zero has moved
 
 
 def majority_labels(records, defaults):
@@ -71,7 +73,7 @@ def whole_image(records, defaults):
     found = records[(records.table == "2")]
     everything = values(found, alpha=12)
     assert (everything == 100).all()  # every pixel lies in a region of twelve twelfths
-    assert (values(found, alpha=2) < 100).all() and set(found.l) == {2}
+    assert (values(found, alpha=2) < 100).all() and len(values(found, l=2)) == len(found)
 
 
 def another_seed(records, defaults):
@@ -81,11 +83,10 @@ def another_seed(records, defaults):
     assert values(records, network="shipped, measured here").iloc[0] > 80
 
 
-def one_penalty(records, defaults):
+def one_region(records, defaults):
     for rows in (records, defaults):
         assert (values(rows, metric="largest difference (of range)") < 1e-3).all()
-    flops = [values(rows, op="SVMs", metric="limit (seconds)") for rows in (records, defaults)]
-    assert (flops[0] < flops[1]).all()  # less is predicted for one penalty than for five
+    assert "top-k, α = 1" in set(records.path) and "top-k, α = 1, 3, 6" in set(defaults.path) - set(records.path)
 
 
 # (notebook, parameters, check(records, defaults))
@@ -96,7 +97,7 @@ CASES = [
     ("12", {"truth_labels": "hard"}, majority_labels),
     ("13", {"hidden": "miss"}, hidden_is_a_miss),
     ("13", {"first": [2], "alpha": [2, 12]}, whole_image),
-    ("81", {"svm_c": [1.0]}, one_penalty),
+    ("81", {"alpha": [1]}, one_region),
     ("91", {"seed": 1}, another_seed),
 ]
 
