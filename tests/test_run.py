@@ -127,7 +127,9 @@ def test_what_cannot_be_run_is_said(folder, capsys):
 def test_an_interrupted_run_leaves_nothing_broken(folder, end):
     write(folder / "notebooks", "00_slow", f"open({str(folder / 'reached')!r}, 'w').close()\nfrom time import sleep; sleep(120)")
     command = [sys.executable, "-m", "xaihelpers.run", "--notebooks", str(folder / "notebooks"), "--results", str(folder / "results")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # What runs in a shell's background inherits an ignored SIGINT; a terminal's Ctrl-C meets the default.
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heard)
     while not (folder / "reached").exists():
         assert process.poll() is None
         time.sleep(0.1)
