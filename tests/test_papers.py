@@ -20,7 +20,7 @@ def test_values_in_range(n, low, high):
     assert values.between(low, high).all()
 
 
-@pytest.mark.parametrize("n, keys", [(1, ["images", "basis", "l"]), (2, ["alpha", "basis", "l"]), (3, ["model", "samples", "lambda"]),
+@pytest.mark.parametrize("n, keys", [(1, ["images", "basis", "l"]), (2, ["alpha", "basis", "l"]), (3, ["classifier", "samples", "lambda"]),
                                      (4, ["part", "type"]), (5, ["part", "type", "value"]), (6, ["concept", "metric"]),
                                      (7, ["class_id", "metric"]), (8, ["class_id", "metric"])])
 def test_keys_are_unique(n, keys):
@@ -38,9 +38,9 @@ def test_values_that_the_text_repeats():
     assert location[1, "theta*u", 1] == 13.3
     assert location[6, "theta*u", 1] == 59.0  # "not in the correct location 41 % of the time"
     accuracy = paper_table("alignment", 3)
-    assert accuracy.query("model == 'post-hoc CBM' and samples == 100 and `lambda` == 1")["value"].tolist() == [59.1]
-    assert accuracy.query("model == 'post-hoc CBM'")["value"].max() == 59.1
-    assert accuracy.query("model == 'black box'")["value"].tolist() == [75.4]
+    assert accuracy.query("classifier == 'post-hoc CBM' and samples == 100 and `lambda` == 1")["value"].tolist() == [59.1]
+    assert accuracy.query("classifier == 'post-hoc CBM'")["value"].max() == 59.1
+    assert accuracy.query("classifier == 'black box'")["value"].tolist() == [75.4]
     concepts = paper_table("alignment", 6).query("metric == 'CGIM1'").set_index("concept")
     assert concepts.loc[51, ["label", "value"]].tolist() == ["Black eye colour", -0.63]
     classes = paper_table("alignment", 7).query("metric == 'CGIM1'").set_index("class_id")
