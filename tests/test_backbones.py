@@ -12,7 +12,7 @@ from xaihelpers import paths
 from xaihelpers.backbones import BackboneError, aviary_resnet, embed, feature_maps, load_backbone, new_backbone, save_weights
 from xaihelpers.backbones import features as features_module
 from xaihelpers.backbones.networks import build_network, preprocessing
-from xaihelpers.backbones.store import claim, shard_folder
+from xaihelpers.store.shards import claim, shard_folder
 
 
 @pytest.fixture(scope="module")
@@ -302,7 +302,7 @@ def test_full_disk_costs_the_cache_not_the_result(backbone, images, forwarded, m
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(features_module, "write_shard", full)
+        patched.setattr("xaihelpers.store.rows.write_shard", full)
         result = embed(backbone, images, batch_size=2)
     printed = capsys.readouterr().out
     assert printed.count("No space left on device") == 1 and "XAI_DATA" in printed

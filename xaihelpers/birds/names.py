@@ -56,6 +56,21 @@ def plain_name(attribute: str) -> str:
     return f"{value} {group}"
 
 
+def phrase(attribute: str) -> str:
+    """An attribute as one would say it of a bird: has_breast_color::yellow -> "a yellow breast", has_bill_length::longer_than_head -> "a bill longer than its head"."""
+    group, value = normalise_attribute(attribute).removeprefix("has_").split("::")
+    value = re.sub(r"_\(.*\)", "", value).replace("_", " ")
+    value = value.removesuffix(" tail").removesuffix("-wings")
+    said = {"bill_shape": f"{value} bill", "bill_length": f"bill {value.replace('head', 'its head')}", "size": f"{value} body", "shape": f"{value} shape",
+            "primary_color": f"mostly {value} plumage", "upperparts_color": f"{value} upperparts", "underparts_color": f"{value} underparts",
+            "upper_tail_color": f"tail {value} above", "under_tail_color": f"tail {value} below", "wing_shape": f"{value} wings",
+            "wing_color": f"{value} wings", "wing_pattern": f"{value} wings", "eye_color": f"{value} eyes", "leg_color": f"{value} legs"}.get(group)
+    said = said or f"{value} {group.removesuffix('_color').removesuffix('_pattern').removesuffix('_shape').replace('_', ' ')}"
+    if said.endswith(("wings", "eyes", "legs", "plumage", "parts")):
+        return said
+    return f"{'an' if said[0] in 'aeiou' else 'a'} {said}"
+
+
 def parts_of(attribute: str) -> tuple[str, ...]:
     """The CUB parts that `attribute` (a name or a group) is looked for on; empty for one of the whole bird.
 

@@ -1,9 +1,8 @@
-"""Features on disk: safetensors shards, one per batch, that many processes may read and write at once.
+"""Rows on disk: safetensors shards, one per batch, that many processes may read and write at once.
 
-A folder holds the features of one backbone in one precision. A shard holds, for B images, pooled (B, d), logits (B, K)
-and perhaps maps (B, d, H, W), float32; its header holds the sha256 of each image's file and a checksum of each row.
-A shard appears whole (written aside, then renamed) and never changes, so readers need no lock; a damaged one is deleted,
-its images computed again.
+A folder holds what one network in one precision makes of images or texts. A shard holds tensors of B rows (of a backbone: pooled (B, d), logits
+(B, K) and perhaps maps (B, d, H, W), float32); its header holds the sha256 of each row's content and a checksum of each row. A shard appears whole
+(written aside, then renamed) and never changes, so readers need no lock; a damaged one is deleted, its rows computed again.
 """
 import contextlib
 import hashlib
@@ -45,7 +44,7 @@ def read_shards(folder: Path, wanted: dict[str, int], tensors: dict[str, torch.T
         except FileNotFoundError:
             continue  # another process has found it damaged
         except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-            print(f"features: damaged cache file {shard.name} deleted, its images are computed again ({error})")
+            print(f"features: damaged cache file {shard.name} deleted, what it held is computed again ({error})")
             with contextlib.suppress(OSError):
                 shard.unlink()
             continue
