@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lab notebooks clean-cache
+.PHONY: help setup chromium run test lab notebooks clean-cache
 
 PYTHON ?= $(firstword $(shell command -v python3.11) $(shell command -v python3))
 PIP_INSTALL ?= -m pip install --disable-pip-version-check --no-input
@@ -29,7 +29,7 @@ setup:
 	esac
 	state="$$version $(CURDIR) $$(cksum < pyproject.toml)"
 	look='import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))'
-	needed="torch torchvision open_clip diffusers transformers timm sklearn scipy pandas matplotlib papermill nbval pytest jupyterlab xaihelpers"
+	needed="torch torchvision open_clip diffusers transformers timm sklearn scipy pandas matplotlib papermill nbval pytest jupyterlab anywidget nltk statsmodels xaihelpers"
 	if other=$$(cat "$(VENV)/.unfinished" 2>/dev/null); then
 	  if kill -0 "$$other" 2>/dev/null; then
 	    echo "Process $$other is setting up: wait for it (if there is no such set-up, delete .venv)." >&2; exit 1
@@ -58,10 +58,17 @@ setup:
 	rm "$(VENV)/.unfinished"
 	echo "set-up: done"
 
+# A browser for the tests of the rating panel, where it may be installed here; without one they are skipped, visibly.
+chromium:
+	if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+	  echo "set-up: installing Chromium for the tests of the rating panel"
+	  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1 || echo "Chromium could not be installed: these tests are skipped."
+	fi
+
 run: setup
 	$(RUN)
 
-test: setup
+test: setup chromium
 	"$(VENV)/bin/python" -m pytest $(TESTS)
 
 lab: setup

@@ -39,6 +39,7 @@ def results_of_tests(tmp_path_factory):
     """Notebooks run by tests record into a folder of their own, never among the user's results."""
     folder = tmp_path_factory.mktemp("results")
     os.environ["XAI_RESULTS"] = str(folder)
+    os.environ["XAI_RATINGS"] = str(tmp_path_factory.mktemp("ratings"))  # nor do they touch anybody's ratings
     return folder
 
 

@@ -217,7 +217,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _shared_files() -> list[Path]:
     package = Path(__file__).parent
-    return [*package.rglob("*.py"), *package.rglob("*.csv"), *models_home().glob("*"), *(PROJECT / "data/papers").glob("*.csv")]
+    ours = [path for suffix in ("py", "csv", "js", "css") for path in package.rglob(f"*.{suffix}")]
+    return [*ours, *models_home().rglob("*"), *(PROJECT / "data/papers").glob("*.csv"), *(PROJECT / "data/prompts").glob("*")]
 
 
 def _closing(results: Path, failures: list[str], made: bool) -> str:

@@ -29,7 +29,7 @@ def renderer_version() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.iterdir(), key=lambda path: path.name) if path.name.endswith((".py", ".csv")))).hexdigest()[:12]
 
 
-def _certainties(parts: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def certainties(parts: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """How sure an annotator could be of each attribute, int (312,): 1 not visible, 3 probably (its part shows little), 4 definitely."""
     area = np.bincount(parts.ravel(), minlength=17)
     by_group = {}
@@ -55,7 +55,7 @@ def _draw_to(root: Path, seed: int, numbers: list[int], per_class: int) -> list[
         for kind, pixels, name, options in (("images", picture.image, path, {"quality": 92}), ("masks", picture.parts, Path(path).with_suffix(".png"), {})):
             (file := root / kind / name).parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels).save(file, **options)
-        certainty = _certainties(picture.parts, picture.points, np.random.default_rng([seed, number, 10]))
+        certainty = certainties(picture.parts, picture.points, np.random.default_rng([seed, number, 10]))
         rows.append((number + 1, path, picture.box, picture.points, true_attributes(bird) & (certainty > 1), certainty))
     return rows
 

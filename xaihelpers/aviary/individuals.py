@@ -118,6 +118,17 @@ def substitute(bird: Individual, attribute: str) -> Individual:
     return replace(bird, values=values)
 
 
+def shuffled(bird: Individual, rng: np.random.Generator, share: float = 1.0) -> Individual:
+    """The same individual with each of its drawn attribute groups, by the probability `share`, set at random: a value that some species has there (three in
+    five) or any of the group's. What such birds teach cannot be guessed from the species."""
+    table = species_table()
+    for group in GROUPS:
+        if group not in FOLLOWS and rng.random() < share:
+            usual = table.at[int(rng.integers(len(table))), group].split("/")[0]
+            bird = substitute(bird, f"has_{group}::{usual if rng.random() < 0.6 else rng.choice(GROUPS[group])}")
+    return bird
+
+
 def shown_colors(values: dict[str, tuple[str, ...]], region: str) -> tuple[str, ...]:
     """The colour names to be seen in a marked region: the ground, and the markings' where the pattern is not solid."""
     color, pattern, _ = MARKED[region]
