@@ -96,6 +96,7 @@ def test_long_form_keeps_short_texts_and_takes_long_ones(folder):
     with pytest.raises(clip.ClipError, match=r"1 of 2 texts have more than the 77 tokens .* the longest 182"):
         clip.embed_texts(plain, [short, middle])
     assert not clip.embed_texts(long, [middle]).truncated.any()
+    assert long.tokenizer([middle]).shape == (1, 248)  # its own tokenizer knows the context, too
 
 
 def test_long_clip_checkpoint(folder, tmp_path):

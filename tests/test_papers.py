@@ -1,8 +1,14 @@
 """The transcribed tables: counts, ranges, and values that the papers' own text repeats."""
+import pandas as pd
 import pytest
 
 from xaihelpers.birds import cbm_concepts
+from xaihelpers.paths import PROJECT
 from xaihelpers.records import paper_table
+
+TEXT_METRICS = ["BLEU", "METEOR", "ROUGE"]
+GRID = ["bottleneck", "template", "k"]
+MODEL_TABLES = {6: "cbm", 7: "cem", 8: "lfcbm", 9: "lfcbm_unsupervised", 10: "phcbm"}
 
 
 @pytest.mark.parametrize("n, rows, empty", [(1, 18, 0), (2, 27, 0), (3, 11, 0), (4, 56, 0), (5, 84, 0), (6, 342, 3), (7, 306, 1), (8, 300, 0)])
@@ -74,3 +80,61 @@ def test_parts_agree_with_the_concept_map():
     assert listed["attribute_id"].is_unique and len(listed) == 89
     assert listed.set_index("attribute_id")["part"].to_dict() == {
         key: part for key, part in zip(concepts["attribute_id"], ours) if part != "Others"}
+
+
+# conceptscore
+
+@pytest.mark.parametrize("n, bottleneck", MODEL_TABLES.items())
+def test_conceptscore_grids_are_whole(n, bottleneck):
+    """Five templates, five k, five metrics, each once, between 0 and 1; the metric of eq. 2-3 lies above the score, for the texts' cosine does."""
+    table = paper_table("conceptscore", n)
+    assert table["bottleneck"].unique().tolist() == [bottleneck]
+    wide = table.pivot(index=["template", "k"], columns="metric", values="value")
+    assert set(wide.index) == {(template, k) for template in range(1, 6) for k in (3, 5, 8, 12, 15)} and wide.shape == (25, 5) and wide.notna().all(axis=None)
+    assert wide[TEXT_METRICS].gt(0).all(axis=None) and wide[TEXT_METRICS].lt(0.5).all(axis=None)
+    score, both = wide["ConceptScore"], wide["Ref-ConceptScore"]
+    assert score.between(0.36, 0.49).all()
+    cosine = score * both / (2 * score - both)  # what the harmonic mean implies
+    assert cosine.between(0.8, 1).all()
+    assert (wide["METEOR"].unstack("k").diff(axis=1).iloc[:, 1:] > 0).all(axis=None)  # more concepts find more of the labels
+
+
+@pytest.mark.parametrize("n, bottleneck", [(11, "lfcbm"), (12, "phcbm")])
+def test_conceptscore_on_cifar(n, bottleneck):
+    table = paper_table("conceptscore", n)
+    assert len(table) == 50 and not table.duplicated([*GRID, "dataset"]).any() and table["value"].between(0.4, 0.51).all()
+    assert set(table["dataset"]) == {"cifar10", "cifar100"} and set(table["bottleneck"]) == {bottleneck} and set(table["metric"]) == {"ConceptScore"}
+
+
+def test_short_tables_repeat_the_long_ones():
+    long = pd.concat([paper_table("conceptscore", n) for n in MODEL_TABLES]).set_index([*GRID, "metric"])["value"]
+    short = paper_table("conceptscore", 2).set_index([*GRID, "metric"])["value"]
+    assert len(short) == 25 and (short == long.loc[short.index]).all()
+    fair = paper_table("conceptscore", 4).set_index(["concepts", "metric"])["value"]
+    for concepts, bottleneck in (("CBM concepts", "lfcbm"), ("own concepts", "lfcbm_unsupervised")):
+        assert fair[concepts].to_dict() == short[bottleneck, 1, 5].to_dict()
+    cifar = pd.concat([paper_table("conceptscore", n) for n in (11, 12)]).set_index([*GRID, "dataset"])["value"]
+    first = paper_table("conceptscore", 1).set_index([*GRID, "dataset"])["value"]
+    assert len(first) == 4 and (first == cifar.loc[first.index]).all()
+
+
+def test_values_that_the_text_of_conceptscore_repeats():
+    first = paper_table("conceptscore", 1).set_index(["bottleneck", "dataset"])["value"]
+    assert (first["lfcbm", "cifar10"], first["lfcbm", "cifar100"]) == (0.4767, 0.4911)
+    gain = (100 * (first["lfcbm"] - first["phcbm"])).round(2)
+    assert gain.to_dict() == {"cifar10": 1.44, "cifar100": 3.01}
+    seconds = paper_table("conceptscore", 5).set_index(["dataset", "scorer"])["value"]
+    assert len(seconds) == 12 and seconds["cub200", "CLIP"] == 42.24 and seconds["cifar10", "CLIP"] == 9.57 and seconds["cifar100", "CLIP"] == 8.84
+    assert round(100 * seconds["cub200", "Long-CLIP"] / seconds["cub200", "GPT-4V"], 3) == 0.065  # per cent of the LLM's time
+    assert round(100 * seconds["cub200", "Long-CLIP"] / seconds["cub200", "people"], 2) == 0.01
+
+
+def test_numbers_of_conceptscores_text():
+    figure = pd.read_csv(PROJECT / "data" / "papers" / "conceptscore_figure2.csv").pivot(index="change", columns="metric", values="value")
+    assert figure["ConceptScore"].to_dict() == {"as predicted": 0.5625, "concepts replaced": 0.3811, "top 8 reordered": 0.5136}
+    assert figure["Ref-ConceptScore"].to_dict() == {"as predicted": 0.6958, "concepts replaced": 0.5297, "top 8 reordered": 0.6513}
+    taus = pd.read_csv(PROJECT / "data" / "papers" / "conceptscore_agreement.csv")
+    assert len(taus) == 17 and not taus.duplicated(["score", "with", "template"]).any() and taus["value"].between(0, 1).all()
+    of = taus[taus["template"].isna()].set_index(["score", "with"])["value"]
+    assert of["people", "LLM"] == pytest.approx(0.4657, abs=5e-5) and of["people", "people"] == 0.7405 and of["LLM"].idxmax() == "Ref-ConceptScore"
+    assert taus.dropna(subset="template")["value"].tolist() == [0.4027, 0.4201, 0.4213, 0.3917, 0.4088]

@@ -15,7 +15,7 @@ from .. import paths
 from ..backbones import BackboneError, save_weights
 from ..backbones.loading import _device
 from ..backbones.weights import read_weights, weights_hash
-from .stretching import stretch_positions
+from .stretching import set_positions, stretch_positions
 
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"  # the names of open_clip's own folders
 
@@ -58,10 +58,10 @@ def load_clip(name: str = "aviary_clip", weights: str = "", long: bool = False, 
     model = _from_file(source, Path(weights).expanduser()) if is_file else _from_tag(source, name, weights)
     tower = model.text
     if long and tower.context_length <= 77:
-        _set_positions(tower, stretch_positions(tower.positional_embedding.data))
+        set_positions(tower, stretch_positions(tower.positional_embedding.data))
     model = model.eval().requires_grad_(False)
     identity = f"{name} weights={weights_hash(model)} {json.dumps(model.visual.preprocess_cfg, sort_keys=True, default=str)}"
-    tokenizer = open_clip.get_tokenizer(source)
+    tokenizer = open_clip.get_tokenizer(source, context_length=tower.context_length)
     width = tower.output_dim if hasattr(tower, "output_dim") else config["embed_dim"]
     return Clip(name + " (long)" * long, model.to(device), tokenizer, tower.context_length, width, identity, device)
 
@@ -121,14 +121,6 @@ def _quiet():
         yield
     finally:
         logging.disable(before)
-
-
-def _set_positions(tower: nn.Module, positions: torch.Tensor) -> None:
-    """Give a text tower other positions, and the causal mask of their number."""
-    tower.positional_embedding = nn.Parameter(positions)
-    tower.num_pos = tower.context_length = len(positions)
-    if tower.attn_mask is not None:
-        tower.attn_mask = tower.build_causal_mask().to(positions.device)
 
 
 def save_clip(model: nn.Module, tokenizer: Any, config: dict, folder: str | Path) -> Path:

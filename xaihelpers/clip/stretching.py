@@ -1,5 +1,6 @@
 """Long-CLIP's stretched text positions: 77 tokens become 248."""
 import torch
+from torch import nn
 
 KEPT, FACTOR = 20, 4
 
@@ -18,3 +19,11 @@ def stretch_positions(positions: torch.Tensor, kept: int = KEPT, factor: int = F
     m = torch.arange(factor, device=positions.device, dtype=positions.dtype)[:, None] / factor  # (factor, 1)
     stretched = tail[:, None] * (1 - m) + after[:, None] * m  # (n − kept, factor, width)
     return torch.cat([positions[:kept], stretched.flatten(0, 1)])
+
+
+def set_positions(tower: nn.Module, positions: torch.Tensor) -> None:
+    """Give a text tower other positions, and the causal mask of their number."""
+    tower.positional_embedding = nn.Parameter(positions)
+    tower.num_pos = tower.context_length = len(positions)
+    if tower.attn_mask is not None:
+        tower.attn_mask = tower.build_causal_mask().to(positions.device)
