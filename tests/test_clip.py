@@ -146,7 +146,9 @@ def test_other_scripts_have_tokens(folder):
     ("ViT-B-32", "", "needs weights: '' is neither a file nor one of open_clip's tags, openai"),
     ("ViT-B-32", "nowhere.pt", "nowhere.pt: no such file"),
 ])
-def test_names_that_are_not_there(name, weights, message):
+def test_names_that_are_not_there(name, weights, message, folder, monkeypatch):
+    folder.rename(folder.with_name("aviary_clip"))
+    monkeypatch.setattr(paths, "models_home", lambda: folder.parent)
     with pytest.raises(clip.ClipError, match=message):
         clip.load_clip(name, weights)
 

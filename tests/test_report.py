@@ -215,7 +215,7 @@ def test_writing_is_whole_or_an_error(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report.os, "replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(FolderError, match="No space left on device.: make room"):
         report.write_whole(tmp_path / "a.html", "two")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]

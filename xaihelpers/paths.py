@@ -52,6 +52,22 @@ def find_dataset(name_or_path: str | Path) -> Path:
     )
 
 
+def write_whole(file: str | Path, content: bytes) -> Path:
+    """Put `content` in the place of `file` in one step, so that nobody ever reads half of it. Raises OSError, leaving what was there."""
+    file = Path(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as target:
+            target.write(content)
+        os.chmod(temporary, 0o644)  # mkstemp makes private files
+        os.replace(temporary, file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return file
+
+
 def ensure_writable(folder: Path, remedy: str) -> Path:
     """Create `folder` and prove that a file can be written in it.
 

@@ -1,13 +1,13 @@
 """Chrome of the report (notebook 99): numbers and tables as HTML, one page that needs nothing else, written whole or not at all."""
 
 import base64
-import os
 import re
 from html import escape
 from pathlib import Path
 
 import pandas as pd
 
+from xaihelpers import paths
 from xaihelpers.paths import FolderError
 
 UNITS = {"accuracy": ("%", "{:.1f}"), "CEM": ("%", "{:.1f}"), "CLM": ("%", "{:.1f}"), "CGIM": ("cosine", "{:.2f}"), "IoU": ("0–1", "{:.3f}")}
@@ -156,11 +156,8 @@ def figure_html(png: Path, caption: str) -> str:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file, in place of an earlier one, whole or not at all. Raises FolderError if it cannot be written."""
-    part = path.with_name(f".{path.name}.partial")
     try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
+        paths.write_whole(path, text.encode())
     except OSError as error:
-        part.unlink(missing_ok=True)
         remedy = "make room or permit writing there, or name another folder by the parameter results"
         raise FolderError(f"Could not write {path} ({error.strerror}): {remedy}.") from error

@@ -1,13 +1,13 @@
 """Files of weights: read without running any code they may hold, written in half the space, and their hash."""
 import hashlib
-import os
 import pickle
-import tempfile
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import nn
+
+from ..paths import write_whole
 
 
 class BackboneError(ValueError):
@@ -36,21 +36,11 @@ def save_weights(model: nn.Module, file: str | Path, metadata: dict[str, str] | 
 
     Raises BackboneError, writing nothing, if a value is not finite in float16.
     """
-    file = Path(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
     state = _cast(model.state_dict(), torch.float16)
     infinite = [key for key, value in state.items() if not value.isfinite().all()]
     if infinite:
         raise BackboneError(f"{file}: {infinite[0]} has values that are not finite in float16; nothing was written.")
-    handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
-    os.close(handle)
-    try:
-        save_file(state, temporary, metadata=metadata)
-        os.chmod(temporary, 0o644)  # mkstemp makes private files
-        os.replace(temporary, file)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    return file
+    return write_whole(file, save(state, metadata=metadata))
 
 
 def weights_hash(model: nn.Module) -> str:

@@ -1,7 +1,5 @@
 """Bottleneck models on disk: safetensors with their plain fields in the header, written whole or not at all."""
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -11,21 +9,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import nn
 
-
-def write_whole(file: str | Path, content: bytes) -> Path:
-    """Put `content` in the place of `file` in one step, so that nobody ever reads half of it. Raises OSError."""
-    file = Path(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as target:
-            target.write(content)
-        os.chmod(temporary, 0o644)  # mkstemp makes private files
-        os.replace(temporary, file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return file
+from ..paths import write_whole
 
 
 def save_model(model, file: str | Path, **about) -> Path:

@@ -7,9 +7,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from .files import write_whole
+from ..paths import write_whole
 
 TENSORS = ("values", "contributions", "class_weights", "logits")
+
 
 def check_names(concepts: list[str]) -> None:
     """Raises ValueError for no concept at all, and for a name that is empty or stands twice (case and blanks aside)."""

@@ -50,7 +50,8 @@ def load_clip(name: str = "aviary_clip", weights: str = "", long: bool = False, 
     source = f"{open_clip.factory.LOCAL_DIR_PREFIX}{folder}" if folder else name
     config = open_clip.get_model_config(source)
     if config is None:
-        near = difflib.get_close_matches(name, ["aviary_clip", *open_clip.list_models()], n=3, cutoff=0.3)
+        shipped = [path.parent.name for path in paths.models_home().glob(f"*/{CONFIG}")]
+        near = difflib.get_close_matches(name, [*shipped, *open_clip.list_models()], n=3, cutoff=0.3)
         raise ClipError(f"There is no CLIP {name!r}: neither shipped, nor a folder with {CONFIG}, nor an architecture of open_clip. Near: {', '.join(near)}.")
     if folder and not weights:
         weights = str(next(folder.glob("*.safetensors"), folder / WEIGHTS))

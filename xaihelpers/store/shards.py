@@ -7,7 +7,6 @@ A folder holds what one network in one precision makes of images or texts. A sha
 import contextlib
 import hashlib
 import json
-import os
 import time
 import uuid
 import zlib
@@ -73,14 +72,7 @@ def write_shard(folder: Path, keys: list[str], tensors: dict[str, torch.Tensor])
     """Write one shard, whole or not at all. Raises OSError (no room, not allowed)."""
     header = {"keys": keys} | {name: [_checksum(row) for row in tensor] for name, tensor in tensors.items()}
     content = save(tensors, metadata={"index": json.dumps(header)})
-    temporary = folder / f"{uuid.uuid4().hex}.tmp"
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, temporary.with_suffix(".safetensors"))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
+    paths.write_whole(folder / f"{uuid.uuid4().hex}.safetensors", content)
 
 
 def claim(folder: Path, part: str, wait: bool):
