@@ -1,4 +1,5 @@
 """CLIP: positions stretched as by Long-CLIP, folders and files of weights, embeddings cached and counted once."""
+import hashlib
 import json
 
 import numpy as np
@@ -9,6 +10,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from xaihelpers import clip, paths
+from xaihelpers.clip import prefixes
 
 TINY = {"embed_dim": 16, "custom_text": True, "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
         "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1}}
@@ -135,6 +137,39 @@ def test_each_text_and_image_once(folder, tmp_path, capsys):
     assert torch.equal(rows[0], rows[5]) and "0 from the cache, 5 computed" in capsys.readouterr().out
 
 
+def test_shared_beginnings_are_computed_once(folder):
+    """Trees of token lists: the embeddings of each list alone, from fewer tokens."""
+    model, rng = clip.load_clip(str(folder), long=True).model, np.random.default_rng(0)
+    start, end, drawn = 49406, 49407, lambda n: rng.integers(1, 49000, n).tolist()
+    stem, other = drawn(60), drawn(200)
+    texts = [[start, end], [start, *stem, end], [start, *stem[:30], end], *([start, *stem[:40], *drawn(n), end] for n in (1, 5, 20, 100)), [start, *other, end], [start, *other[:199], end],
+             *([start, *drawn(n), end] for n in (2, 3, 70))]
+    for largest in (8, 150, prefixes.LARGEST):
+        trees = prefixes.prefix_trees(texts, largest)
+        assert sorted(number for tree in trees for number in tree.ends) == list(range(len(texts)))
+        assert all(len(tree.tokens) <= largest or len(tree.ends) == 1 for tree in trees)
+    assert sum(len(tree.tokens) for tree in trees) < 0.7 * sum(map(len, texts))
+    with torch.inference_mode():
+        alone = torch.cat([model.encode_text(torch.tensor([[*text, *[0] * (248 - len(text))]])) for text in texts])
+        for at_once in (1, 500, 10**5):
+            assert torch.allclose(prefixes.encode_trees(model, texts, at_once, torch.device("cpu")), alone, atol=1e-5)
+
+
+def test_text_tower_that_sees_what_follows(folder):
+    """Without a causal mask padding is seen, so texts are padded to the context as open_clip pads them, whatever lies beside them."""
+    settings = {**TINY, "text_cfg": {**TINY["text_cfg"], "no_causal_mask": True, "pool_type": "first"}}
+    torch.manual_seed(0)
+    model = open_clip.model.CustomTextCLIP(**{key: value for key, value in settings.items() if key != "custom_text"})
+    (folder / clip.loading.CONFIG).write_text(json.dumps({"model_cfg": settings, "preprocess_cfg": PREPROCESS}))
+    save_file({key: value.contiguous() for key, value in model.state_dict().items()}, folder / clip.loading.WEIGHTS)
+    loaded, texts = clip.load_clip(str(folder)), ["a bird", "a bird with a red crown and a very long list of other things"]
+    assert not clip.embedding.is_causal(loaded.model)
+    with torch.no_grad():
+        expected = model.eval().encode_text(loaded.tokenizer(texts), normalize=True)
+    assert torch.allclose(clip.embed_texts(loaded, texts).rows, expected, atol=1e-5)
+    assert torch.allclose(clip.embed_texts(loaded, texts[:1]).rows, expected[:1], atol=1e-5)
+
+
 def test_other_scripts_have_tokens(folder):
     tiny = clip.load_clip(str(folder))
     rows = clip.embed_texts(tiny, ["крылья", "翼", "roter Scheitel, größer"]).rows
@@ -186,3 +221,22 @@ def test_saved_folder_is_loaded_again(folder, tmp_path):
     saved = clip.save_clip(tiny.model, tokenizer, {"model_cfg": TINY, "preprocess_cfg": PREPROCESS}, tmp_path / "saved")
     again = clip.load_clip(str(saved))
     assert torch.allclose(clip.embed_texts(again, ["a red crown"]).rows, clip.embed_texts(tiny, ["a red crown"]).rows, atol=2e-3)  # float16
+
+
+@pytest.mark.parametrize("name, context", [("aviary_clip", 77), ("aviary_clip_long", 248)])
+def test_shipped_weights_are_those_of_their_card_and_load_with_open_clip_alone(name, context, tmp_path):
+    folder = paths.models_home() / name
+    card = json.loads(folder.with_suffix(".json").read_text())
+    assert hashlib.sha256((folder / clip.loading.WEIGHTS).read_bytes()).hexdigest() == card["sha256"] and card["context"] == context
+    model, preprocess = open_clip.create_model_from_pretrained(f"local-dir:{folder}")
+    tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}", context_length=context)
+    ours = clip.load_clip("aviary_clip", long=context == 248)
+    texts, files = ["a photo of a Cardinal", "a bird with a red crown, a black throat and a cone bill", "Ein Vogel, 鳥"], images(tmp_path)
+    with torch.inference_mode():
+        said = model.eval().encode_text(tokenizer(texts), normalize=True)
+        seen = model.encode_image(torch.stack([preprocess(Image.open(file)) for file in files]), normalize=True)
+    assert torch.allclose(clip.embed_texts(ours, texts).rows, said, atol=1e-5) and torch.allclose(clip.embed_images(ours, files), seen, atol=1e-5)
+
+
+def test_shipped_clips_are_small():
+    assert sum(path.stat().st_size for path in paths.models_home().rglob("aviary_clip*/*")) <= 10e6

@@ -25,8 +25,13 @@ PATHS = {path.name[:2]: path for path in NOTEBOOKS}
 BASE = {
     "11": {"n_samples": [50], "svm_c": [0.1, 1.0], "repeats": 1},
     "12": {"permutations": 20},
-    "81": {"n_images": 20, "n_concepts": 6, "n_files": 20, "repeats": 1},
+    "21": {"models": ["cbm", "lfcbm_unsupervised"], "corrected": [0, 100], "orders": 1},
+    "22": {"models": ["cbm", "phcbm"], "n_images": 40, "top_k": [3, 8], "shown": [1, 8]},
+    "23": {"models": ["cbm", "phcbm"], "n_items": 40},
+    "24": {"n_images": 40, "n_replaced": [1, 3]},
+    "81": {"n_images": 20, "n_concepts": 6, "n_files": 20, "repeats": 1, "n_scored": 4, "n_pairs": 100},
     "91": {"epochs": 1, "size": 48},
+    "92": {"drawn": 20, "attribute_steps": 2, "caption_steps": 2, "joint_steps": 1, "long_steps": 1, "batch_size": 16},
 }
 
 
@@ -76,6 +81,56 @@ def whole_image(records, defaults):
     assert (values(found, alpha=2) < 100).all() and len(values(found, l=2)) == len(found)
 
 
+def sparser_heads(records, defaults):
+    new, old = (values(r[r.bottleneck == "lfcbm_unsupervised"], table="bottlenecks").droplevel("row") for r in (records, defaults))
+    assert new["weights per class"] < old["weights per class"] and new["concepts"] == old["concepts"]
+    assert values(records, bottleneck="cbm", metric="concept AUC").equals(values(defaults, bottleneck="cbm", metric="concept AUC"))
+
+
+def labels_by_class(records, defaults):
+    """The same concepts for all images of a class: they tell the classes apart, so correcting all of them leaves no error."""
+    assert (values(records, bottleneck="cbm", table="intervention", corrected=100) > 99).all()
+    assert values(records, bottleneck="cbm", metric="accuracy", table="bottlenecks").iloc[0] != values(defaults, bottleneck="cbm", metric="accuracy", table="bottlenecks").iloc[0]
+
+
+def another_omega(records, defaults):
+    """ConceptScore carries the weight as a factor; words know nothing of it."""
+    for table in ("6", "10"):
+        new, old = (values(r, table=table, metric="ConceptScore") for r in (records, defaults))
+        assert ((new / old - 1 / 2.5).abs() < 1e-6).all() and len(new) == 10
+        assert values(records, table=table, metric="BLEU").equals(values(defaults, table=table, metric="BLEU"))
+        mixed, before = (values(r, table=table, metric="Ref-ConceptScore") for r in (records, defaults))
+        assert (mixed < before).all()
+
+
+def plain_clip(records, defaults):
+    assert not values(records, table="6", metric="cosine").equals(values(defaults, table="6", metric="cosine"))
+    assert values(records, table="6", metric="METEOR").equals(values(defaults, table="6", metric="METEOR"))
+
+
+def raters_without_noise(records, defaults):
+    """Raters who see the truth and have neither noise nor bias give one answer."""
+    for metric in ("Krippendorff alpha", "Fleiss kappa"):
+        assert values(records, metric=metric).iloc[0] == pytest.approx(1) and values(defaults, metric=metric).iloc[0] < 0.9
+    with_truth = [values(r[~r["with"].isin(["people", "LLM"])], score="true share of concepts") for r in (records, defaults)]
+    assert with_truth[0].equals(with_truth[1])  # the scores do not depend on raters
+
+
+def twice_the_weight(records, defaults):
+    new, old = (values(r, table="sensitivity", metric="drop of ConceptScore") for r in (records, defaults))
+    assert ((new - 2 * old).abs() < 1e-6).all()
+    for rows in (records, defaults):
+        fall = values(rows, change="wrong for right, any", metric="drop of ConceptScore", m=3).iloc[0]
+        assert fall > values(rows, change="wrong for right, any", metric="drop of ConceptScore", m=1).iloc[0] > 0
+
+
+def another_training(records, defaults):
+    new, old = (values(r, clip="trained here") for r in (records, defaults))
+    assert not new.equals(old)
+    assert values(records, clip="aviary_clip").equals(values(defaults, clip="aviary_clip"))  # the shipped one is measured alike
+    assert values(records, clip="aviary_clip", metric="zero-shot species").iloc[0] > 50 > 10 > values(records, clip="trained here", metric="zero-shot species").iloc[0]
+
+
 def another_seed(records, defaults):
     mine = "aviary_resnet, trained here"
     assert values(records, network=mine).iloc[0] != values(defaults, network=mine).iloc[0]
@@ -97,8 +152,15 @@ CASES = [
     ("12", {"truth_labels": "hard"}, majority_labels),
     ("13", {"hidden": "miss"}, hidden_is_a_miss),
     ("13", {"first": [2], "alpha": [2, 12]}, whole_image),
+    ("21", {"penalty": 0.01}, sparser_heads),
+    ("21", {"labels": "class"}, labels_by_class),
+    ("22", {"omega": 1.0}, another_omega),
+    ("22", {"long": False}, plain_clip),
+    ("23", {"noise": 0.0, "bias": 0.0}, raters_without_noise),
+    ("24", {"omega": 5.0}, twice_the_weight),
     ("81", {"alpha": [1]}, one_region),
     ("91", {"seed": 1}, another_seed),
+    ("92", {"seed": 1}, another_training),
 ]
 
 # (notebook, parameters, what the error says)
@@ -109,6 +171,14 @@ WRONG = [
     ("12", {"svm_c": "one"}, "Parameter 'svm_c' must be float"),
     ("13", {"hidden": "skip"}, 'hidden must be "leave out" or "miss"'),
     ("13", {"weights": "no_such_file.safetensors"}, "there is no such weights file"),
+    ("21", {"models": ["cbm", "cem2"]}, "models has ['cem2']"),
+    ("21", {"models": ["lfcbm"], "similarity": 1.5}, "similarity"),
+    ("22", {"top_k": [5, 500]}, "by its 500 most important concepts"),
+    ("22", {"long": False, "too_long": "error", "top_k": [15], "shown": [1, 15]}, "more than the 77 tokens"),
+    ("22", {"clip": "aviary_klip"}, "Near: aviary_clip"),
+    ("23", {"ratings": "no_such_ratings.csv"}, "cannot be read as a table of ratings"),
+    ("24", {"template": 6}, "there is no template 6"),
+    ("92", {"clip_weights": "no_such_weights.safetensors"}, "no such file of CLIP weights"),
     ("00", {"show_species": "Cardinel"}, "the nearest is 'Cardinal'"),
     ("00", {"substitutions": ["has_crown_colour::blue"]}, "the nearest of the 312 is 'has_crown_color::blue'"),
 ]

@@ -227,3 +227,13 @@ def test_subsets_of_bad_input():
         A.subset_values(pd.DataFrame(np.zeros((50, 11))), np.zeros(50))
     with pytest.raises(ValueError, match="9 items have all metrics and a rating: too few for 5 folds"):
         A.subset_values(pd.DataFrame({"a": range(10)}), [nan, *range(9)])
+
+
+def test_a_file_of_ratings(tmp_path):
+    file = tmp_path / "ratings.csv"
+    with pytest.raises(ValueError, match="ratings.csv cannot be read as a table of ratings .* notebook 71"):
+        A.read_ratings(file)
+    file.write_text("item,rating\n007,3\n")
+    assert A.read_ratings(file, ("item", "rating"))["item"].tolist() == ["007"]  # an item is a name
+    with pytest.raises(ValueError, match="needs the columns item, rater, rating; rater missing among item, rating"):
+        A.read_ratings(file)

@@ -28,6 +28,12 @@ def test_the_five_templates():
     assert [bool(template.tail) for template in found] == [False, False, True, True, True]  # the rule of ranking ends 3 to 5
 
 
+def test_one_template_by_its_number():
+    assert S.template(3) == S.templates()[2]
+    with pytest.raises(ValueError, match="there is no template 6: choose one of 1, 2, 3, 4, 5"):
+        S.template(6)
+
+
 def write(folder, entries):
     file = folder / "mine.json"
     file.write_text(json.dumps(entries))

@@ -37,11 +37,11 @@ class Run:
     parameters: dict
     device: "torch.device"  # noqa: F821
     folder: Path  # all results; this run's own part of it is `run_folder`
+    notes: list = field(default_factory=list)  # what `note` kept
     started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     _clock: float = field(default_factory=time.perf_counter)
     _rows: list = field(default_factory=list)
     _figures: dict = field(default_factory=dict)  # name -> (PNG bytes, caption)
-    _notes: list = field(default_factory=list)
 
     @property
     def run_folder(self) -> Path:
@@ -76,8 +76,8 @@ class Run:
 
     def note(self, text: str) -> None:
         """Keep a line on what did not reproduce here, and why."""
-        if text not in self._notes:
-            self._notes.append(text)
+        if text not in self.notes:
+            self.notes.append(text)
 
     def rows(self) -> pd.DataFrame:
         """All rows recorded so far."""
@@ -120,7 +120,7 @@ class Run:
             "started": self.started.isoformat(),
             "seconds": round(time.perf_counter() - self._clock, 1),
             "figures": [{"file": f"{name}.png", "caption": caption} for name, (_, caption) in self._figures.items()],
-            "notes": self._notes,
+            "notes": self.notes,
         }
         (folder / "run.json").write_text(json.dumps(about, indent=1) + "\n")
 
@@ -169,9 +169,10 @@ def read_records(folder: Path) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*COLUMNS, "notebook", "run", "parameters"])
 
 
-def paper_table(paper: str, n: int) -> pd.DataFrame:
-    """A printed table of a paper as tidy rows. Raises FolderError if the project does not hold it."""
-    path = PROJECT / "data" / "papers" / f"{paper}_table{n}.csv"
+def paper_table(paper: str, table: int | str) -> pd.DataFrame:
+    """What a paper prints as tidy rows: a table by its number, or numbers of its text or figures by the name of their file. Raises FolderError if the project does not hold it."""
+    name = f"table{table}" if str(table).isdigit() else table
+    path = PROJECT / "data" / "papers" / f"{paper}_{name}.csv"
     if not path.is_file():
         held = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
         raise FolderError(f"There is no {path.name} in data/papers; the tables held are: {held}.")

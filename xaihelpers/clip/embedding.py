@@ -9,9 +9,11 @@ import open_clip
 import torch
 import torch.nn.functional as F
 from open_clip.transform import PreprocessCfg, image_transform_v2
+from open_clip.transformer import TextTransformer
 
 from ..store import cached_rows, content_key
 from .loading import Clip, ClipError
+from .prefixes import encode_trees
 
 
 class TextEmbeddings(NamedTuple):
@@ -57,7 +59,7 @@ def token_lengths(clip: Clip, texts: Sequence[str]) -> list[int]:
 def embed_texts(clip: Clip, texts: Sequence[str], too_long: str = "error", batch_size: int = 256) -> TextEmbeddings:
     """Embeddings of texts in the order given, each distinct text once, from the cache where it was embedded before.
 
-    A text of more tokens than `clip.context` is an error that names it, or with too_long="truncate" loses what lies before its end token, and is marked.
+    What texts share at their beginning is computed once. A text of more tokens than `clip.context` is an error that names it, or with too_long="truncate" loses what lies before its end token, and is marked.
     """
     if too_long not in ("error", "truncate"):
         raise ClipError(f'too_long must be "error" or "truncate", not {too_long!r}')
@@ -70,21 +72,18 @@ def embed_texts(clip: Clip, texts: Sequence[str], too_long: str = "error", batch
                         f'"{longest[:80]}…". Shorten them, take a model of longer context (long=True), or pass too_long="truncate".')
     for text in cut:
         tokens[text] = [*tokens[text][:clip.context - 1], tokens[text][-1]]
-    short, at_once = is_causal(clip.model), batch_size if clip.device.type == "cuda" else 32  # more would leave the caches of a CPU: 300 texts/s, and 150 at 256
 
     def encode(batch):
-        parts = []
-        for start in range(0, len(batch), at_once):
-            part = batch[start:start + at_once]
-            ids = torch.full((len(part), max(map(len, part)) if short else clip.context), 0 if short else _pad(clip))
-            for row, of_text in zip(ids, part):
-                row[:len(of_text)] = torch.tensor(of_text)
-            parts.append(encode_tokens(clip.model, ids.to(clip.device)))
-        return torch.cat(parts)
+        if is_causal(clip.model):
+            return encode_trees(clip.model, batch, 2**15 if clip.device.type == "cuda" else 2**12, clip.device)
+        ids = torch.full((len(batch), clip.context), _pad(clip))
+        for row, of_text in zip(ids, batch):
+            row[:len(of_text)] = torch.tensor(of_text)
+        return clip.model.encode_text(ids.to(clip.device))
 
-    by_length = sorted(distinct, key=lambda text: len(tokens[text]))
-    rows = _embedded(clip, "text", [content_key(text) for text in by_length], [tokens[text] for text in by_length], lambda part: part, lambda batch: _rows(clip, encode, batch), batch_size)
-    place = {text: row for row, text in enumerate(by_length)}
+    neighbours = sorted(distinct, key=tokens.__getitem__)  # texts that begin alike share a batch
+    rows = _embedded(clip, "text", [content_key(text) for text in neighbours], [tokens[text] for text in neighbours], lambda part: part, lambda batch: _rows(clip, encode, batch), batch_size)
+    place = {text: row for row, text in enumerate(neighbours)}
     return TextEmbeddings(rows[torch.tensor([place[text] for text in texts])], torch.tensor([text in cut for text in texts]))
 
 
@@ -97,9 +96,9 @@ def _tokens(clip: Clip, texts: Sequence[str]) -> list[list[int]]:
 
 
 def is_causal(model: torch.nn.Module) -> bool:
-    """Whether a CLIP's text tower cannot see what follows the end token, so that a batch need only be as long as its longest text."""
+    """Whether a token of a CLIP's text tower sees only what lies before it, and its end token is the embedding: then beginnings can be shared, and padding is not needed."""
     tower = model.text
-    return getattr(tower, "attn_mask", None) is not None and tower.cls_emb is None and tower.pool_type in ("argmax", "eos")
+    return isinstance(tower, TextTransformer) and tower.attn_mask is not None and tower.cls_emb is None and not tower.use_pad_mask and tower.pool_type in ("argmax", "eos")
 
 
 def encode_tokens(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:

@@ -2,9 +2,10 @@
 
 Paper conceptscore, sections 3.5 and 4.3, appendices C, G, I. Ratings are a tidy table (item, rater, rating), one row per answer.
 """
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations, combinations_with_replacement
 from math import comb, nan
+from pathlib import Path
 from typing import NamedTuple
 
 import krippendorff
@@ -62,6 +63,17 @@ def _taus(x: np.ndarray, y: np.ndarray, drawn: np.ndarray, variant: str) -> np.n
     n = drawn.sum(1)
     below = np.sqrt(half[1] * half[2]) if variant == "b" else np.where((half[1] > 0) & (half[2] > 0), n * (n - 1) / 2, 0)
     return np.divide(half[0], below, out=np.full(len(n), nan), where=below > 0)
+
+
+def read_ratings(file: str | Path, columns: Sequence[str] = ("item", "rater", "rating")) -> pd.DataFrame:
+    """A CSV of ratings with these columns, item as text; raises ValueError naming the file and what is missing."""
+    try:
+        table = pd.read_csv(Path(file).expanduser(), dtype={"item": str})
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file} cannot be read as a table of ratings ({error}): give a CSV with the columns {', '.join(columns)}, as notebook 71 exports it") from error
+    if missing := [name for name in columns if name not in table.columns]:
+        raise ValueError(f"{file} needs the columns {', '.join(columns)}; {', '.join(missing)} missing among {', '.join(map(str, table.columns))}")
+    return table
 
 
 def check_ratings(table: pd.DataFrame, low: int = 1, high: int = 4) -> pd.DataFrame:

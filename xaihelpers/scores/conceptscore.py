@@ -46,6 +46,14 @@ def templates(file: str | Path = "") -> list[Template]:
     return found
 
 
+def template(number: int, file: str | Path = "") -> Template:
+    """One of `templates(file)` by its id; raises ValueError naming those that there are."""
+    found = {each.id: each for each in templates(file)}
+    if number not in found:
+        raise ValueError(f"there is no template {number}: choose one of {', '.join(map(str, found))}")
+    return found[number]
+
+
 def top_weighted(outputs: ConceptOutputs | tuple[torch.Tensor, Sequence[str]], k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The k concepts of each image with the largest |weight|: indices (N, k) and weights (N, k), largest first, equal ones in concept order.
 
