@@ -141,6 +141,18 @@ def test_without_annotations():
         suite.trained("lfcbm", new_task(image_embeddings=None))
 
 
+def test_outputs_of_another_framework_join_by_a_file(tmp_path):
+    task = new_task()
+    mine = suite.outputs_of(["cbm"], task)["cbm"]
+    file = save_outputs(mine, tmp_path / "forest.safetensors")
+    found = suite.outputs_of(["cbm", str(file)], task, similarity=0.2)  # a setting of label-free models leaves others alone
+    assert list(found) == ["cbm", "forest"] and torch.equal(found["forest"].values, mine.values) and torch.equal(found["cbm"].values, mine.values)
+    fewer = new_task()
+    fewer.train[(~fewer.train).nonzero()[0]] = True
+    with pytest.raises(ValueError, match=r"forest.safetensors holds \d+ images and \d+ classes, toy has \d+ test images"):
+        suite.outputs_of([str(file)], fewer)
+
+
 def test_truths_by_name():
     task = new_task()
     truth = suite.truth_of(task, ["concept 2", "a thing 4", "something else"])

@@ -175,7 +175,7 @@ WRONG = [
     ("21", {"models": ["lfcbm"], "similarity": 1.5}, "similarity"),
     ("22", {"top_k": [5, 500]}, "by its 500 most important concepts"),
     ("22", {"long": False, "too_long": "error", "top_k": [15], "shown": [1, 15]}, "more than the 77 tokens"),
-    ("22", {"clip": "aviary_klip"}, "Near: aviary_clip"),
+    ("22", {"scorer": "aviary_klip"}, "Near: aviary_clip"),
     ("23", {"ratings": "no_such_ratings.csv"}, "cannot be read as a table of ratings"),
     ("24", {"template": 6}, "there is no template 6"),
     ("92", {"clip_weights": "no_such_weights.safetensors"}, "no such file of CLIP weights"),

@@ -56,3 +56,23 @@ def test_nobody_then_three_raters_then_another_study(tmp_path):
     text, error, _ = run(tmp_path, seed=1)
     assert "13 ratings, but its items are no longer those that were rated" in error and "new name" in error
     assert len(rating.ratings(tmp_path / "kept.sqlite")) == 13
+
+
+def test_ratings_go_into_notebook_23(tmp_path):
+    """Two people rate explanations, the exported table replaces the simulated raters; a table rated with other explanations is refused."""
+    text, error, _ = run(tmp_path, study="explanations", form="scale", controls=1, n_items=6)
+    assert error == ""
+    study = rating.open_study(tmp_path / "kept.sqlite", "explanations")
+    for rater, answers in (("anna", "1234123412341"), ("ben", "1243123413341")):
+        for item, answer in zip(study.items, answers, strict=True):
+            rating.rate(study, rater, item, answer)
+    table = rating.export(study.file, tmp_path / "rated.csv")
+    assert table.features.str.count(":").eq(8).all()
+    notebook = next((PROJECT / "notebooks").glob("23_*.ipynb"))
+    for k, says in ((8, ""), (5, "12 of 12 items, first '0 cbm")):
+        given = ["-y", "{models: [cbm, phcbm], ratings: %s, calibration: 4, k: %d, results: %s}" % (tmp_path / "rated.csv", k, tmp_path / f"results{k}")]
+        done = subprocess.run([sys.executable, "-m", "papermill", "--no-progress-bar", str(notebook), str(tmp_path / "23.ipynb"), *given], capture_output=True, text=True)
+        assert (done.returncode == 0) == (not says) and says in done.stderr, done.stderr[-3000:]
+    records = read_records(tmp_path / "results8")
+    assert records.model.str.contains("ratings: people").all()
+    assert records[records.metric == "Krippendorff alpha"].cases.astype(float).tolist() == [12]

@@ -237,3 +237,15 @@ def test_a_file_of_ratings(tmp_path):
     assert A.read_ratings(file, ("item", "rating"))["item"].tolist() == ["007"]  # an item is a name
     with pytest.raises(ValueError, match="needs the columns item, rater, rating; rater missing among item, rating"):
         A.read_ratings(file)
+
+
+def test_gain_is_paired():
+    """Two scores that order the same items alike differ by nothing, whatever is drawn; a score of noise lies below by its τ."""
+    rng = np.random.default_rng(0)
+    people = rng.integers(1, 5, 60).astype(float)
+    good = people + rng.normal(0, 0.5, 60)
+    table = pd.DataFrame({1: good, 2: 3 * good + 1, 3: rng.normal(size=60), "people": people})
+    gain = A.kendall_gain(table, "people", 1).set_index("score")
+    assert gain.loc[2, ["value", "low", "high"]].tolist() == [0, 0, 0] and gain.cases.tolist() == [60, 60]
+    taus = A.kendall_matrix(table).tau
+    assert gain.loc[3, "value"] == pytest.approx(taus.loc[3, "people"] - taus.loc[1, "people"]) and gain.loc[3, "high"] < 0

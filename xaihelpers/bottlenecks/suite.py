@@ -126,9 +126,22 @@ def trained(name: str, task: Task, seed: int = 0, device: str | torch.device = "
     return Trained(name, model, inputs, outputs, about["dropped"], about["seconds"], cached)
 
 
-def outputs_of(names, task: Task, seed: int = 0, device: str | torch.device = "cpu") -> dict[str, ConceptOutputs]:
-    """The outputs of several models of the suite for the task's test images, each at its defaults."""
-    return {name: trained(name, task, seed, device).outputs for name in names}
+def outputs_of(names, task: Task, seed: int = 0, device: str | torch.device = "cpu", **label_free) -> dict[str, ConceptOutputs]:
+    """The outputs of several models for the task's test images, by name: those of the suite, `label_free` being the settings of its label-free ones, and
+    any other from a file that `save_outputs` wrote, named as the file.
+
+    Raises ValueError for a file whose rows are not the task's test images, or whose classes are not the task's.
+    """
+    found = {}
+    for name in names:
+        if Path(name).suffix == ".safetensors":
+            outputs = read_outputs(Path(name).expanduser())
+            if len(outputs.values) != int((~task.train).sum()) or len(outputs.classes) != len(task.classes):
+                raise ValueError(f"{name} holds {len(outputs.values)} images and {len(outputs.classes)} classes, {task.data} has {int((~task.train).sum())} test images and {len(task.classes)}")
+            found[Path(name).stem] = outputs
+        else:
+            found[name] = trained(name, task, seed, device, **(label_free if name.startswith("lf") else {})).outputs
+    return found
 
 
 def on_cpu(outputs: ConceptOutputs) -> ConceptOutputs:

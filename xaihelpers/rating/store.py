@@ -155,8 +155,8 @@ def ratings(file: str | Path, study: str = "", history: bool = False, hidden: bo
 
 
 def export(file: str | Path, csv: str | Path, study: str = "") -> pd.DataFrame:
-    """Write the tidy table of `ratings` to a CSV file, whole or not at all, and return it."""
-    table, csv = ratings(file, study), Path(csv)
+    """Write the tidy table of `ratings`, with what the items kept hidden, to a CSV file, whole or not at all, and return it."""
+    table, csv = ratings(file, study, hidden=True), Path(csv)
     ensure_writable(csv.parent, "make room or permit writing there, or name another file to export to")
     part = csv.with_name(f".{csv.name}.{os.getpid()}.part")
     try:

@@ -56,6 +56,15 @@ def kendall_matrix(scores: pd.DataFrame, variant: str = "b", resamples: int = 10
     return tables
 
 
+def kendall_gain(scores: pd.DataFrame, target: str, baseline, variant: str = "b", resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """By how much τ of each other column with column `target` exceeds that of column `baseline`: score, value, low, high, cases; 95 % bootstrap interval over items, paired."""
+    complete = scores.dropna()
+    drawn = np.concatenate([np.ones((1, len(complete))), np.random.default_rng(seed).multinomial(len(complete), np.full(len(complete), 1 / max(len(complete), 1)), size=resamples)])
+    taus = {name: _taus(complete[name].to_numpy(float), complete[target].to_numpy(float), drawn, variant) for name in scores if name != target}
+    gains = {name: tau - taus[baseline] for name, tau in taus.items() if name != baseline}
+    return pd.DataFrame([{"score": name, "value": gain[0], **dict(zip(("low", "high"), np.nanpercentile(gain[1:], [2.5, 97.5]))), "cases": len(complete)} for name, gain in gains.items()])
+
+
 def _taus(x: np.ndarray, y: np.ndarray, drawn: np.ndarray, variant: str) -> np.ndarray:
     """τ (R,) of every resample at once: with w_i how often item i was drawn, C − D = ½ Σ_ij w_i w_j sign(x_i − x_j) sign(y_i − y_j)."""
     signs = [np.sign(v[:, None] - v[None]).astype(np.float32) for v in (x, y)]  # (n, n); an item drawn twice is tied with itself
