@@ -70,7 +70,7 @@ def test_ratings_go_into_notebook_23(tmp_path):
     assert table.features.str.count(":").eq(8).all()
     notebook = next((PROJECT / "notebooks").glob("23_*.ipynb"))
     for k, says in ((8, ""), (5, "12 of 12 items, first '0 cbm")):
-        given = ["-y", "{models: [cbm, phcbm], ratings: %s, calibration: 4, k: %d, results: %s}" % (tmp_path / "rated.csv", k, tmp_path / f"results{k}")]
+        given = ["-y", "{models: [cbm, phcbm], ratings: %s, calibration: 5, k: %d, results: %s}" % (tmp_path / "rated.csv", k, tmp_path / f"results{k}")]
         done = subprocess.run([sys.executable, "-m", "papermill", "--no-progress-bar", str(notebook), str(tmp_path / "23.ipynb"), *given], capture_output=True, text=True)
         assert (done.returncode == 0) == (not says) and says in done.stderr, done.stderr[-3000:]
     records = read_records(tmp_path / "results8")

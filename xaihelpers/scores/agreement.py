@@ -11,7 +11,6 @@ from typing import NamedTuple
 import krippendorff
 import numpy as np
 import pandas as pd
-from scipy.stats import kendalltau
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import KFold
@@ -219,7 +218,7 @@ def subset_values(metrics: pd.DataFrame, target, folds: int = 5, repeats: int = 
         taus = []
         for train, test in parts:
             model = make_pipeline(StandardScaler(), Ridge(penalty)).fit(x[train][:, subset], y[train])
-            taus.append(kendalltau(model.predict(x[test][:, subset]).round(12), y[test], method="asymptotic").statistic)
+            taus.append(_taus(model.predict(x[test][:, subset]).round(12), y[test], np.ones((1, len(test))), "b")[0])
         values[tuple(names[j] for j in subset)] = float(np.nan_to_num(taus).mean())  # a fold with one rating only has no order to predict
     return values
 
