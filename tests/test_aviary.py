@@ -395,10 +395,10 @@ def test_drawn_once(quick, tmp_path):
 def test_interrupted_drawing_is_no_aviary(quick, tmp_path, monkeypatch):
     whole = F._draw_to
 
-    def interrupted(root, seed, numbers, per_class):
+    def interrupted(root, numbers, seed, per_class):
         if numbers[0] >= 32:
             raise KeyboardInterrupt
-        return whole(root, seed, numbers, per_class)
+        return whole(root, numbers, seed, per_class)
     monkeypatch.setattr(F, "_draw_to", interrupted)
     with pytest.raises(KeyboardInterrupt):
         A.ensure(images_per_class=1, jobs=1)

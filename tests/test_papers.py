@@ -138,3 +138,70 @@ def test_numbers_of_conceptscores_text():
     of = taus[taus["template"].isna()].set_index(["score", "with"])["value"]
     assert of["people", "LLM"] == pytest.approx(0.4657, abs=5e-5) and of["people", "people"] == 0.7405 and of["LLM"].idxmax() == "Ref-ConceptScore"
     assert taus.dropna(subset="template")["value"].tolist() == [0.4027, 0.4201, 0.4213, 0.3917, 0.4088]
+
+
+# fse
+
+@pytest.mark.parametrize("n, rows, empty, keys", [(1, 16, 0, ["distractors", "model", "dataset"]), (2, 21, 0, ["model", "dataset"]), (3, 36, 6, ["model", "dataset", "t"]),
+                                                  (4, 18, 0, ["model", "dataset", "mode"]), (5, 3, 0, ["model", "dataset"]), (6, 15, 2, ["model", "dataset", "t"]),
+                                                  (7, 12, 1, ["model", "dataset", "t"]), (8, 18, 0, ["model", "dataset", "mode"]), ("text", 17, 0, ["about"])])
+def test_fse_rows_keys_and_lost_cells(n, rows, empty, keys):
+    table = paper_table("fse", n)
+    assert len(table) == rows and not table.duplicated(keys).any() and table["metric"].notna().all()
+    lost = table[table["value"].isna()]
+    assert len(lost) == empty
+    if empty:  # the last column, and no other
+        assert (lost["t"] == 5).all() and lost["note"].str.contains("not in the extraction").all()
+        assert table.loc[table["t"].eq(5) & table["value"].notna(), "note"].str.contains("under no column's head").all()
+    percent = table[table["unit"] == "percent"]
+    assert percent["value"].dropna().between(-60, 100).all() and (percent.loc[percent["value"] < 0, "metric"] == "CRI gap").all()
+
+
+def test_fse_grids_are_whole():
+    for n in (4, 8):
+        wide = paper_table("fse", n).pivot(index=["model", "dataset"], columns="mode", values="value")
+        assert wide.shape == (6, 3) and wide.notna().all(axis=None) and (wide["slow"] < wide[["fast", "fused"]].min(axis=1)).all()
+    for n, first in ((3, 0), (6, 1), (7, 0)):
+        table = paper_table("fse", n)
+        assert all(part["t"].tolist() == list(range(first, 6)) for _, part in table.groupby(["model", "dataset"]))
+    assert set(paper_table("fse", 6)["model"]) == set(paper_table("fse", 5)["model"]) == {"DeepSeek-R1"}
+
+
+def test_fse_averages_are_those_of_the_rows():
+    for n, over, keys in ((1, "dataset", ["distractors", "model"]), (2, "model", ["dataset"])):
+        table = paper_table("fse", n)
+        printed = table[table[over] == "Average"].set_index(keys)["value"].sort_index()
+        assert (table[table[over] != "Average"].groupby(keys)["value"].mean() - printed).abs().max() < 0.011
+
+
+def test_fse_tables_agree_with_each_other():
+    """Fast mode is the same run in Tables 4 and 8; Table 2's gaps are Table 4's; the first column of Table 3's mean is Table 4's fast mode, and its last one is not yet t = 5."""
+    modes = paper_table("fse", 4).pivot(index=["dataset", "model"], columns="mode", values="value")
+    five = paper_table("fse", 8).pivot(index=["dataset", "model"], columns="mode", values="value")
+    assert five["fast"].equals(modes["fast"]) and (five["slow"] < modes["slow"]).all()
+    gaps = paper_table("fse", 2).set_index(["dataset", "model"])["value"]
+    assert (modes["slow"] - modes["fast"] - gaps.loc[modes.index]).abs().max() < 0.011
+    mean = paper_table("fse", 3).query("dataset == 'FineGrained-Avg'").set_index(["model", "t"])["value"]
+    for model, part in modes.groupby("model"):
+        assert abs(part["fast"].mean() - mean[model, 0]) < 0.006
+        assert part["slow"].mean() - mean[model, 4] > 2
+
+
+def test_values_that_the_text_of_fse_repeats():
+    said = paper_table("fse", "text").set_index("about")["value"]
+    rates = paper_table("fse", 1).query("dataset == 'Average'").groupby("distractors")["value"].agg(["min", "max"]).astype(int)
+    assert rates.loc["random"].tolist() == [14, 20] and rates.loc["semantic"].tolist() == [34, 45]
+    assert [said["semantically related distractors, lowest"], said["semantically related distractors, highest"]] == [34, 45]
+    gaps = paper_table("fse", 2).query("model == 'Average'")["value"]
+    assert gaps.min().round() == said["slow mode against fast mode, average gap, lowest"] and gaps.max().round() == said["slow mode against fast mode, average gap, highest"]
+    fused = paper_table("fse", 4).groupby(["model", "mode"])["value"].mean()
+    assert 88 < fused["GPT-4o", "fused"] < 92 and 78 < fused["GPT-4o-mini", "fused"] < 79  # "approximately 90"
+
+
+def test_fses_contradiction_rates_are_not_of_a_hundred_images():
+    of = {"Car": 92, "Flower": 99, "CUB-Bird": 61}
+    rates = paper_table("fse", 1).query("dataset != 'Average'")
+    cases = rates["dataset"].map(of)
+    off = (rates["value"] - 100 * (rates["value"] / 100 * cases).round() / cases).abs() > 0.0051  # more than rounding
+    assert rates.loc[off, "value"].tolist() == [17.16]  # 17/99 would be 17.17
+    assert (rates["value"] - rates["value"].round()).abs().gt(0.02).all()  # none is a count of 100

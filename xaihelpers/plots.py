@@ -1,4 +1,6 @@
 """Plot chrome that several notebooks share: one look, grids of pictures, lines at chance."""
+import textwrap
+
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
@@ -35,3 +37,19 @@ def image_grid(images, titles=None, columns: int = 6, width: float = 9.0, fontsi
 def chance(ax: plt.Axes, level: float, label: str = "chance", vertical: bool = False) -> None:
     """A dashed grey line at the chance level."""
     (ax.axvline if vertical else ax.axhline)(level, ls="--", lw=1, color="0.45", label=label, zorder=0)
+
+
+def case_studies(images, texts, columns: int = 3, width: float = 10.0, wrap: int = 46, fontsize: float = 7) -> plt.Figure:
+    """Pictures, each with a text under it (its lines kept, long ones wrapped), `columns` to a row; returns the figure."""
+    wrapped = ["\n".join(textwrap.fill(line, wrap, subsequent_indent="  ") for line in text.splitlines()) for text in texts]
+    lines = max(text.count("\n") + 1 for text in wrapped)
+    rows, side = -(-len(images) // columns), width / columns * 0.55
+    fig, axes = plt.subplots(2 * rows, columns, figsize=(width, rows * (side + lines * fontsize * 1.35 / 72)), squeeze=False, layout="constrained",
+                             gridspec_kw={"height_ratios": [side, lines * fontsize * 1.35 / 72] * rows})
+    for ax in axes.flat:
+        ax.axis("off")
+    for n, (image, text) in enumerate(zip(images, wrapped, strict=True)):
+        row, column = divmod(n, columns)
+        axes[2 * row, column].imshow(picture(image))
+        axes[2 * row + 1, column].text(0, 1, text, va="top", fontsize=fontsize, transform=axes[2 * row + 1, column].transAxes)
+    return fig

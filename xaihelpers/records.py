@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from xaihelpers.devices import device_of
 from xaihelpers.parameters import ParameterError, check, identity
 from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
 
@@ -139,7 +140,7 @@ def start(notebook: str, namespace: dict) -> Run:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
-    device = _device(parameters.get("device", "auto"))
+    device = device_of(parameters.get("device", "auto"), ParameterError)
     folder = ensure_writable(
         results_home(parameters.get("results", "results")),
         "make room or permit writing there, or name another folder by the parameter results",
@@ -177,18 +178,6 @@ def paper_table(paper: str, table: int | str) -> pd.DataFrame:
         held = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
         raise FolderError(f"There is no {path.name} in data/papers; the tables held are: {held}.")
     return pd.read_csv(path)
-
-
-def _device(name: str) -> "torch.device":  # noqa: F821
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name != "cpu" and not name.startswith("cuda"):
-        raise ParameterError(f"Parameter 'device' must be auto, cpu or cuda, not {name!r}.")
-    if name != "cpu" and not torch.cuda.is_available():
-        raise ParameterError(f"Parameter 'device' is {name!r}, but torch sees no GPU here: use auto or cpu.")
-    return torch.device(name)
 
 
 def _device_name(device: "torch.device") -> str:  # noqa: F821

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from ..devices import device_of
 from ..store import cached_rows, content_key
-from .loading import Backbone, _device, feature_maps
+from .loading import Backbone, feature_maps
 from .weights import BackboneError
 
 
@@ -31,7 +32,7 @@ def embed(backbone: Backbone, paths: Sequence[str | Path], device: str | torch.d
     If it cannot be written, one line says so. Raises BackboneError naming the image whose features are NaN or infinite,
     BirdsError naming one that cannot be read; what was computed before stays in the cache.
     """
-    device = _device(device) if str(device) else next(backbone.model.parameters()).device
+    device = device_of(device, BackboneError) if str(device) else next(backbone.model.parameters()).device
     backbone.model.to(device)
     files = [Path(path) for path in paths]
     if not files or batch_size < 1:

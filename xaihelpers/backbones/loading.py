@@ -7,6 +7,7 @@ import torch
 from PIL import Image
 from torch import nn
 
+from ..devices import device_of
 from .networks import build_network, find_network, network_from_file, preprocessing, published_network
 from .weights import BackboneError, weights_hash
 
@@ -79,7 +80,7 @@ def new_backbone(name: str, n_classes: int, start: str = "", device: str | torch
 
 
 def _backbone(name, family, plain, model, layer, device) -> Backbone:
-    device = _device(device)
+    device = device_of(device, BackboneError)
     model = model.eval().requires_grad_(False)
     own = preprocessing(family, plain, model)
     layer = layer or _last_layer(family, plain, model)
@@ -155,12 +156,3 @@ def _submodule(model: nn.Module, name: str) -> nn.Module:
         near = difflib.get_close_matches(name, modules, 3) or [child for child, _ in model.named_children()]
         raise BackboneError(f"The network has no layer {name!r}: try {', '.join(near)}.")
     return modules[name]
-
-
-def _device(device: str | torch.device) -> torch.device:
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(device)
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise BackboneError(f"Device {str(device)!r} was asked for, but torch sees no GPU here: use 'cpu' or 'auto'.")
-    return device

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ..aviary import ensure
+from .. import aviary, everyday
 from ..paths import find_dataset
 from .names import BirdsError, find_id, normalise_attribute, unknown_name
 from .tables import REMEDY, broken_line, check_rows, lines_of, read_names, read_table, to_number
@@ -15,6 +15,7 @@ from .tables import REMEDY, broken_line, check_rows, lines_of, read_names, read_
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png"}
 NO_SUCH_IMAGE = "image id {} is not in images.txt (one of the two is cut short or damaged)"
 OUT_OF_ORDER = "id {} out of order (they count from 1)"
+DRAWN = {"aviary": aviary.ensure, "everyday": everyday.ensure}  # worlds that are drawn at first use
 
 
 @dataclass(eq=False, repr=False)
@@ -47,10 +48,9 @@ class Birds:
 def load_birds(data: str | Path, attributes: str = "image", check_files: bool = False) -> Birds:
     """Read a data set in CUB-200-2011's format.
 
-    `data`: a path, or a name under XAI_DATA; "aviary" is drawn first if it is not there. `attributes`: "image" takes each image's own attribute labels; "class"
-    gives every image those of its class, for sets without attributes/image_attribute_labels.txt. Image and class ids
-    may have gaps; row k of class_attribute_labels_continuous.txt is class id k. The image files are looked for
-    only with `check_files`.
+    `data`: a path, or a name under XAI_DATA; "aviary" and "everyday" are drawn first if they are not there. `attributes`: "image" takes each image's own attribute
+    labels; "class" gives every image those of its class, for sets without attributes/image_attribute_labels.txt. Image and class ids may have gaps; row k of
+    class_attribute_labels_continuous.txt is class id k. The image files are looked for only with `check_files`.
     Raises BirdsError naming file, line and remedy where a file is missing, cut short, or holds what it should not.
     """
     if attributes not in ("image", "class"):
@@ -99,7 +99,7 @@ def part_index(birds: Birds, name: str) -> int:
 
 
 def _folder(data: str | Path) -> Path:
-    root = ensure() if str(data) == "aviary" else find_dataset(data)
+    root = DRAWN[str(data)]() if str(data) in DRAWN else find_dataset(data)
     if not (root / "images.txt").is_file():
         inner = [path.parent.name for path in root.glob("*/images.txt")]
         raise BirdsError(f"{root / 'images.txt'}: missing, so this is no folder in CUB-200-2011's format. "

@@ -13,8 +13,8 @@ from torch import nn
 
 from .. import paths
 from ..backbones import BackboneError, save_weights
-from ..backbones.loading import _device
 from ..backbones.weights import read_weights, weights_hash
+from ..devices import device_of
 from .stretching import set_positions, stretch_positions
 
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"  # the names of open_clip's own folders
@@ -45,7 +45,7 @@ def load_clip(name: str = "aviary_clip", weights: str = "", long: bool = False, 
     model, or by stretching the positions of any model of 77 (Long-CLIP's way, without its training).
     Raises ClipError: an unknown name, weights that are absent, damaged or of another architecture.
     """
-    device = _device(device)
+    device = device_of(device, ClipError)
     folder = _folder(name, long)
     source = f"{open_clip.factory.LOCAL_DIR_PREFIX}{folder}" if folder else name
     config = open_clip.get_model_config(source)
