@@ -167,11 +167,11 @@ def test_a_server_that_refuses_everything(serve, status, body, says, capsys):
 def test_a_dead_server_is_found_dead(monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://user:pass-word@127.0.0.1:9/v1")
     model = server.Server("m", concurrency=4, tries=2)
-    with pytest.raises(ask.AskError, match="left 8 requests in a row without an answer, the last by APIConnectionError.* it goes on from here") as caught:
+    with pytest.raises(ask.AskError, match="left 8 requests in a row without an answer, the last by .*Cannot connect to host 127.0.0.1:9.* it goes on from here") as caught:
         ask.ask(model, questions(1000))
     assert "pass-word" not in str(caught.value) + model.identity
     (answer,) = ask.ask(model, questions(1))
-    assert "APIConnectionError" in answer.error, "of a few, each has its own error"
+    assert "Cannot connect" in answer.error, "of a few, each has its own error"
 
 
 @pytest.mark.parametrize("status, message, param, sent, unsent, told", [

@@ -7,6 +7,7 @@ import urllib.request
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 from scipy.io import savemat
@@ -355,3 +356,19 @@ def test_an_error_without_words(home, monkeypatch):
     monkeypatch.setattr(urllib.request, "urlopen", silent)
     with pytest.raises(ObjectsError, match=r"could not be had \(TimeoutError\)"):
         load_objects("caltech101")
+
+
+def test_class_folders_without_a_split_are_split_once_for_all(tmp_path):
+    for name in ("daisy", "wild_rose"):
+        (tmp_path / "flowers" / name).mkdir(parents=True)
+        for n in range(10):
+            Image.new("RGB", (4, 4), (n, 0, 0)).save(tmp_path / "flowers" / name / f"{n}.png")
+    data, again = load_objects(tmp_path / "flowers"), load_objects(tmp_path / "flowers")
+    assert data.classes["name"].tolist() == ["daisy", "wild rose"] and data.images.groupby("label")["train"].sum().tolist() == [6, 6]
+    pd.testing.assert_frame_equal(data.images, again.images)
+    (tmp_path / "flowers" / "empty").mkdir()
+    with pytest.raises(ObjectsError, match="empty: no image file"):
+        load_objects(tmp_path / "flowers")
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(ObjectsError, match="at least two classes, but has 0"):
+        load_objects(tmp_path / "nothing")

@@ -54,18 +54,23 @@ class Objects:
         return f"Objects({self.root.name}: {len(self.images):,} images, {self.images['train'].sum():,} of them for training, {len(self.classes)} classes)"
 
 
+def known_name(data: str | Path) -> str | None:
+    """Which of NAMES is meant, however it is spelt ("CIFAR-100", "StanfordCars"); None for a path or another name."""
+    return {known.replace("_", ""): known for known in NAMES}.get(re.sub(r"[-_ ]", "", str(data).lower()))
+
+
 def load_objects(data: str | Path) -> Objects:
     """Read a data set by its name, or a folder by its path or name under XAI_DATA; the images stay where they are.
 
     Names: "everyday" and "aviary" (drawn at first use), "cifar10" and "cifar100" (downloaded by torchvision, unpacked to PNG), and torchvision's "caltech101", "flowers102"
     (both downloaded), "stanford_cars" and "imagenet" (to be placed) in its own folders under XAI_DATA/downloads or XAI_DATA. A folder is one in CUB-200-2011's format,
-    or has train/<class>/… and test/<class>/… of image files. Splits are the official ones, with these choices: Caltech-101 has none, so 60 % of each class, drawn
-    once for all, are for training; it has torchvision's 101 categories (Faces and Faces_easy apart, no background). Flowers-102 trains on its official train and val.
+    or has train/<class>/… and test/<class>/… of image files, or only <class>/…: then 60 % of each class, drawn once for all, are for training. Splits are the official ones, with these choices: Caltech-101 has none, so it is
+    drawn in that way; it has torchvision's 101 categories (Faces and Faces_easy apart, no background). Flowers-102 trains on its official train and val.
     ImageNet's val is for testing; its classes bear their first lemma, with more where two classes share it.
     Raises ObjectsError saying what to place where: no such folder, a split without images, different classes in the two splits, a download that fails, an
     unpacking that was interrupted; BirdsError for a broken folder in CUB's format.
     """
-    name = {known.replace("_", ""): known for known in NAMES}.get(re.sub(r"[-_ ]", "", str(data).lower()))
+    name = known_name(data)
     if name in ("everyday", "aviary"):
         return _of_birds(name)
     if name in PLACES:
@@ -94,18 +99,44 @@ def _of_birds(data: str | Path) -> Objects:
 
 
 def _of_folders(root: Path) -> Objects:
-    found = {split: sorted(path.name for path in (root / split).iterdir() if path.is_dir()) if (root / split).is_dir() else [] for split in SPLITS}
+    if not any((root / split).is_dir() for split in SPLITS):
+        return _of_classes(root)
+    found = {split: _class_folders(root / split) for split in SPLITS}
     if not found["train"] or found["train"] != found["test"]:
         odd = sorted(set(found["train"]) ^ set(found["test"]))
         raise ObjectsError(f"{root}: needs train/<class>/ and test/<class>/ with the same classes, but " + (f"{odd[0]!r} is in one of them only" if odd else "has none"))
-    rows = []
-    for split, train in SPLITS.items():
-        for label, name in enumerate(found[split]):
-            files = sorted(path for path in (root / split / name).iterdir() if path.suffix.lower() in SUFFIXES)
-            if not files:
-                raise ObjectsError(f"{root / split / name}: no image file ({', '.join(sorted(SUFFIXES))}) in it")
-            rows += [(str(path), label, train) for path in files]
+    rows = [(path, label, train) for split, train in SPLITS.items() for label, name in enumerate(found[split]) for path in _images(root / split / name)]
     return _objects(root, rows, [name.replace("_", " ") for name in found["train"]])
+
+
+def _of_classes(root: Path) -> Objects:
+    """Folders of classes without a split: 60 % of each class, drawn once for all, are for training."""
+    names = _class_folders(root)
+    if len(names) < 2:
+        raise ObjectsError(f"{root}: needs train/<class>/ and test/<class>/ with the same classes, or <class>/ with images for at least two classes, but has {len(names)}")
+    files = [(path, label) for label, name in enumerate(names) for path in _images(root / name)]
+    train = _drawn_split(np.array([label for _, label in files]), len(names))
+    return _objects(root, [(path, label, bool(t)) for (path, label), t in zip(files, train, strict=True)], [name.replace("_", " ") for name in names])
+
+
+def _class_folders(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")) if folder.is_dir() else []
+
+
+def _images(folder: Path) -> list[str]:
+    files = sorted(str(path) for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+    if not files:
+        raise ObjectsError(f"{folder}: no image file ({', '.join(sorted(SUFFIXES))}) in it")
+    return files
+
+
+def _drawn_split(label: np.ndarray, n_classes: int) -> np.ndarray:
+    """True for the 60 % of each class that are for training, the same at every call."""
+    train = np.zeros(len(label), bool)
+    for k in range(n_classes):
+        rows = np.flatnonzero(label == k)
+        train[np.random.default_rng([101, k]).permutation(rows)[:round(TRAIN_SHARE * len(rows))]] = True
+    return train
 
 
 def _why(error: Exception) -> str:
@@ -143,10 +174,7 @@ def _caltech(home: Path):
         raise ObjectsError(f"{images} holds {len(data.categories)} categories where Caltech-101 has 101 (and its background): delete that folder and run this again, "
                            f"it is then unpacked from caltech-101.zip beside it, or downloaded.")
     label, number = np.array(data.y), np.array(data.index)
-    train = np.zeros(len(label), bool)
-    for k in range(len(data.categories)):
-        rows = np.flatnonzero(label == k)
-        train[np.random.default_rng([101, k]).permutation(rows)[:round(TRAIN_SHARE * len(rows))]] = True
+    train = _drawn_split(label, len(data.categories))
     rows = [(str(images / data.categories[k] / f"image_{n:04d}.jpg"), int(k), bool(t)) for k, n, t in zip(label, number, train, strict=True)]
     return rows, [name.replace("_", " ") for name in data.categories]
 

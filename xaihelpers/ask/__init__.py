@@ -1,5 +1,6 @@
 """Ask any vision-language model: a local one of Hugging Face, or one behind an OpenAI-compatible server."""
 from .asking import ask, load_annotator
 from .chats import Answer, AskError, Request, Turn, request
+from .prompts import lettered, prompt
 
-__all__ = ["Answer", "AskError", "Request", "Turn", "ask", "load_annotator", "request"]
+__all__ = ["Answer", "AskError", "Request", "Turn", "ask", "lettered", "load_annotator", "prompt", "request"]

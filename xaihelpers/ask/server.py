@@ -72,7 +72,7 @@ class Server:
     async def _work(self, requests: Sequence[Request], seed: int, temperature: float, put: Callable) -> None:
         todo, self._lost = iter(range(len(requests))), 0
         async with self._client() as client:
-            async def worker():  # keeps its place while it waits to try again: when the server is busy, no other request takes it
+            async def worker():  # keeps its place while it waits to try again, lest others take it and press a busy server
                 for position in todo:
                     put((position, await self._answer(client, requests[position], seed, temperature)))
 
@@ -166,7 +166,8 @@ def _wait(state) -> float:
 
 
 def _shown(error: Exception) -> str:
-    text, key = f"{type(error).__name__}: {error}", os.environ.get("OPENAI_API_KEY", "")
+    why = f" {error.__cause__}" if isinstance(error, openai.APIConnectionError) and error.__cause__ else ""  # a host that cannot be reached is no more than a time-out to the client
+    text, key = f"{type(error).__name__}: {error}{why}", os.environ.get("OPENAI_API_KEY", "")
     return (text.replace(key, "…") if len(key) > 4 else text)[:300]
 
 

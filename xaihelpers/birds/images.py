@@ -27,7 +27,7 @@ def image_tensor(path: str | Path) -> torch.Tensor:
 
 
 def part_mask_path(birds: Birds, image_id: int) -> Path:
-    """Where the part masks of an image lie (only the aviary has them): an index PNG, `masks/` in place of `images/`."""
+    """Where the part masks of an image lie (only drawn worlds have them): an index PNG, `masks/` in place of `images/`."""
     inside = Path(birds.images.loc[image_id, "path"]).relative_to(birds.root / "images")
     return birds.root / "masks" / inside.with_suffix(".png")
 

@@ -109,10 +109,14 @@ def find_id(kind: str, given, names: pd.Series) -> int:
 
 
 def attribute_ids(attributes: pd.DataFrame, concepts: Sequence[str | int] | pd.DataFrame) -> list[int]:
-    """The 1-based attribute ids of `concepts`: names, ids, or a table with a column `attribute_id` (cbm_concepts())."""
+    """The 1-based attribute ids of `concepts`: names, ids, or a table with the columns `attribute_id` and `name` (cbm_concepts()), whose names must be those of the data set."""
     if isinstance(concepts, str):
         raise BirdsError(f"concepts must be a list of attribute names or ids, not the one text {concepts!r}")
     if isinstance(concepts, pd.DataFrame):
+        own = attributes["name"].reindex(concepts["attribute_id"])
+        if (other := own.to_numpy() != concepts["name"].to_numpy()).any():
+            raise BirdsError(f"these data have attributes of their own ({len(attributes)}, first {attributes['name'].iloc[0]!r}), not CUB's 312: {other.sum()} of the {len(concepts)} concepts asked for, "
+                             f"first {concepts['name'].iloc[other.argmax()]!r}, are not among them")
         concepts = concepts["attribute_id"].tolist()
     return [find_id("attribute", normalise_attribute(c) if isinstance(c, str) else c, attributes["name"])
             for c in concepts]

@@ -46,7 +46,7 @@ class Task:
 def load_task(data: str = "aviary", labels: str = "image", label_kind: str = "hard", backbone: str = "aviary_resnet", weights: str = "", layer: str = "",
               clip: str = "aviary_clip", clip_weights: str = "", long: bool = False, concept_file: str = "", finetune: bool = False,
               device: str | torch.device = "cpu") -> Task:
-    """The task of a data set: birds in CUB-200-2011's format with CUB's 112 concepts, or objects (cifar10, cifar100, a folder by split and class) without.
+    """The task of a data set: birds in CUB-200-2011's format with CUB's 112 concepts, or objects (a name that `objects.load_objects` takes, a folder by split and class) without.
 
     `labels`: concept labels of each image ("image") or of its class ("class"); `label_kind`: "hard" or "soft" ones for training (judged by the hard ones).
     `clip`: "" leaves CLIP out. `concept_file`: a text file with one concept a line takes the place of the phrases that are made of CUB's 312 attributes;
@@ -136,7 +136,7 @@ def _world(data: str, labels: str):
     from .. import birds, objects, paths
 
     root = None if data == "aviary" else next((folder for folder in (paths.data_home() / data, Path(data).expanduser()) if folder.is_dir()), None)
-    is_objects = data.lower().replace("-", "") in ("cifar10", "cifar100") or (root is not None and (root / "train").is_dir() and (root / "test").is_dir())
+    is_objects = objects.known_name(data) in objects.NAMES[2:] or (root is not None and (root / "train").is_dir() and (root / "test").is_dir())
     return objects.load_objects(data) if is_objects else birds.load_birds(data, attributes=labels)
 
 

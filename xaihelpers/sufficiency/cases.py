@@ -38,7 +38,7 @@ def neighbours_in(data, backbone: Backbone) -> np.ndarray:
     train, labels = data.images["train"].to_numpy(), data.labels.numpy()
     if train.all() or not train.any():
         raise ValueError(f"{data!r} has only one split: the similarity dictionary needs training and test images")
-    features = embed(backbone, data.images["path"]).pooled.numpy()
+    features = embed(backbone, data.images["path"], maps=False).pooled.numpy()
     classifier = make_pipeline(StandardScaler(), RidgeClassifier(alpha=100.0)).fit(features[train], labels[train])
     return similarity_dictionary(classifier.decision_function(features[~train]), labels[~train])
 

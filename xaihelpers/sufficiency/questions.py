@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ..ask import Request, ask, request
-from ..ask.prompts import lettered, prompt
+from ..ask import Request, ask, lettered, prompt, request
 from ..scores import mean_interval
 from .cases import CANDIDATES, Cases
 from .chains import parse_chain
