@@ -1,0 +1,60 @@
+"""A stage of training: it learns, and a killed one goes on where it was."""
+import pytest
+import torch
+
+from xaihelpers.training import train
+
+
+def stage(folder, stop_at=None, steps=250, **given):
+    """A line fitted to y = 3x − 1; `stop_at`: killed in that step."""
+    torch.manual_seed(0)
+    model, history, calls = torch.nn.Linear(1, 1), [], []
+    x = torch.linspace(-1, 1, 20)[:, None]
+
+    def loss_of():
+        calls.append(1)
+        if len(calls) == stop_at:
+            raise KeyboardInterrupt
+        return ((model(x) - (3 * x - 1)) ** 2).mean()
+
+    if stop_at:
+        with pytest.raises(KeyboardInterrupt):
+            train("line", steps, model, loss_of, history, 0.1, folder, **given)
+    else:
+        train("line", steps, model, loss_of, history, 0.1, folder, **given)
+    return model, history, len(calls)
+
+
+def test_it_learns_and_leaves_the_model_ready(tmp_path):
+    model, history, _ = stage(tmp_path)
+    assert not model.training and history[0][2] > 1 and history[-1][2] < 0.05
+    assert [row[1] for row in history] == list(range(1, 251)) and {row[0] for row in history} == {"line"}
+
+
+def test_a_killed_run_goes_on_and_ends_as_the_whole_one(tmp_path):
+    whole, rows, _ = stage(tmp_path / "whole")
+    stage(tmp_path / "killed", stop_at=170)
+    again, continued, calls = stage(tmp_path / "killed")
+    assert calls == 150 and continued == rows  # from the checkpoint of step 100
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters()))
+    assert stage(tmp_path / "killed")[2] == 0 and not list(tmp_path.rglob("*.part"))
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stage("")
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_the_parameters_named_are_trained(tmp_path):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(1, 1)
+    kept = model.weight.detach().clone()
+    train("bias", 5, model, lambda: (model(torch.ones(4, 1)) - 2).square().mean(), [], folder=tmp_path, parameters=[model.bias])
+    assert torch.equal(model.weight, kept) and model.bias.grad is not None
+
+
+def test_a_loss_that_is_not_finite_is_told(tmp_path):
+    model = torch.nn.Linear(1, 1)
+    with pytest.raises(ValueError, match="loss of stage 'nan' is nan at step 1"):
+        train("nan", 5, model, lambda: model.weight.sum() * float("nan"), [], folder=tmp_path)
