@@ -152,7 +152,7 @@ def test_fse_rows_keys_and_lost_cells(n, rows, empty, keys):
     assert len(lost) == empty
     if empty:  # the last column, and no other
         assert (lost["t"] == 5).all() and lost["note"].str.contains("not in the extraction").all()
-        assert table.loc[table["t"].eq(5) & table["value"].notna(), "note"].str.contains("under no column's head").all()
+        assert table.loc[table["t"].eq(5) & table["value"].notna(), "note"].str.contains("alone on a line below the last row").all()
     percent = table[table["unit"] == "percent"]
     assert percent["value"].dropna().between(-60, 100).all() and (percent.loc[percent["value"] < 0, "metric"] == "CRI gap").all()
 

@@ -12,9 +12,9 @@ from PIL import Image
 from xaihelpers import ask as asking
 from xaihelpers import aviary, everyday
 from xaihelpers.ask.prompts import prompt
-from xaihelpers.objects import Objects
-from xaihelpers.sufficiency import (LETTERS, STAGES, Cases, annotated_chain, choice, cri_table, cut_reasoning, decide, draw_cases, first_stages, gather_chains, letter_of, names_class,
-                                    neighbours_in, parse_chain, parse_list, reasoning_steps, similarity_dictionary)
+from xaihelpers.objects import Objects, load_objects
+from xaihelpers.sufficiency import (LETTERS, STAGES, Cases, annotated_chain, choice, cri_table, cut_reasoning, decide, draw_cases, first_stages, gather_chains, label_chains, letter_of, names_class,
+                                    neighbours_in, paper_names, parse_chain, parse_list, reasoning_steps, similarity_dictionary)
 
 CHAIN = dict(zip(STAGES, ("a branch", "perching bird", "crown, wings", "red crown", "small")))
 OPTIONS = ["Blue Jay", "Green Jay", "Mallard", "Gadwall", "Cardinal"]
@@ -239,3 +239,25 @@ class TestAnnotatedChains:
 
 def test_tensor_labels_are_taken():
     assert draw_cases(torch.arange(6), 6, 4).rows.shape == (4,)
+
+
+def test_names_of_the_paper():
+    assert paper_names("server:gpt-4o", "CUB_200_2011") == ("GPT-4o", "CUB-Bird") and paper_names("Qwen/Qwen2-VL-7B-Instruct", "/where/flowers102") == ("QwenVL2-7b", "Flower")
+    assert paper_names("annotator", "/where/my_birds") == ("annotator", "my_birds")
+
+
+def test_chains_of_labels_leave_out_what_cannot_be_seen():
+    everyday.ensure("few", images_per_class=2, jobs=1)
+    data = load_objects("few")
+    chains = label_chains(data, [0, 3])
+    thing = everyday.thing(0, 3, list(everyday.CATEGORIES)[1])
+    assert set(chains) == {0, 3} and chains[3] == annotated_chain(a for a, there in zip(everyday.ATTRIBUTES, everyday.true_attributes(thing, everyday.draw(thing).parts)) if there)
+    data.root = data.root.parent
+    assert label_chains(data, [0]) is None
+
+
+def test_one_model_at_a_time_is_held_beside_the_judge(monkeypatch):
+    loaded = []
+    monkeypatch.setattr("xaihelpers.ask.asking.load_annotator", lambda name, device: loaded.append(name) or name.upper())
+    of = asking.annotators("cpu", keep="judge")
+    assert [of(name) for name in ("a", "judge", "a", "b", "judge", "a")] == ["A", "JUDGE", "A", "B", "JUDGE", "A"] and loaded == ["a", "judge", "b", "a"]

@@ -1,10 +1,12 @@
-"""Plot chrome that several notebooks share: one look, grids of pictures, lines at chance."""
+"""Chrome of figures and tables that several notebooks share: one look, grids of pictures, lines at chance, tables with a caption."""
 import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
 import torch
+from pandas.io.formats.style import Styler
 
 PALETTE = sns.color_palette("colorblind")
 
@@ -53,3 +55,9 @@ def case_studies(images, texts, columns: int = 3, width: float = 10.0, wrap: int
         axes[2 * row, column].imshow(picture(image))
         axes[2 * row + 1, column].text(0, 1, text, va="top", fontsize=fontsize, transform=axes[2 * row + 1, column].transAxes)
     return fig
+
+
+def table(frame: pd.DataFrame, caption: str, precision: int = 1, small: bool = False) -> Styler:
+    """A table to be displayed: no index, a dash for what is not there; `small` for wide ones. Without cell ids, which would make a notebook three times as large."""
+    styler = Styler(frame, cell_ids=False).hide(axis="index").format(precision=precision, na_rep="–").set_caption(caption)
+    return styler.set_table_styles([{"selector": "td, th", "props": "padding: 1px 6px; font-size: 85%"}]) if small else styler

@@ -1,7 +1,7 @@
 """`ask(model, requests)`: one way to question a model, wherever it runs, with an answer kept on disk the moment it comes."""
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict
 
@@ -30,6 +30,20 @@ def load_annotator(name: str = "annotator", device: "str | torch.device" = "cpu"
     from .local import Local
 
     return Local(name, device, batch_size)
+
+
+def annotators(device: "str | torch.device" = "cpu", keep: str = "") -> Callable[[str], object]:  # noqa: F821
+    """A function from names to loaded models, for a notebook that goes through a list of them: besides `keep` (a judge, say) only one is held at a time."""
+    held: dict[str, object] = {}
+
+    def of(name: str):
+        if name not in held:
+            for other in set(held) - {keep} if name != keep else ():
+                del held[other]
+            held[name] = load_annotator(name, device)
+        return held[name]
+
+    return of
 
 
 def ask(model, requests: Sequence[Request], seed: int = 0, temperature: float = 0.0, price: tuple[float, float] = (0.0, 0.0), progress: bool = True) -> list[Answer]:

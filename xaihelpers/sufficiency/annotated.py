@@ -1,6 +1,12 @@
 """What a data set's own attribute labels say, put as an annotator would put it: the ceiling of slow mode, and what the shipped annotator learnt from."""
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from .. import birds
+
+if TYPE_CHECKING:
+    from ..objects import Objects
 
 UNKNOWN = "not annotated"
 _DULL = {"black", "white", "grey", "brown", "buff"}
@@ -22,6 +28,20 @@ def annotated_chain(attributes: Iterable[str], seat: str = "") -> dict[str, str]
     stages = _thing(of) if "superclass" in of or "setting" in of else _bird(of)
     place = _PLACES.get(seat or "".join(of.get("setting", [])[:1]), UNKNOWN)
     return dict(zip(("Background", "Superclass", "SalientFeatures", "DetailedFeatures", "AuxiliaryFeatures"), (place, *(stage or UNKNOWN for stage in stages))))
+
+
+def label_chains(data: "Objects", rows: Iterable[int]) -> dict[int, dict[str, str]] | None:
+    """The chain of each of these images by its own attribute labels, those that can be seen, or by its class's where images have none; None for data sets without attributes.
+
+    data: of `objects.load_objects`; rows: of its `images`.
+    """
+    if not (data.root / "images.txt").is_file():
+        return None
+    own = (data.root / "attributes" / "image_attribute_labels.txt").is_file()
+    world = birds.load_birds(data.root, attributes="image" if own else "class")
+    present, certainty = birds.image_attributes(world)
+    names = world.attributes["name"].to_numpy()
+    return {int(row): annotated_chain(names[(present[row] & (certainty[row] > 1)).numpy()]) for row in rows}
 
 
 def _both(values: list[str]) -> str:

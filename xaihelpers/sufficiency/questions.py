@@ -1,6 +1,7 @@
 """The questions of the fast, slow and fused modes, and what the answers chose (paper fse, section 4 and appendix B)."""
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,9 @@ from .chains import parse_chain
 LETTERS = tuple("ABCDE")
 THE_IMAGE = "the main object in this image"  # the entity of the visual-grounded setting; post-hoc it is the class's name
 SEES = {"fast": {"image"}, "slow": {"concepts"}, "fused": {"image", "concepts"}, "blind": set()}  # all that a mode may be shown beside the options
+PAPER_SETS = {"stanford_cars": "Car", "flowers102": "Flower", "cub_200_2011": "CUB-Bird", "cifar100": "CIFAR-100", "caltech101": "Caltech-101", "imagenet": "ImageNet"}
+PAPER_MODELS = {"gpt-4o": "GPT-4o", "gpt-4o-mini": "GPT-4o-mini", "llama-3.2-90b-vision-instruct": "Llama-3.2-vision-90b", "llama-3.2-11b-vision-instruct": "Llama-3.2-vision-11b",
+                "qwen2-vl-72b-instruct": "QwenVL2-72b", "qwen2-vl-7b-instruct": "QwenVL2-7b", "deepseek-r1": "DeepSeek-R1", "deepseek-reasoner": "DeepSeek-R1"}
 FILES = {"fast": "fse_choose_image", "slow": "fse_choose_concepts", "fused": "fse_choose_both", "blind": "fse_choose_nothing"}
 
 
@@ -83,3 +87,9 @@ def cri_table(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
                           "invalid": 100 * part["invalid"].mean(), "cases": len(part)})
 
     return rows.groupby(list(keys), sort=False).apply(one, include_groups=False).reset_index().astype({"cases": int})
+
+
+def paper_names(model: str, data: str) -> tuple[str, str]:
+    """What the paper's tables call a model and a data set; their own names where they are not in it."""
+    model_name, data_name = model.removeprefix("server:").split("/")[-1], Path(data).name
+    return PAPER_MODELS.get(model_name.lower(), model_name), PAPER_SETS.get(data_name.lower(), data_name)
