@@ -129,11 +129,16 @@ class TestCases:
         cases = draw_cases(np.repeat(np.arange(6), 5), 6, 30)
         assert len(set(cases.rows.tolist())) == 30
 
-    def test_too_few_classes_and_missing_images_are_named(self):
-        with pytest.raises(ValueError, match="4 classes"):
+    def test_too_few_classes_or_no_image_are_told(self):
+        with pytest.raises(ValueError, match="4 classes and 4 images"):
             draw_cases(np.arange(4), 4, 3)
-        with pytest.raises(ValueError, match="class 5 has no image"):
-            draw_cases(np.arange(5), 6, 200, None, balanced=True)
+        with pytest.raises(ValueError, match="6 classes and 0 images"):
+            draw_cases(np.array([], int), 6, 3)
+
+    def test_a_class_without_images_is_never_the_answer_of_a_balanced_set(self):
+        cases = draw_cases(np.arange(5), 8, 400, None, balanced=True)
+        true = cases.options[np.arange(400), cases.answers]
+        assert set(true.tolist()) == {0, 1, 2, 3, 4} and {5, 6, 7} <= set(cases.options.ravel().tolist())
 
     def test_neighbours_need_both_splits(self):
         data = Objects(None, pd.DataFrame({"path": ["a", "b"], "label": [0, 1], "train": [True, True]}), pd.DataFrame({"name": ["a", "b"], "label": [0, 1]}))

@@ -55,11 +55,11 @@ def draw_cases(labels: np.ndarray, n_classes: int, count: int, neighbours: np.nd
 
     labels: (N,) of the images to draw from, none twice while there are enough. neighbours: (K, 4) as `similarity_dictionary` gives them, None for four other classes at random.
     As in the paper the true class is the centre of its own set; `balanced` takes a class and its four neighbours and lets any of the five be the true one, with the same probability,
-    so that the set itself tells nothing.
+    so that the set itself tells nothing (a class without an image here is never the true one).
     """
     labels, rng = np.asarray(labels), np.random.default_rng([seed, 31])
-    if n_classes < CANDIDATES:
-        raise ValueError(f"{n_classes} classes: a set of candidates needs at least {CANDIDATES}")
+    if n_classes < CANDIDATES or not len(labels):
+        raise ValueError(f"{n_classes} classes and {len(labels)} images: a set of candidates needs at least {CANDIDATES} classes, and an image to ask about")
     of_class = {int(k): rng.permutation(np.flatnonzero(labels == k)).tolist() for k in np.unique(labels)}
     if not balanced:
         rows = _cycled(rng, len(labels), count)
@@ -71,8 +71,8 @@ def draw_cases(labels: np.ndarray, n_classes: int, count: int, neighbours: np.nd
             centre = int(rng.integers(n_classes))
             group = [centre, *_others(rng, centre, n_classes, neighbours)]
             true = int(rng.choice(group))
-            if not of_class.get(true):
-                raise ValueError(f"class {true} has no image to draw: take more images per class")
+            if true not in of_class:  # nothing to ask about: another set
+                continue
             rows.append(of_class[true][0])
             of_class[true] = [*of_class[true][1:], of_class[true][0]]
             sets.append(group), wanted.append(true)
