@@ -20,10 +20,11 @@ PAPER_MODELS = {"gpt-4o": "GPT-4o", "gpt-4o-mini": "GPT-4o-mini", "llama-3.2-90b
 FILES = {"fast": "fse_choose_image", "slow": "fse_choose_concepts", "fused": "fse_choose_both", "blind": "fse_choose_nothing"}
 
 
-def choice(mode: str, options: Sequence[str], concepts: str = "", image=None, file: str = "") -> Request:
+def choice(mode: str, options: Sequence[str], concepts: str = "", image=None, file: str = "", max_tokens: int = 8) -> Request:
     """One question with five lettered options, in a chat of its own: what is not given here cannot reach the annotator.
 
-    mode: "fast" sees the image, "slow" the concepts alone, "fused" both, "blind" neither. concepts: c^t as `first_stages` gives it. file: another prompt.
+    mode: "fast" sees the image, "slow" the concepts alone, "fused" both, "blind" neither. concepts: c^t as `first_stages` gives it. file: another prompt. max_tokens: of the answer; a model
+    that reasons before the letter needs thousands.
     Raises ValueError where a mode is given what it must not see, or lacks what it needs.
     """
     if mode not in SEES:
@@ -34,7 +35,7 @@ def choice(mode: str, options: Sequence[str], concepts: str = "", image=None, fi
     if given != SEES[mode]:
         raise ValueError(f"{mode} mode sees {' and '.join(sorted(SEES[mode])) or 'neither image nor concepts'}, but was given {' and '.join(sorted(given)) or 'nothing'}")
     fields = {"concepts": concepts} if concepts else {}
-    return request(prompt(file or FILES[mode], options=lettered(options), **fields), [] if image is None else [image], LETTERS, max_tokens=8)
+    return request(prompt(file or FILES[mode], options=lettered(options), **fields), [] if image is None else [image], LETTERS, max_tokens=max_tokens)
 
 
 def with_article(name: str) -> str:
