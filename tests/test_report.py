@@ -155,7 +155,7 @@ def test_what_was_not_run_is_said(made):
     state = {row.find("td").text[:2]: row.find_all("td")[-1].text for row in runs.tbody.find_all("tr")}
     assert state["91"] == "failed: ValueError: no such bird" and state["13"] == "recorded"
     rest = soup.find(id="rest").find_next("ul").text
-    assert "Good XAI Annotators" in rest and "Evaluating the Unseen" not in rest  # whose printed tables are here, if not its runs
+    assert "Automated Explain Vision Model" in rest and "Good XAI Annotators" not in rest  # whose printed tables are here, if not its runs
 
 
 @pytest.mark.notebooks
