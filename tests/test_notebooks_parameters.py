@@ -29,9 +29,14 @@ BASE = {
     "22": {"models": ["cbm", "phcbm"], "n_images": 40, "top_k": [3, 8], "shown": [1, 8]},
     "23": {"models": ["cbm", "phcbm"], "n_items": 40},
     "24": {"n_images": 40, "n_replaced": [1, 3]},
-    "81": {"n_images": 20, "n_concepts": 6, "n_files": 20, "repeats": 1, "n_scored": 4, "n_pairs": 100},
+    "31": {"data": ["aviary"], "n_cases": 30},
+    "32": {"data": ["aviary"], "general": [], "n_cases": 8, "n_seeds": 2},
+    "33": {"n_cases": 12, "n_seeds": 1},
+    "34": {"n_cases": 12, "n_seeds": 1},
+    "81": {"n_images": 20, "n_concepts": 6, "n_files": 20, "repeats": 1, "n_scored": 4, "n_pairs": 100, "n_asked": 8, "n_requests": 32, "latency": 0.02},
     "91": {"epochs": 1, "size": 48},
     "92": {"drawn": 20, "attribute_steps": 2, "caption_steps": 2, "joint_steps": 1, "long_steps": 1, "batch_size": 16},
+    "93": {"birds_drawn": 8, "things_drawn": 8, "judged": 16, "tower_steps": [1, 1], "letter_steps": 1, "task_steps": 2, "choice_steps": 2, "batch_size": 16, "n_test": 8},
 }
 
 
@@ -145,6 +150,99 @@ def one_region(records, defaults):
 
 
 # (notebook, parameters, check(records, defaults))
+def balanced_row(records, defaults):
+    """Table 1's semantic row is then that of the balanced sets; what is asked stays the same."""
+    for rows, kind in ((records, "balanced"), (defaults, "semantic")):
+        asked = values(rows, table="contradictions", around="the first answer", sets=kind, given="concepts", metric="contradiction rate")
+        assert values(rows, table="1", distractors="semantic").iloc[0] == asked.iloc[0]
+    assert values(records, table="contradictions").equals(values(defaults, table="contradictions"))
+    assert values(records, table="1", distractors="random").equals(values(defaults, table="1", distractors="random"))
+
+
+def other_words(records, defaults):
+    """A prompt of its own for the blind choice: nothing that sees concepts changes."""
+    keys = {"table": "contradictions", "metric": "contradiction rate"}
+    for given in ("concepts", "true attributes"):
+        assert values(records, given=given, **keys).equals(values(defaults, given=given, **keys))
+    assert values(records, table="1").equals(values(defaults, table="1"))
+    for rows in (records, defaults):
+        assert values(rows, **keys).between(0, 100).all() and (rows[rows.table == "contradictions"].dropna(subset="chance").chance == 80).all()
+
+
+def judged_by_itself(records, defaults):
+    """Its own judge is the annotator that judges itself: the same numbers under another name."""
+    assert values(records, table="figure3").equals(values(defaults, table="figure3"))
+    assert set(records.model) == {"annotator, read by annotator"} and set(defaults.model) == {"annotator"}
+
+
+def balanced_gap(records, defaults):
+    for rows, kind in ((records, "balanced"), (defaults, "paper's")):
+        assert values(rows, table="2").iloc[0] == values(rows, table="gaps", slow="own concepts", sets=kind).iloc[0]
+        at = {"table": "figure3", "metric": "CRI", "setting": "visual", "sets": kind}
+        assert values(rows, table="2").iloc[0] == pytest.approx(values(rows, t=5, **at).iloc[0] - values(rows, t=0, **at).iloc[0])
+    assert values(records, table="figure3").equals(values(defaults, table="figure3"))
+
+
+def all_is_general(records, defaults):
+    """Then the data set has a row of its own in Table 3, with the numbers that were its average before."""
+    assert set(records[records.table == "3"].dataset) == {"aviary"} and set(defaults[defaults.table == "3"].dataset) == {"FineGrained-Avg"}
+    assert records[records.table == "3"].value.tolist() == defaults[defaults.table == "3"].value.tolist()
+    assert values(records, table="figure3").equals(values(defaults, table="figure3"))
+
+
+def one_seed(records, defaults):
+    asked = [set(rows[(rows.table == "figure3") & (rows.metric == "CRI")].cases) for rows in (records, defaults)]
+    assert asked == [{8.0}, {16.0}]
+    spread = [rows[rows.metric == "standard deviation over seeds"].value for rows in (records, defaults)]
+    assert spread[0].isna().all() and spread[1].notna().all()
+
+
+def other_question(records, defaults):
+    """Another prompt for slow mode: fast and blind choices stay as they are."""
+    of = {"table": "figure3", "metric": "CRI"}
+    for same in ({"setting": "blind"}, {"setting": "visual", "t": 0}):
+        assert values(records, **same, **of).equals(values(defaults, **same, **of))
+    assert not values(records, setting="visual", **of).equals(values(defaults, setting="visual", **of))
+
+
+def no_lists_of_five(records, defaults):
+    """Where the answer holds no list of five, every choice by it is wrong and invalid; the five stages know nothing of it."""
+    assert values(records, table="4").equals(values(defaults, table="4"))
+    five = records[records.table == "8"]
+    assert (values(five, mode="slow") == 0).all() and (values(five, mode="fused") == 0).all()
+    assert values(five, mode="fast").equals(values(defaults[defaults.table == "8"], mode="fast"))
+    assert (values(records, metric="invalid answers", concepts="five concepts") == 100).all() and (values(defaults, metric="invalid answers", concepts="five concepts") < 50).all()
+
+
+def another_fused_prompt(records, defaults):
+    """Only the fused answers see it."""
+    for table in ("4", "8"):
+        for mode in ("fast", "slow", "blind"):
+            assert values(records[records.table == table], mode=mode).equals(values(defaults[defaults.table == table], mode=mode))
+    alone = [values(r, table="conflict", given="alone") for r in (records, defaults)]
+    assert alone[0].equals(alone[1])
+    assert not values(records, mode="fused").equals(values(defaults, mode="fused"))
+
+
+def by_step(records, **keys):
+    part = values(records, metric="CRI", **keys)
+    return [float(value) for _, value in sorted((int(row.rpartition("t=")[2].split(",")[0]), value) for (row, _), value in part.items())]
+
+
+def the_other_cut(records, defaults):
+    """A run whose chains are cut by words is the control of a run that cuts by steps, and the other way round."""
+    for one, two, cut in ((records, defaults, "words"), (defaults, records, "steps")):
+        assert by_step(one, table="6", sets="paper") == by_step(two, kind=f"cut by {cut}")
+    assert by_step(records, kind="five stages") == by_step(defaults, kind="five stages")
+
+
+def chains_of_the_answers(records, defaults):
+    """The shipped model marks its steps in its reasoning, and not in its answer."""
+    assert (values(records, table="5") == 0).all() and (values(defaults, table="5") > 3).all()
+    assert by_step(records, kind="five stages") == by_step(defaults, kind="five stages")
+    assert by_step(records, table="6", sets="paper") != by_step(defaults, table="6", sets="paper")
+
+
 CASES = [
     ("11", {"n_samples": [20]}, fewer_examples),
     ("11", {"labels": "class"}, labels_of_classes),
@@ -158,6 +256,17 @@ CASES = [
     ("22", {"long": False}, plain_clip),
     ("23", {"noise": 0.0, "bias": 0.0}, raters_without_noise),
     ("24", {"omega": 5.0}, twice_the_weight),
+    ("31", {"balanced": True}, balanced_row),
+    ("31", {"blind_prompt": "fse_choose_image"}, other_words),
+    ("32", {"judge": "annotator"}, judged_by_itself),
+    ("32", {"balanced": True}, balanced_gap),
+    ("32", {"general": ["aviary"]}, all_is_general),
+    ("32", {"n_seeds": 1}, one_seed),
+    ("32", {"slow_prompt": "fse_choose_both"}, other_question),
+    ("33", {"top5_prompt": "fse_chain"}, no_lists_of_five),
+    ("33", {"fused_prompt": "fse_choose_concepts"}, another_fused_prompt),
+    ("34", {"cut": "words"}, the_other_cut),
+    ("34", {"chain_from": "answer"}, chains_of_the_answers),
     ("81", {"alpha": [1]}, one_region),
     ("91", {"seed": 1}, another_seed),
     ("92", {"seed": 1}, another_training),
@@ -178,6 +287,18 @@ WRONG = [
     ("22", {"scorer": "aviary_klip"}, "Near: aviary_clip"),
     ("23", {"ratings": "no_such_ratings.csv"}, "cannot be read as a table of ratings"),
     ("24", {"template": 6}, "there is no template 6"),
+    ("31", {"data": ["nowhere"]}, "There is no data set 'nowhere'"),
+    ("31", {"models": ["no_such_annotator"]}, "The model 'no_such_annotator' cannot be loaded"),
+    ("31", {"name_prompt": "no_such_prompt"}, "no_such_prompt: no prompt that can be read"),
+    ("32", {"general": ["cifar100"]}, "general names cifar100, which is not among data"),
+    ("32", {"n_seeds": 0}, "n_seeds is 0"),
+    ("32", {"judge": "no_such_judge"}, "The model 'no_such_judge' cannot be loaded"),
+    ("33", {"fused_prompt": "fse_no_such_prompt"}, "fse_no_such_prompt: no prompt that can be read"),
+    ("33", {"judge": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
+    ("34", {"cut": "lines"}, 'cut must be "steps" or "words", not \'lines\''),
+    ("34", {"choose_prompt": "fse_choose_nothing"}, "the prompt has no place for {concepts}"),
+    ("23", {"llm": "no_such_model"}, "The model 'no_such_model' cannot be loaded"),
+    ("93", {"annotator": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
     ("92", {"clip_weights": "no_such_weights.safetensors"}, "no such file of CLIP weights"),
     ("00", {"show_species": "Cardinel"}, "the nearest is 'Cardinal'"),
     ("00", {"substitutions": ["has_crown_colour::blue"]}, "the nearest of the 312 is 'has_crown_color::blue'"),
@@ -256,6 +377,20 @@ def test_real_birds(number, real_data, tmp_path):
     assert result.returncode == 0, result.stderr[-4000:]
     records = read_records(tmp_path / "results")
     assert set(records.data) == {"some_birds"} and set(records.model) == {"squeezenet1_0"} and records.value.notna().any()
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number, table, metric, chance", [("31", "contradictions", "contradiction rate", 80), ("32", "figure3", "CRI", 20)])
+def test_real_photographs(number, table, metric, chance, real_data, tmp_path):
+    """Flowers and objects, which the shipped annotator has never seen, in sets that give nothing away: what is measured is chance."""
+    flowers, things, weights = (str(real_data(name)) for name in ("images/flowers5", "images/cifar10", "weights/squeezenet1_0_imagenet.safetensors"))
+    given = {"data": [flowers, things], "backbone": "squeezenet1_0", "weights": weights, "n_cases": 60}
+    result = papermill(PATHS[number], tmp_path, given | ({"general": [things], "n_seeds": 1} if number == "32" else {}))
+    assert result.returncode == 0, result.stderr[-4000:]
+    records = read_records(tmp_path / "results")
+    assert set(records.data) == {"flowers5", "cifar10"}
+    found = records[(records.table == table) & (records.metric == metric) & (records.sets == "balanced")]
+    assert len(found) >= 8 and abs(found.value.mean() - chance) < 10
 
 
 def few_classes(birds, folder, count):

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .. import birds
+from .chains import STAGES
 
 if TYPE_CHECKING:
     from ..objects import Objects
@@ -27,7 +28,7 @@ def annotated_chain(attributes: Iterable[str], seat: str = "") -> dict[str, str]
         of.setdefault(group, []).append(re.sub(r"_\(.*\)", "", value).replace("_", " "))
     stages = _thing(of) if "superclass" in of or "setting" in of else _bird(of)
     place = _PLACES.get(seat or "".join(of.get("setting", [])[:1]), UNKNOWN)
-    return dict(zip(("Background", "Superclass", "SalientFeatures", "DetailedFeatures", "AuxiliaryFeatures"), (place, *(stage or UNKNOWN for stage in stages))))
+    return dict(zip(STAGES, (place, *(stage or UNKNOWN for stage in stages))))
 
 
 def label_chains(data: "Objects", rows: Iterable[int]) -> dict[int, dict[str, str]] | None:
