@@ -388,9 +388,9 @@ def test_real_photographs(number, table, metric, chance, real_data, tmp_path):
     result = papermill(PATHS[number], tmp_path, given | ({"general": [things], "n_seeds": 1} if number == "32" else {}))
     assert result.returncode == 0, result.stderr[-4000:]
     records = read_records(tmp_path / "results")
-    assert set(records.data) == {"flowers5", "cifar10"}
+    assert {"flowers5", "cifar10"} <= set(records.data)
     found = records[(records.table == table) & (records.metric == metric) & (records.sets == "balanced")]
-    assert len(found) >= 8 and abs(found.value.mean() - chance) < 10
+    assert len(found) >= 4 and abs(found.value.mean() - chance) < 10
 
 
 def few_classes(birds, folder, count):
