@@ -1,0 +1,106 @@
+"""A substitution benchmark on disk, in the published SUB's layout: parquet files with the columns image, attr_label and bird_label."""
+import difflib
+import hashlib
+import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from .. import aviary, paths
+from ..birds import normalise_attribute
+from .prompts import SubstituteError
+
+COLUMNS = ("image", "attr_label", "bird_label")
+
+
+def bird_name(name: str) -> str:
+    """A bird's plain name: "053.Western_Grebe", "Western_Grebe" -> "Western Grebe"."""
+    return re.sub(r"^\d+\.", "", name.strip()).replace("_", " ")
+
+
+def write_sub(folder: str | Path, images: Sequence[Image.Image | str | Path], attributes: Sequence[str], birds: Sequence[str], attribute_names: Sequence[str], bird_names: Sequence[str],
+              shard: int = 0, shards: int = 1) -> Path:
+    """Write one shard of a benchmark, whole or not at all, as data/test-<shard>-of-<shards>.parquet; returns the file.
+
+    images: PIL images or files, N of them, with the substituted attribute and the bird of each. attribute_names, bird_names: all labels of the benchmark, the same for every shard, in the order of their numbers.
+    """
+    names = {"attr_label": [normalise_attribute(name).replace("::", "--") for name in attribute_names], "bird_label": [bird_name(name) for name in bird_names]}
+    numbers = {"attr_label": [names["attr_label"].index(normalise_attribute(name).replace("::", "--")) for name in attributes],
+               "bird_label": [names["bird_label"].index(bird_name(name)) for name in birds]}
+    features = {"image": {"_type": "Image"}} | {column: {"names": of, "_type": "ClassLabel"} for column, of in names.items()}
+    schema = pa.schema([("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])), ("attr_label", pa.int64()), ("bird_label", pa.int64())],
+                       {"huggingface": json.dumps({"info": {"features": features}})})
+    stored = [{"bytes": _bytes(image), "path": f"{i:06d}.png"} for i, image in enumerate(images)]
+    held = io.BytesIO()
+    pq.write_table(pa.table([stored, numbers["attr_label"], numbers["bird_label"]], schema=schema), held)
+    return paths.write_whole(Path(folder) / "data" / f"test-{shard:05d}-of-{shards:05d}.parquet", held.getvalue())
+
+
+def _bytes(image: Image.Image | str | Path) -> bytes:
+    if not isinstance(image, Image.Image):
+        return Path(image).read_bytes()
+    held = io.BytesIO()
+    image.save(held, "PNG")
+    return held.getvalue()
+
+
+def read_sub(folder: str | Path) -> pd.DataFrame:
+    """A benchmark in the published SUB's layout: a row an image, with its `path`, substituted `attribute` (group::value) and `bird` (plain name).
+
+    folder: a parquet file, a folder of them or with them in data/; a name under XAI_DATA. Images are unpacked once into the cache. Labels may be numbers with their names in the file's
+    metadata, or the names themselves. Raises SubstituteError: no parquet file there or a damaged one, a missing column, a label without a name, an attribute that is none of CUB's 312.
+    """
+    place = paths.data_home() / folder if not Path(folder).expanduser().exists() else Path(folder).expanduser()
+    files = [place] if place.is_file() else sorted([*place.glob("*.parquet"), *place.glob("data/*.parquet")])
+    if not files:
+        raise SubstituteError(f"{place}: no parquet file there or in data/. Notebook 52 makes a benchmark; the published one is the data set Jessica-bader/SUB on Hugging Face "
+                              "(huggingface-cli download --repo-type dataset).")
+    frame = pd.concat([_read_file(file) for file in files], ignore_index=True)
+    known = set(aviary.ATTRIBUTES)
+    if unknown := [name for name in frame.attribute.unique() if name not in known]:
+        near = difflib.get_close_matches(unknown[0], aviary.ATTRIBUTES, n=1, cutoff=0)[0]
+        raise SubstituteError(f"{place}: attr_label {unknown[0]!r} is none of CUB's 312 attributes (the nearest is {near!r}): correct the label's name")
+    return frame
+
+
+def _read_file(file: Path) -> pd.DataFrame:
+    try:
+        table = pq.read_table(file, memory_map=True)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise SubstituteError(f"{file}: cannot be read as parquet ({str(error).splitlines()[0]}): it is cut short or damaged, fetch or make it again") from error
+    if missing := [column for column in COLUMNS if column not in table.column_names]:
+        raise SubstituteError(f"{file}: the column {missing[0]!r} is missing; a substitution benchmark has {', '.join(COLUMNS)}, this file {', '.join(table.column_names)}")
+    features = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+    labels = {column: _named(file, column, table[column].to_pylist(), features.get(column, {}).get("names")) for column in COLUMNS[1:]}
+    images = [(row or {}).get("bytes") if isinstance(row, dict) else row for row in table["image"].to_pylist()]
+    return pd.DataFrame({"path": _unpacked(file, images), "attribute": [normalise_attribute(name) for name in labels["attr_label"]], "bird": [bird_name(name) for name in labels["bird_label"]]})
+
+
+def _named(file: Path, column: str, labels: list, names: list[str] | None) -> list[str]:
+    """Labels as names; numbers stand for the names of the file's metadata."""
+    if all(isinstance(label, str) for label in labels):
+        return labels
+    if not names:
+        raise SubstituteError(f"{file}: {column} holds numbers, but the file's metadata do not name them: save it with the datasets library, or with the names themselves")
+    if bad := [label for label in labels if not isinstance(label, int) or not 0 <= label < len(names)]:
+        raise SubstituteError(f"{file}: {column} {bad[0]!r} has no name; the file names {len(names)}, numbered from 0")
+    return [names[label] for label in labels]
+
+
+def _unpacked(file: Path, images: list[bytes | None]) -> list[Path]:
+    """Files of the images in the cache, named by their content; only those that are not there yet are written."""
+    folder, found = paths.cache_home() / "sub", []
+    for i, image in enumerate(images):
+        if not image:
+            raise SubstituteError(f"{file}: row {i} has no image; a row's image is its bytes, not a path")
+        target = folder / f"{hashlib.sha256(image).hexdigest()[:32]}.png"  # the name's end does not matter to readers
+        if not target.exists():
+            paths.write_whole(target, image)
+        found.append(target)
+    return found
