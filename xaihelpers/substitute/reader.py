@@ -1,4 +1,4 @@
-"""A reader: which attributes a picture shows, each for itself, and which species it is; a backbone with one output for each."""
+"""A reader: which attributes a picture shows, group by group, and which species it is; a backbone with one output for each."""
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -8,15 +8,17 @@ import torch
 from PIL import Image, ImageOps
 
 from .. import backbones, paths
-from ..birds import load_image
+from ..aviary import ATTRIBUTES, GROUPS
+from ..birds import load_image, normalise_attribute
 from .prompts import SubstituteError
 
 N_ATTRIBUTES, PIXELS = 312, 96  # CUB's attributes; side of the pictures that the shipped reader was trained on
+SHOWN = 1 / 3  # share of its group from which an attribute counts as shown: two colours of one part have about half each
 
 
 class Read(NamedTuple):
     """What a reader sees in N pictures, float32 on the CPU."""
-    attributes: torch.Tensor  # (N, 312) in [0, 1], each for itself
+    attributes: torch.Tensor  # (N, 312) in [0, 1], the share of each in its group: sums 1 a group
     species: torch.Tensor  # (N, K) in [0, 1], sums 1
 
 
@@ -39,4 +41,37 @@ def read(reader: backbones.Backbone, images: Sequence[Image.Image | str | Path],
             inputs = reader.normalised(torch.from_numpy(np.stack(fitted)).permute(0, 3, 1, 2).to(device)).contiguous(memory_format=torch.channels_last)
             rows.append(reader.model(inputs).float().cpu())
     logits = torch.cat(rows) if rows else torch.empty(0, reader.n_classes)
-    return Read(logits[:, :N_ATTRIBUTES].sigmoid(), logits[:, N_ATTRIBUTES:].softmax(1))
+    sizes = [len(values) for values in GROUPS.values()]
+    shares = [part.softmax(1) for part in logits[:, :N_ATTRIBUTES].split(sizes, 1)]
+    return Read(torch.cat(shares, 1), logits[:, N_ATTRIBUTES:].softmax(1))
+
+
+def is_shown(seen: Read, columns: Sequence[int] | torch.Tensor) -> torch.Tensor:
+    """Whether each picture shows an attribute, bool (N,): columns (N,) say which of the 312."""
+    return seen.attributes.gather(1, torch.as_tensor(columns)[:, None])[:, 0] >= SHOWN
+
+WHOLE = {"primary_color", "upperparts_color", "underparts_color"}
+
+
+def touched_groups(attribute: str) -> set[str]:
+    """The attribute groups that a substitution may change besides its own: colour and pattern of the same region, and the colours of the whole bird that follow from it."""
+    group = normalise_attribute(attribute).removeprefix("has_").split("::")[0]
+    region = "tail" if group.endswith(("tail_color", "tail_pattern")) else group.split("_")[0]
+    if group in WHOLE:
+        return WHOLE | {f"{part}_{kind}" for part in ("wing", "back", "breast", "belly") for kind in ("color", "pattern")}
+    if group.endswith(("_color", "_pattern")) and region in ("wing", "back", "breast", "belly"):
+        return WHOLE | {f"{region}_color", f"{region}_pattern"}
+    return {"upper_tail_color", "under_tail_color", "tail_pattern"} if region == "tail" and group != "tail_shape" else {group}
+
+
+def plumage_kept(seen: Read, usual: torch.Tensor, attributes: Sequence[str] = ()) -> torch.Tensor:
+    """Share of what is usual that is shown, (N,): how much else a substitution left as it was.
+
+    usual: bool (N, 312), what each picture's bird usually has. attributes: the N substituted ones, whose groups, and those that follow, are left out.
+    """
+    counted = usual.clone()
+    groups = [name.removeprefix("has_").split("::")[0] for name in ATTRIBUTES]
+    left_out = {attribute: torch.tensor([group in touched_groups(attribute) for group in groups]) for attribute in set(attributes)}
+    for i, attribute in enumerate(attributes):
+        counted[i] &= ~left_out[attribute]
+    return ((seen.attributes >= SHOWN) & counted).sum(1) / counted.sum(1)
