@@ -51,6 +51,8 @@ def test_views_and_dtypes(dtype):
     tied = tie(predictions, 0.4)
     assert not predictions.is_contiguous() and tied.shape == predictions.shape and tied.dtype == dtype
     assert torch.equal(tied, tie_reference(predictions.contiguous(), 0.4))
+    free = tied[:4] != tied[4:]
+    assert free.any() and torch.equal(tied[:4][free], predictions[:4][free])  # bit for bit, in float64 too
 
 
 def test_size_of_flux_is_exact():

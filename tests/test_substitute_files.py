@@ -15,6 +15,7 @@ from tiny_pipelines import SIZE, flux
 
 from xaihelpers import birds, paths, substitute
 from xaihelpers.substitute import Job, SubstituteError, bird_name, generate_files, read_sub, write_sub
+from xaihelpers.substitute.files import identity
 
 ATTRIBUTES, BIRDS = ["has_crown_color--yellow", "has_bill_shape--needle"], ["Blue Jay", "Western Grebe"]
 SETTINGS = {"steps": 2, "size": SIZE}
@@ -42,7 +43,7 @@ def test_each_image_is_made_once(home, capsys, monkeypatch):
     pipe = tiny()
     files = generate_files(pipe, JOBS, **SETTINGS)
     assert [len(of) for of in files] == [1, 2, 2, 1] and all(file.exists() for of in files for file in of) and len({file for of in files for file in of}) == 6
-    assert "4 generated images, 0 of them from the cache" in capsys.readouterr().out
+    assert "4 generated images or pairs, 0 of them from the cache" in capsys.readouterr().out
     alone = substitute.generate(pipe, ["a photo of a bird"], [2], **SETTINGS)[0]
     assert np.array_equal(np.asarray(Image.open(files[3][0])), np.asarray(alone))
     monkeypatch.setattr(substitute.files, "generate", None)  # would fail if it were needed
@@ -68,22 +69,35 @@ def test_a_full_disk_loses_only_the_image_in_hand(home, monkeypatch):
     pipe, own, written = tiny(), paths.write_whole, []
 
     def full(file, content):
+        written.append(file)
         if len(written) == 2:
             raise OSError(28, "No space left on device")
-        written.append(file)
         return own(file, content)
 
     monkeypatch.setattr(paths, "write_whole", full)
-    with pytest.raises(SubstituteError, match="No space left on device.*make room.*every image before it is kept"):
-        generate_files(pipe, JOBS, batch_size=2, **SETTINGS)
-    assert len(list((home / "cache" / "generated").rglob("*.png"))) == 2 and not list(home.rglob("*.tmp"))
+    jobs = [Job(("a photo of a bird",), seed) for seed in range(6)]
+    with pytest.raises(SubstituteError, match="No space left on device.*make room.*every other image is kept, 1 of the batch in hand are lost"):
+        generate_files(pipe, jobs, batch_size=4, **SETTINGS)
+    assert len(list((home / "cache" / "generated").rglob("*.png"))) == 3 and not list(home.rglob("*.tmp"))
     monkeypatch.setattr(paths, "write_whole", own)
-    assert all(file.exists() for of in generate_files(pipe, JOBS, **SETTINGS) for file in of)
+    assert all(file.exists() for of in generate_files(pipe, jobs, **SETTINGS) for file in of)
+
+
+def test_parts_that_are_off_loaded(home):
+    """Weights on no device still tell what an image depends on, and latents go where the parts work."""
+    from accelerate import cpu_offload
+
+    pipe = tiny()
+    pipe._fingerprint = identity(pipe)
+    before = generate_files(pipe, JOBS[:2], **SETTINGS)
+    cpu_offload(pipe.transformer, torch.device("cpu"))
+    assert next(pipe.transformer.parameters()).device.type == "meta" and generate_files(pipe, JOBS[:2], **SETTINGS) == before
 
 
 def test_killed_at_any_point_it_goes_on(home):
     code = f"""import sys; sys.path.insert(0, {str(paths.PROJECT / 'tests')!r})
-import torch; from tiny_pipelines import SIZE, flux; from xaihelpers.substitute import Job, generate_files
+import torch; from tiny_pipelines import SIZE, flux; from xaihelpers.substitute.files import identity
+from xaihelpers.substitute import Job, generate_files
 torch.manual_seed(0); pipe = flux(); print("ready", flush=True)
 generate_files(pipe, [Job(("a photo of a bird",), seed) for seed in range(200)], batch_size=1, steps=2, size=SIZE)"""
     process = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"XAI_DATA": str(home)}, stdout=subprocess.PIPE)
@@ -108,6 +122,28 @@ def test_shards_read_as_one(home):
     assert frame.attribute.tolist() == [ATTRIBUTES[i % 2].replace("--", "::") for i in range(5)] and frame.bird.tolist() == ["Blue Jay"] * 3 + ["Western Grebe", "Blue Jay"]
     assert all(np.array_equal(np.asarray(birds.load_image(path)), np.asarray(image)) for path, image in zip(frame.path, images))
     assert read_sub(home / "mine" / "data" / "test-00001-of-00002.parquet").bird.tolist() == ["Western Grebe", "Blue Jay"]
+
+
+def test_shards_of_two_runs_and_missing_ones(home):
+    for shard in (0, 1):
+        write_sub(home / "mine", noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS, shard, 2)
+    other = write_sub(home / "mine", noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS)
+    with pytest.raises(SubstituteError, match="3 parquet files of a benchmark in 1 and in 2 shards: remove those of another run"):
+        read_sub("mine")
+    other.unlink()
+    assert len(read_sub("mine")) == 2
+    next((home / "mine" / "data").glob("*00001-of*")).unlink()
+    with pytest.raises(SubstituteError, match="1 parquet files of a benchmark in 2 shards.*make those that are missing"):
+        read_sub("mine")
+    write_sub(home / "mine", [], [], [], ATTRIBUTES, BIRDS, 1, 2)  # a shard that kept nothing
+    assert len(read_sub("mine")) == 1
+
+
+def test_labels_that_cannot_be_written(home):
+    with pytest.raises(SubstituteError, match=r"2 images with 1 labels in attr_label"):
+        write_sub(home, noise(2), ATTRIBUTES[:1], BIRDS, ATTRIBUTES, BIRDS)
+    with pytest.raises(SubstituteError, match=r"\['Cardinal'\] are not among the 2 names given"):
+        write_sub(home, noise(1), ATTRIBUTES[:1], ["Cardinal"], ATTRIBUTES, BIRDS)
 
 
 def test_columns_are_the_published_ones(home):

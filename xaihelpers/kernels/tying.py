@@ -38,9 +38,9 @@ def _distances(predictions):
     return reference, guide, (reference - guide).abs()
 
 
-def _blended(reference, guide, alike, like):
-    mean = (reference + guide) / 2
-    return torch.cat([torch.where(alike, mean, reference), torch.where(alike, mean, guide)]).to(like.dtype).reshape(like.shape)
+def _blended(predictions, reference, guide, alike):
+    mean, own = ((reference + guide) / 2).to(predictions.dtype), predictions.flatten(1).unflatten(0, (2, -1))  # (2, P, n)
+    return torch.where(alike, mean, own).reshape(predictions.shape)
 
 
 def tie_reference(predictions, eta):
@@ -49,7 +49,7 @@ def tie_reference(predictions, eta):
         return predictions.clone()
     reference, guide, distance = _distances(predictions)
     threshold = torch.stack([row.quantile(torch.tensor(eta, dtype=torch.float32, device=row.device)) for row in distance])
-    return _blended(reference, guide, distance <= threshold[:, None], predictions)
+    return _blended(predictions, reference, guide, distance <= threshold[:, None])
 
 
 def _tie_torch(predictions, eta):
@@ -58,7 +58,7 @@ def _tie_torch(predictions, eta):
     low, high, weight = _place(eta, distance.shape[1])
     found = torch.from_numpy(np.partition(distance.cpu().numpy(), (low, high), axis=1)[:, [low, high]]).to(distance.device)
     threshold = torch.lerp(found[:, 0], found[:, 1], weight)
-    return _blended(reference, guide, distance <= threshold[:, None], predictions)
+    return _blended(predictions, reference, guide, distance <= threshold[:, None])
 
 
 if triton is not None:
@@ -115,11 +115,13 @@ if triton is not None:
         offsets = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         base = predictions + pair * n
         a, b, distance, inside = _distance(base, base + half, offsets, n)
-        alike = distance <= tl.load(thresholds + pair)
+        alike = inside & (distance <= tl.load(thresholds + pair))
         mean = (a + b) * 0.5
-        out = tied + pair * n + offsets
-        tl.store(out, tl.where(alike, mean, a), mask=inside)
-        tl.store(out + half, tl.where(alike, mean, b), mask=inside)
+        for side in range(2):  # where they are not alike, their own values, bit for bit
+            own = tl.load(base + side * half + offsets, mask=inside & ~alike, other=0.0)
+            out = tied + side * half + pair * n + offsets
+            tl.store(out, mean, mask=alike)
+            tl.store(out, own, mask=inside & ~alike)
 
 
 def _tie_triton(predictions, eta, tied=None):

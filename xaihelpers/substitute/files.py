@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
 from PIL import Image
 from tqdm.auto import tqdm
 
 from .. import paths
-from .generate import generate, generate_pairs
+from .generate import generate, generate_pairs, identity
 from .prompts import SubstituteError
 from .tied import tied_share
 
@@ -24,21 +23,10 @@ class Job(NamedTuple):
     tie: tuple[float, float, float] = (10.0, 0.2, 0.9)
 
 
-def identity(pipe) -> str:
-    """A fingerprint of a pipeline: its class, its scheduler's settings, and name, shape, dtype and first values of every weight."""
-    settings = sorted((key, value) for key, value in pipe.scheduler.config.items() if not key.startswith("_"))
-    digest = hashlib.sha256(f"{type(pipe).__name__} {type(pipe.scheduler).__name__} {settings}".encode())
-    for name, part in sorted(pipe.components.items()):
-        for key, value in part.state_dict().items() if isinstance(part, torch.nn.Module) else ():
-            first = value.detach().flatten()[:16]
-            digest.update(f"{name}.{key} {tuple(value.shape)} {value.dtype} {first.float().tolist() if first.is_floating_point() else first.tolist()}".encode())
-    return digest.hexdigest()[:16]
-
-
 def generate_files(pipe, jobs: Sequence[Job], steps: int = 28, guidance: float = 3.5, size: int | None = None, batch_size: int = 16, **settings) -> list[tuple[Path, ...]]:
     """Image files of each job, (reference,) or (reference, guide): those that are not in the cache yet are generated, in batches, with a progress bar.
 
-    Killed at any point, it goes on where it was. Raises SubstituteError as `generate` and `generate_pairs` do, and where a file cannot be written; what was written before stays.
+    Killed at any point, it goes on where it was. Raises SubstituteError as `generate` and `generate_pairs` do, and where a file cannot be written; every other image is kept.
     """
     folder, pipeline = paths.cache_home() / "generated", identity(pipe)
     files = [_files(folder, pipeline, job, steps, guidance, size, settings) for job in jobs]
@@ -46,7 +34,7 @@ def generate_files(pipe, jobs: Sequence[Job], steps: int = 28, guidance: float =
     kinds: dict[tuple, list] = {}
     for of, job in missing.items():
         kinds.setdefault((len(job.prompts), job.tie), []).append((of, job))
-    with tqdm(total=len(missing), desc="generating", unit="image", disable=not missing) as bar:
+    with tqdm(total=len(missing), desc="generating", unit="job", disable=not missing) as bar:
         for (sides, tie), waiting in kinds.items():
             at_a_time = max(1, batch_size // sides)
             for start in range(0, len(waiting), at_a_time):
@@ -57,11 +45,10 @@ def generate_files(pipe, jobs: Sequence[Job], steps: int = 28, guidance: float =
                 else:
                     made = generate_pairs(pipe, [job.prompts for job in batch], seeds, partial(tied_share, k=tie[0], t_min=tie[1], t_max=tie[2]), **given)
                     images = zip(made.references, made.guides)
-                for file, image in ((file, image) for of, sides_of in zip(targets, images) for file, image in zip(of, sides_of)):
-                    _write(file, image)
+                _write([(file, image) for of, sides_of in zip(targets, images) for file, image in zip(of, sides_of)])
                 bar.update(len(batch))
     if jobs:
-        print(f"{len(set(files))} generated images, {len(set(files)) - len(missing)} of them from the cache")
+        print(f"{len(set(files))} generated images{' or pairs' * any(len(of) > 1 for of in files)}, {len(set(files)) - len(missing)} of them from the cache")
     return files
 
 
@@ -71,10 +58,16 @@ def _files(folder: Path, pipeline: str, job: Job, *settings) -> tuple[Path, ...]
     return tuple(folder / stem[:2] / f"{stem}{end}.png" for end in ("", "-guide")[:len(job.prompts)])
 
 
-def _write(file: Path, image: Image.Image) -> None:
-    held = io.BytesIO()
-    image.save(held, "PNG")
-    try:
-        paths.write_whole(file, held.getvalue())
-    except OSError as error:
-        raise SubstituteError(f"{file} cannot be written ({error.strerror or error}): make room or permit writing there and run again; every image before it is kept") from error
+def _write(images: list[tuple[Path, Image.Image]]) -> None:
+    """Each image to its file; where one cannot be written, the others still are."""
+    failed = []
+    for file, image in images:
+        held = io.BytesIO()
+        image.save(held, "PNG")
+        try:
+            paths.write_whole(file, held.getvalue())
+        except OSError as error:
+            failed.append((file, error))
+    if failed:
+        file, error = failed[0]
+        raise SubstituteError(f"{file} cannot be written ({error.strerror or error}): make room or permit writing there and run again; every other image is kept, {len(failed)} of the batch in hand are lost") from error

@@ -14,14 +14,10 @@ from PIL import Image
 
 from .. import aviary, paths
 from ..birds import normalise_attribute
-from .prompts import SubstituteError
+from .prompts import SubstituteError, bird_name
 
 COLUMNS = ("image", "attr_label", "bird_label")
-
-
-def bird_name(name: str) -> str:
-    """A bird's plain name: "053.Western_Grebe", "Western_Grebe" -> "Western Grebe"."""
-    return re.sub(r"^\d+\.", "", name.strip()).replace("_", " ")
+SHARDS = re.compile(r"-of-(\d+)\.parquet$")
 
 
 def write_sub(folder: str | Path, images: Sequence[Image.Image | str | Path], attributes: Sequence[str], birds: Sequence[str], attribute_names: Sequence[str], bird_names: Sequence[str],
@@ -29,10 +25,15 @@ def write_sub(folder: str | Path, images: Sequence[Image.Image | str | Path], at
     """Write one shard of a benchmark, whole or not at all, as data/test-<shard>-of-<shards>.parquet; returns the file.
 
     images: PIL images or files, N of them, with the substituted attribute and the bird of each. attribute_names, bird_names: all labels of the benchmark, the same for every shard, in the order of their numbers.
+    No images make an empty shard. Raises SubstituteError: a label without an image or a name.
     """
     names = {"attr_label": [normalise_attribute(name).replace("::", "--") for name in attribute_names], "bird_label": [bird_name(name) for name in bird_names]}
-    numbers = {"attr_label": [names["attr_label"].index(normalise_attribute(name).replace("::", "--")) for name in attributes],
-               "bird_label": [names["bird_label"].index(bird_name(name)) for name in birds]}
+    labels = {"attr_label": [normalise_attribute(name).replace("::", "--") for name in attributes], "bird_label": [bird_name(name) for name in birds]}
+    for column, of in labels.items():
+        if len(of) != len(images) or set(of) - set(names[column]):
+            raise SubstituteError(f"{len(images)} images with {len(of)} labels in {column}, of which {sorted(set(of) - set(names[column]))} are not among the {len(names[column])} names given: "
+                                  "every image needs a label, and every label a name")
+    numbers = {column: [names[column].index(label) for label in of] for column, of in labels.items()}
     features = {"image": {"_type": "Image"}} | {column: {"names": of, "_type": "ClassLabel"} for column, of in names.items()}
     schema = pa.schema([("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])), ("attr_label", pa.int64()), ("bird_label", pa.int64())],
                        {"huggingface": json.dumps({"info": {"features": features}})})
@@ -54,13 +55,16 @@ def read_sub(folder: str | Path) -> pd.DataFrame:
     """A benchmark in the published SUB's layout: a row an image, with its `path`, substituted `attribute` (group::value) and `bird` (plain name).
 
     folder: a parquet file, a folder of them or with them in data/; a name under XAI_DATA. Images are unpacked once into the cache. Labels may be numbers with their names in the file's
-    metadata, or the names themselves. Raises SubstituteError: no parquet file there or a damaged one, a missing column, a label without a name, an attribute that is none of CUB's 312.
+    metadata, or the names themselves. Raises SubstituteError: no parquet file there or a damaged one, a shard too many or too few, a missing column, a label without a name, an attribute that is none of CUB's 312.
     """
     place = paths.data_home() / folder if not Path(folder).expanduser().exists() else Path(folder).expanduser()
     files = [place] if place.is_file() else sorted([*place.glob("*.parquet"), *place.glob("data/*.parquet")])
     if not files:
         raise SubstituteError(f"{place}: no parquet file there or in data/. Notebook 52 makes a benchmark; the published one is the data set Jessica-bader/SUB on Hugging Face "
                               "(huggingface-cli download --repo-type dataset).")
+    counts = {int(found[1]) for file in files if (found := SHARDS.search(file.name))}
+    if len(counts) > 1 or (place.is_dir() and counts and len(files) != max(counts)):
+        raise SubstituteError(f"{place}: {len(files)} parquet files of a benchmark in {' and in '.join(map(str, sorted(counts)))} shards: remove those of another run, or make those that are missing")
     frame = pd.concat([_read_file(file) for file in files], ignore_index=True)
     known = set(aviary.ATTRIBUTES)
     if unknown := [name for name in frame.attribute.unique() if name not in known]:

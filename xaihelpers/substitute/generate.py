@@ -1,4 +1,5 @@
 """Images from any diffusers text-to-image pipeline: one for each prompt and seed, alone or tied in pairs."""
+import hashlib
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from PIL import Image
 
 from .. import paths
 from ..devices import device_of
-from .prompts import FORMS, SubstituteError, category, pair_prompts
+from .prompts import FORMS, SubstituteError, category, check_pair, pair_prompts
 from .tied import tied_scheduler, tied_share
 
 T_MAX = {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # until when all is tied, by the form of the attribute (sub, section 5)
@@ -20,7 +21,7 @@ def load_pipeline(name: str = "aviary_flux", device: "str | torch.device" = "cpu
     """A text-to-image pipeline of diffusers, without its progress bar.
 
     name: the shipped "aviary_flux", a folder, or a name on Hugging Face ("black-forest-labs/FLUX.1-dev"). offload: "" keeps it on `device`, "model" or "sequential" moves its parts, or their
-    layers, to the GPU only while they work. quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer and the largest text encoder). In bfloat16 on a GPU, else in float32.
+    layers, to the GPU only while they work. quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net and the second and third text encoder). In bfloat16 on a GPU, else in float32.
     Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise, or one that needs a GPU.
     """
     from diffusers import DiffusionPipeline
@@ -35,18 +36,33 @@ def load_pipeline(name: str = "aviary_flux", device: "str | torch.device" = "cpu
     settings = {"dtype": torch.bfloat16 if device.type == "cuda" else torch.float32, "use_safetensors": True}
     if quantise:
         bits = {"load_in_4bit": True, "bnb_4bit_compute_dtype": torch.bfloat16} if quantise == "4bit" else {"load_in_8bit": True}
-        settings["quantization_config"] = PipelineQuantizationConfig(quant_backend=f"bitsandbytes_{quantise}", quant_kwargs=bits, components_to_quantize=["transformer", "text_encoder_2"])
+        settings["quantization_config"] = PipelineQuantizationConfig(quant_backend=f"bitsandbytes_{quantise}", quant_kwargs=bits, components_to_quantize=["transformer", "unet", "text_encoder_2", "text_encoder_3"])
     place = paths.models_home() / name if (paths.models_home() / name).is_dir() else Path(name).expanduser()
     try:
         pipe = DiffusionPipeline.from_pretrained(str(place if place.is_dir() else name), **settings)
     except Exception as error:  # diffusers and the hub fail in many ways where there is no connection or no such folder
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise SubstituteError(f"the pipeline {name!r} could not be loaded ({reason}). Name a shipped one, a folder made by save_pretrained, or one on Hugging Face: with a connection it is "
-                              f"downloaded once (huggingface-cli download {name}), without one it must lie in the hub's cache.") from error
+                              f"downloaded once (huggingface-cli download {name}), without one it must lie in the hub's cache." + " 8 and 4 bits need bitsandbytes." * bool(quantise)) from error
     pipe.set_progress_bar_config(disable=True)
+    pipe._fingerprint = identity(pipe)
     if offload:
         {"model": pipe.enable_model_cpu_offload, "sequential": pipe.enable_sequential_cpu_offload}[offload](device=device)
     return pipe if offload else pipe.to(device)
+
+
+def identity(pipe) -> str:
+    """A fingerprint of a pipeline: its class, settings of its scheduler and autoencoder, and name, shape, dtype and first values of every weight. Kept on the pipeline, since parts that are
+    off-loaded hold no values (`load_pipeline` takes it before)."""
+    if kept := getattr(pipe, "_fingerprint", ""):
+        return kept
+    settings = sorted((key, str(value)) for part in (pipe.scheduler, getattr(pipe, "vae", None)) if part is not None for key, value in part.config.items() if not key.startswith("_"))
+    digest = hashlib.sha256(f"{type(pipe).__name__} {type(pipe.scheduler).__name__} {settings}".encode())
+    for name, part in sorted(pipe.components.items()):
+        for key, value in part.state_dict().items() if isinstance(part, torch.nn.Module) else ():
+            first = value.detach().flatten()[:16]
+            digest.update(f"{name}.{key} {tuple(value.shape)} {value.dtype} {first.float().tolist() if first.is_floating_point() else first.tolist()}".encode())
+    return digest.hexdigest()[:16]
 
 
 def _settings(pipe, prompts: Sequence[str], size: int | None) -> dict:
@@ -127,13 +143,16 @@ def generate_pairs(pipe, prompts: Sequence[tuple[str, str]], seeds: Sequence[int
 
 
 def substitute(pipe, reference: str, attribute: str, guide: str = "", n: int = 1, seed: int = 0, k: float = 10.0, t_min: float = 0.2, t_max: float = 0.0, forms: str | Path = FORMS,
-               **settings) -> Substituted:
+               world=None, **settings) -> Substituted:
     """`n` images of the bird `reference` with one attribute substituted, and of their guides.
 
     attribute: `group::value`, as has_crown_color::yellow. guide: a bird that has it; "" as in `pair_prompts`. seed: of the first image, the next ones count on. k, t_min, t_max: of eta (equation 4);
-    t_max 0 takes the paper's 0.9 for colours and shapes, 0.6 for patterns. forms: the prompts. settings: steps, guidance, size, batch_size, trajectory and any further argument of the pipeline.
-    Raises SubstituteError as `pair_prompts` and `generate_pairs` do.
+    t_max 0 takes the paper's 0.9 for colours and shapes, 0.6 for patterns. forms: the prompts. world: birds (of `load_birds`) among which the reference must be and lack the attribute, and the guide
+    have it. settings: steps, guidance, size, batch_size, trajectory and any further argument of the pipeline.
+    Raises SubstituteError as `check_pair`, `pair_prompts` and `generate_pairs` do.
     """
+    if world is not None:
+        check_pair(world, reference, attribute, guide)
     prompts = pair_prompts(reference, attribute, guide, forms)
     share = partial(tied_share, t_min=t_min, t_max=t_max or T_MAX[category(attribute)], k=k)
     return generate_pairs(pipe, [prompts] * n, range(seed, seed + n), share, **settings)
@@ -141,7 +160,7 @@ def substitute(pipe, reference: str, attribute: str, guide: str = "", n: int = 1
 
 def decode(pipe, latents: torch.Tensor, size: int | None = None) -> list[Image.Image]:
     """Images of a pipeline's latents (B, C, h, w), or of Flux's packed ones (B, tokens, 4C) of images `size` pixels wide."""
-    latents, vae = latents.to(pipe.vae.device, pipe.vae.dtype), pipe.vae
+    latents, vae = latents.to(pipe._execution_device, pipe.vae.dtype), pipe.vae  # where off-loaded parts work
     if latents.ndim == 3:
         size = size or vae.config.sample_size
         latents = type(pipe)._unpack_latents(latents, size, size, pipe.vae_scale_factor)

@@ -1,10 +1,12 @@
 """What a pair is asked for: the prompts of the reference and of its guide, in the paper's three forms."""
+import difflib
 import json
 import re
 from pathlib import Path
 
 from .. import paths
-from ..birds import normalise_attribute, phrase
+from ..aviary import ATTRIBUTES
+from ..birds import class_concepts, normalise_attribute, phrase
 
 
 class SubstituteError(ValueError):
@@ -21,19 +23,46 @@ def category(attribute: str) -> str:
     return "shape" if group in SHAPED else group.rsplit("_", 1)[-1]
 
 
+def bird_name(name: str) -> str:
+    """A bird's plain name: "053.Western_Grebe", "Western_Grebe" -> "Western Grebe"."""
+    return re.sub(r"^\d+\.", "", name.strip()).replace("_", " ")
+
+
 def named(bird: str) -> str:
     """A bird with its article: "Blue_Jay" -> "a Blue Jay", "Anna Hummingbird" -> "an Anna Hummingbird"."""
-    name = re.sub(r"^\d+\.", "", bird).replace("_", " ").strip()
+    name = bird_name(bird)
     return f"{'an' if name[:1].lower() in 'aeio' and not name.lower().startswith('eu') else 'a'} {name}"
+
+
+def known_attribute(name: str) -> str:
+    """`group::value` of one of CUB's 312 attributes; raises SubstituteError with the nearest for any other."""
+    if (attribute := normalise_attribute(name)) in ATTRIBUTES:
+        return attribute
+    near = difflib.get_close_matches(attribute, ATTRIBUTES, n=1, cutoff=0)[0]
+    raise SubstituteError(f"unknown attribute {name!r}: it is none of CUB's 312, the nearest is {near!r}")
+
+
+def check_pair(world, reference: str, attribute: str, guide: str = "") -> None:
+    """Raises SubstituteError, with the nearest name or the classes to choose from, unless `reference` is a class of the data set `world` that lacks the attribute and `guide`, if given, one that has it."""
+    names, column = [bird_name(name) for name in world.classes.name], world.attributes.name.tolist().index(known_attribute(attribute))
+    usual = class_concepts(world, world.attributes.name.tolist(), "soft")[column]  # (K,)
+    for bird in filter(None, (reference, guide if guide != "bird" else "")):
+        if bird_name(bird) not in names:
+            raise SubstituteError(f"unknown bird {bird!r}: {world.root.name} has {len(names)}, the nearest is {difflib.get_close_matches(bird_name(bird), names, n=1, cutoff=0)[0]!r}")
+    if usual[names.index(bird_name(reference))] >= 0.5:
+        raise SubstituteError(f"{reference} has {phrase(attribute)} already: choose another attribute or bird")
+    if guide and guide != "bird" and usual[names.index(bird_name(guide))] < 0.5:
+        having = [names[k] for k in usual.argsort(descending=True).tolist() if usual[k] >= 0.5]
+        raise SubstituteError(f"the guide {guide} has not {phrase(attribute)}: choose one that has" + (f", as {', '.join(having[:4])}" if having else f"; in {world.root.name} no bird has"))
 
 
 def pair_prompts(reference: str, attribute: str, guide: str = "", forms: str | Path = FORMS) -> tuple[str, str]:
     """The prompts c_R and c_G of a substitution (sub, section 4.1, appendix D).
 
     reference: a bird's name. attribute: `group::value` or `group--value`. guide: a bird that has the attribute; "" takes "bird" for colours, and for shapes and patterns the paper's
-    guide (appendix B). forms: a JSON file like data/prompts/sub_pairs.json. Raises SubstituteError: no guide is known for the attribute, the file has no such form.
+    guide (appendix B). forms: a JSON file like data/prompts/sub_pairs.json. Raises SubstituteError: an unknown attribute, no guide is known for it, the file has no such form.
     """
-    attribute, kind = normalise_attribute(attribute), category(attribute)
+    attribute, kind = known_attribute(attribute), category(attribute)
     try:
         known = json.loads(Path(forms).read_text(encoding="utf-8"))
         form = known[kind]
