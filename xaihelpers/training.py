@@ -28,6 +28,7 @@ def train(stage: str, steps: int, modules: torch.nn.Module, loss_of: Callable[[]
         schedule.load_state_dict(state["schedule"])
         modules.load_state_dict(state["modules"])
         first, seconds, history[:] = state["step"], state["seconds"], state["history"]
+        print(f"{stage}: {first} of {steps} steps are in {checkpoint.name}; delete it to begin anew")
     modules.train()
     for step in tqdm(range(first, steps), desc=stage, disable=first >= steps):
         began = time.perf_counter()
