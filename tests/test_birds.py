@@ -441,3 +441,13 @@ def test_real_class_labels_agree_with_the_cbm_concepts(real_data):
                                          ("has_wing_shape::rounded-wings", "rounded wing shape"), ("has_tail_shape::notched_tail", "notched tail shape")])  # fmt: skip
 def test_names_as_people_say_them(name, plain):
     assert B.plain_name(name) == plain
+
+
+def test_crop_to_box_by_hand():
+    image = Image.new("RGB", (100, 60))
+    assert B.crop_to_box(image, (20, 20, 20, 10), margin=0).size == (20, 20)
+    assert B.crop_to_box(image, (20, 20, 20, 10)).size == (24, 24)
+    image.putpixel((99, 0), (255, 0, 0))
+    corner = B.crop_to_box(image, (90, 0, 10, 10), margin=0.5)  # moved to lie within the image
+    assert corner.size == (20, 20) and corner.getpixel((19, 0)) == (255, 0, 0)
+    assert B.crop_to_box(image, (0, 0, 100, 60)).size == (60, 60) and B.crop_to_box(image, (0, 0, 0, 0)).size == (60, 60)

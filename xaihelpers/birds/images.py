@@ -78,3 +78,17 @@ def part_points(birds: Birds, rows: Sequence[int] | None = None, resize: int | t
     """
     points = birds.part_locations if rows is None else birds.part_locations[torch.as_tensor(np.asarray(rows))]
     return place_points(points, image_sizes(birds, rows), resize, crop)
+
+
+def crop_to_box(image: Image.Image, box: Sequence[float], margin: float = 0.1) -> Image.Image:
+    """The square of an image around a bounding box (x, y, width, height in pixels), wider than its longer side by `margin` on either end; moved, or made smaller, to lie within the image."""
+    x, y, width, height = (float(value) for value in box)
+    side = min(max(width, height) * (1 + 2 * margin) or min(image.size), *image.size)  # an empty box says nothing
+    left, top = (min(max(at + size / 2 - side / 2, 0), whole - side) for at, size, whole in zip((x, y), (width, height), image.size))
+    return image.crop((round(left), round(top), round(left + side), round(top + side)))
+
+
+def portrait(birds: Birds, row: int, margin: float = 0.1) -> Image.Image:
+    """The image at `row` (0-based), cut to its bird by `crop_to_box`. Raises BirdsError as load_image does."""
+    image = birds.images.iloc[row]
+    return crop_to_box(load_image(image["path"]), image[["x", "y", "width", "height"]], margin)
