@@ -31,7 +31,7 @@ def test_ties_by_hand():
     # distances 0, 1, 2, 3, 4: the median is 2, so the first three become their means
     predictions = torch.tensor([[5.0, 5, 5, 5, 5], [5, 6, 7, 2, 9]])
     assert tie(predictions, 0.5).tolist() == [[5, 5.5, 6, 5, 5], [5, 5.5, 6, 2, 9]]
-    # a quarter of the way from place 2 to 3: the threshold 2.4 lies between two distances
+    # places 2.4, 2.96 and 3.04 of 0 to 4: only the last threshold reaches the distance 3
     assert tie(predictions, 0.6).tolist() == tie(predictions, 0.5).tolist() and tie(predictions, 0.74).tolist() != tie(predictions, 0.76).tolist()
     assert tie(predictions, 1.0).tolist() == [[5, 5.5, 6, 3.5, 7]] * 2
     assert torch.equal(tie(predictions, 0.0), predictions)

@@ -96,8 +96,7 @@ def test_parts_that_are_off_loaded(home):
 
 def test_killed_at_any_point_it_goes_on(home):
     code = f"""import sys; sys.path.insert(0, {str(paths.PROJECT / 'tests')!r})
-import torch; from tiny_pipelines import SIZE, flux; from xaihelpers.substitute.files import identity
-from xaihelpers.substitute import Job, generate_files
+import torch; from tiny_pipelines import SIZE, flux; from xaihelpers.substitute import Job, generate_files
 torch.manual_seed(0); pipe = flux(); print("ready", flush=True)
 generate_files(pipe, [Job(("a photo of a bird",), seed) for seed in range(200)], batch_size=1, steps=2, size=SIZE)"""
     process = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"XAI_DATA": str(home)}, stdout=subprocess.PIPE)

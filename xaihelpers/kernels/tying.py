@@ -64,18 +64,19 @@ def _tie_torch(predictions, eta):
 if triton is not None:
 
     @triton.jit
-    def _distance(reference, guide, offsets, n):
+    def _distance(predictions, half, n, BLOCK: tl.constexpr):
+        """This program's pair and its block of elements: where they lie, which are inside, both values and their distance."""
+        pair = tl.program_id(0).to(tl.int64)
+        offsets = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         inside = offsets < n
-        a, b = tl.load(reference + offsets, mask=inside, other=0.0).to(tl.float32), tl.load(guide + offsets, mask=inside, other=0.0).to(tl.float32)
-        return a, b, tl.abs(a - b), inside
+        base = predictions + pair * n + offsets
+        a, b = tl.load(base, mask=inside, other=0.0).to(tl.float32), tl.load(base + half, mask=inside, other=0.0).to(tl.float32)
+        return pair, offsets, inside, a, b, tl.abs(a - b)
 
     @triton.jit
     def _count_kernel(predictions, counts, prefixes, half, n, low, width, BINS: tl.constexpr, BLOCK: tl.constexpr):
         """How often each value of a digit occurs among the distances whose higher digits are the pair's prefix."""
-        pair = tl.program_id(0).to(tl.int64)
-        offsets = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        base = predictions + pair * n
-        _, _, distance, inside = _distance(base, base + half, offsets, n)
+        pair, _, inside, _, _, distance = _distance(predictions, half, n, BLOCK)
         bits = distance.to(tl.int32, bitcast=True)
         counted = inside & ((bits >> (low + width)) == tl.load(prefixes + pair))
         found = tl.histogram((bits >> low) & ((1 << width) - 1), BINS, mask=counted)
@@ -101,24 +102,18 @@ if triton is not None:
     @triton.jit
     def _next_kernel(predictions, prefixes, nexts, half, n, BLOCK: tl.constexpr):
         """The smallest distance above the selected one, as bits."""
-        pair = tl.program_id(0).to(tl.int64)
-        offsets = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        base = predictions + pair * n
-        _, _, distance, inside = _distance(base, base + half, offsets, n)
+        pair, _, inside, _, _, distance = _distance(predictions, half, n, BLOCK)
         bits = distance.to(tl.int32, bitcast=True)
         above = tl.where(inside & (bits > tl.load(prefixes + pair)), bits, 0x7F800000)
         tl.atomic_min(nexts + pair, tl.min(above, 0), sem="relaxed")
 
     @triton.jit
     def _blend_kernel(predictions, tied, thresholds, half, n, BLOCK: tl.constexpr):
-        pair = tl.program_id(0).to(tl.int64)
-        offsets = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        base = predictions + pair * n
-        a, b, distance, inside = _distance(base, base + half, offsets, n)
+        pair, offsets, inside, a, b, distance = _distance(predictions, half, n, BLOCK)
         alike = inside & (distance <= tl.load(thresholds + pair))
         mean = (a + b) * 0.5
         for side in range(2):  # where they are not alike, their own values, bit for bit
-            own = tl.load(base + side * half + offsets, mask=inside & ~alike, other=0.0)
+            own = tl.load(predictions + side * half + pair * n + offsets, mask=inside & ~alike, other=0.0)
             out = tied + side * half + pair * n + offsets
             tl.store(out, mean, mask=alike)
             tl.store(out, own, mask=inside & ~alike)

@@ -54,7 +54,7 @@ def removed_attributes(targets: Sequence[str], labels: Sequence[int] | torch.Ten
     """
     removed = (class_labels > 0.5).T[torch.as_tensor(labels)] & _same_group(targets, attributes)
     rows = np.arange(len(targets))
-    columns = columns_of(targets, attributes) if len(targets) else np.empty(0, int)
+    columns = columns_of(targets, attributes)
     removed[rows[columns >= 0], columns[columns >= 0]] = False
     return removed & (removed.cumsum(1) == 1) if first else removed
 

@@ -13,6 +13,7 @@ from ..birds import load_image, normalise_attribute
 from .prompts import SubstituteError
 
 N_ATTRIBUTES, PIXELS = 312, 96  # CUB's attributes; side of the pictures that the shipped reader was trained on
+WHOLE = {"primary_color", "upperparts_color", "underparts_color"}  # colours that follow from those of parts
 SHOWN = 1 / 3  # share of its group from which an attribute counts as shown: two colours of one part have about half each
 
 
@@ -49,8 +50,6 @@ def read(reader: backbones.Backbone, images: Sequence[Image.Image | str | Path],
 def is_shown(seen: Read, columns: Sequence[int] | torch.Tensor) -> torch.Tensor:
     """Whether each picture shows an attribute, bool (N,): columns (N,) say which of the 312."""
     return seen.attributes.gather(1, torch.as_tensor(columns)[:, None])[:, 0] >= SHOWN
-
-WHOLE = {"primary_color", "upperparts_color", "underparts_color"}
 
 
 def touched_groups(attribute: str) -> set[str]:
