@@ -443,6 +443,13 @@ def test_names_as_people_say_them(name, plain):
     assert B.plain_name(name) == plain
 
 
+def test_class_names_in_plain_words():
+    assert [B.class_name(name) for name in ("018.Spotted_Catbird", "053.Western_Grebe", " Western Grebe ", "motor_cycle", "St. Bernard")] == ["Spotted Catbird", "Western Grebe", "Western Grebe", "motor cycle", "St. Bernard"]
+    assert [B.with_article(name) for name in ("Anna Hummingbird", "European Goldfinch", "Blue Jay", "umbrella")] == [
+        "an Anna Hummingbird", "a European Goldfinch", "a Blue Jay", "an umbrella"]
+    assert B.phrase("has_crown_color::olive") == "an olive crown"
+
+
 def test_crop_to_box_by_hand():
     image = Image.new("RGB", (100, 60))
     assert B.crop_to_box(image, (20, 20, 20, 10), margin=0).size == (20, 20)

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from xaihelpers import paths
 from xaihelpers.bottlenecks import ConceptOutputs, add_residual, fit_posthoc_cbm, posthoc_cbm_from_text, read_outputs, save_outputs, suite
 from xaihelpers.bottlenecks.intervention import value_range
-from xaihelpers.bottlenecks.tasks import class_name, load_task, read_concepts
+from xaihelpers.bottlenecks.tasks import load_task, read_concepts
 
 N, L, K = 700, 6, 4
 CONCEPTS, CLASSES = [f"concept {j}" for j in range(L)], ["jay", "crow", "gull", "tern"]
@@ -238,10 +238,6 @@ def test_files_that_hold_no_outputs(tmp_path):
 
 
 # Tasks
-
-
-def test_classes_in_plain_words():
-    assert [class_name(name) for name in ("018.Spotted_Catbird", "motor_cycle", "St. Bernard")] == ["Spotted Catbird", "motor cycle", "St. Bernard"]
 
 
 def test_concept_files(tmp_path):

@@ -24,7 +24,6 @@ from xaihelpers.substitute import (
     category,
     generate,
     generate_pairs,
-    named,
     pair_prompts,
     tied_scheduler,
     tied_share,
@@ -163,18 +162,17 @@ def test_prompts_are_the_papers_three_forms():
     assert pair_prompts("053.Western_Grebe", "has_leg_color::black") == ("a photo of a Western Grebe with black legs", "a photo of a bird with black legs")
     assert pair_prompts("Blue Jay", "has_tail_shape::forked_tail", "Barn_Swallow")[0].endswith("and a tail like a Barn Swallow")
     assert [category(f"has_{group}::x") for group in ("wing_color", "tail_pattern", "bill_shape", "size")] == ["color", "pattern", "shape", "shape"]
-    assert [named(name) for name in ("Anna_Hummingbird", "European Goldfinch", "048.Blue_Jay")] == ["an Anna Hummingbird", "a European Goldfinch", "a Blue Jay"]
 
 
 def test_pairs_are_checked_against_the_birds(drawn_birds):
     check = substitute.check_pair
     check(drawn_birds, "Blue_Jay", "has_crown_color--yellow", "bird")
     check(drawn_birds, "Blue Jay", "has_bill_shape::needle", "Anna_Hummingbird")
-    with pytest.raises(SubstituteError, match="unknown attribute 'has_crown_color::yelow'.*nearest is 'has_crown_color::yellow'"):
+    with pytest.raises(SubstituteError, match="unknown attribute 'has_crown_color::yelow'.*did you mean 'has_crown_color::yellow'"):
         pair_prompts("Blue Jay", "has_crown_color::yelow")
-    with pytest.raises(SubstituteError, match="unknown attribute 'yellow crown': it is none of CUB's 312"):
+    with pytest.raises(SubstituteError, match="unknown attribute 'yellow crown'.*It is none of CUB's 312"):
         pair_prompts("Blue Jay", "yellow crown")
-    with pytest.raises(SubstituteError, match="unknown bird 'Bluu Jayy'.*the nearest is 'Blue Jay'"):
+    with pytest.raises(SubstituteError, match="unknown class 'Bluu Jayy'.*did you mean 'Blue Jay'.*aviary has 48 birds"):
         check(drawn_birds, "Bluu Jayy", "has_crown_color::yellow")
     with pytest.raises(SubstituteError, match="Blue Jay has a blue crown already"):
         check(drawn_birds, "Blue Jay", "has_crown_color::blue")

@@ -15,7 +15,7 @@ from filelock import FileLock
 from PIL import Image
 from tqdm.auto import tqdm
 
-from .birds import load_birds
+from .birds import class_name, load_birds
 from .paths import data_home
 from .worlds import TRAIN_SHARE
 
@@ -94,7 +94,7 @@ def _folder(data: str) -> Path:
 
 def _of_birds(data: str | Path) -> Objects:
     world = load_birds(data, attributes="class")
-    names = [re.sub(r"^\d+\.", "", name).replace("_", " ") for name in world.classes["name"]]
+    names = [class_name(name) for name in world.classes["name"]]
     return _objects(world.root, list(zip(world.images["path"], world.images["label"], world.images["train"])), names)
 
 

@@ -56,6 +56,16 @@ def plain_name(attribute: str) -> str:
     return f"{value} {group}"
 
 
+def class_name(name: str) -> str:
+    """A class's name in plain words: "018.Spotted_Catbird", "Spotted_Catbird" -> "Spotted Catbird"."""
+    return re.sub(r"^\d+\.", "", name.strip()).replace("_", " ")
+
+
+def with_article(name: str) -> str:
+    """A thing's or a bird's name with its article: "a Painted Bunting", "an Anna Hummingbird", "a European Goldfinch"."""
+    return f"{'an' if re.match('(?!eu)[aeiou]', name.lower()) else 'a'} {name}"
+
+
 def phrase(attribute: str) -> str:
     """An attribute as one would say it of a bird: has_breast_color::yellow -> "a yellow breast", has_bill_length::longer_than_head -> "a bill longer than its head"."""
     group, value = normalise_attribute(attribute).removeprefix("has_").split("::")
@@ -68,7 +78,7 @@ def phrase(attribute: str) -> str:
     said = said or f"{value} {group.removesuffix('_color').removesuffix('_pattern').removesuffix('_shape').replace('_', ' ')}"
     if said.endswith(("wings", "eyes", "legs", "plumage", "parts")):
         return said
-    return f"{'an' if said[0] in 'aeiou' else 'a'} {said}"
+    return with_article(said)
 
 
 def parts_of(attribute: str) -> tuple[str, ...]:

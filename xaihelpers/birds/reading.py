@@ -1,5 +1,4 @@
 """One reader for every data set in CUB-200-2011's folder and file format: the aviary, the real CUB, subsets of it."""
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import torch
 
 from .. import aviary, everyday
 from ..paths import find_dataset
-from .names import BirdsError, find_id, normalise_attribute, unknown_name
+from .names import BirdsError, class_name, find_id, normalise_attribute, unknown_name
 from .tables import REMEDY, broken_line, check_rows, lines_of, read_names, read_table, to_number
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png"}
@@ -86,8 +85,8 @@ def class_label(birds: Birds, name: str) -> int:
     """
     def plain(text):
         return text.lower().replace("_", " ").replace("-", " ").strip()
-    known = birds.classes["name"].str.replace(r"^\d+\.", "", regex=True).str.replace("_", " ")
-    hit = birds.classes["label"][known.map(plain) == plain(re.sub(r"^\d+\.", "", name.strip()))]
+    known = birds.classes["name"].map(class_name)
+    hit = birds.classes["label"][known.map(plain) == plain(class_name(name))]
     if hit.empty:
         raise unknown_name("class", name, known)
     return int(hit.iloc[0])

@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 from torch import nn
 
+from ..birds import class_name
 from .outputs import check_names
 
 
@@ -72,12 +73,6 @@ def load_task(data: str = "aviary", labels: str = "image", label_kind: str = "ha
         parts |= {"pixels": read_pixels(network, world.images.path), "trunk": lambda: Trunk(backbones.load_backbone(backbone, weights, layer))}
     return Task(data=world.root.name, images=world.images, classes=[class_name(name) for name in world.classes.name], labels=world.labels,
                 train=torch.tensor(world.images.train.to_numpy()), pooled=backbones.embed(network, world.images.path, maps=False).pooled, **parts)
-
-
-def class_name(name: str) -> str:
-    """A class's name in plain words: "018.Spotted_Catbird" -> "Spotted Catbird"."""
-    number, point, rest = name.partition(".")
-    return (rest if point and number.isdigit() else name).replace("_", " ")
 
 
 def read_concepts(file: str | Path) -> list[str]:

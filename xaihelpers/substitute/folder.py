@@ -1,5 +1,4 @@
 """A substitution benchmark on disk, in the published SUB's layout: parquet files with the columns image, attr_label and bird_label."""
-import difflib
 import hashlib
 import io
 import json
@@ -12,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from .. import aviary, paths
-from ..birds import normalise_attribute
-from .prompts import SubstituteError, bird_name
+from .. import paths
+from ..birds import class_name, normalise_attribute
+from .prompts import SubstituteError, known_attribute
 
 COLUMNS = ("image", "attr_label", "bird_label")
 SHARDS = re.compile(r"-of-(\d+)\.parquet$")
@@ -27,8 +26,8 @@ def write_sub(folder: str | Path, images: Sequence[Image.Image | str | Path], at
     images: PIL images or files, N of them, with the substituted attribute and the bird of each. attribute_names, bird_names: all labels of the benchmark, the same for every shard, in the order of their numbers.
     No images make an empty shard. Raises SubstituteError: a label without an image or a name.
     """
-    names = {"attr_label": [normalise_attribute(name).replace("::", "--") for name in attribute_names], "bird_label": [bird_name(name) for name in bird_names]}
-    labels = {"attr_label": [normalise_attribute(name).replace("::", "--") for name in attributes], "bird_label": [bird_name(name) for name in birds]}
+    names = {"attr_label": [normalise_attribute(name).replace("::", "--") for name in attribute_names], "bird_label": [class_name(name) for name in bird_names]}
+    labels = {"attr_label": [normalise_attribute(name).replace("::", "--") for name in attributes], "bird_label": [class_name(name) for name in birds]}
     for column, of in labels.items():
         if len(of) != len(images) or set(of) - set(names[column]):
             raise SubstituteError(f"{len(images)} images with {len(of)} labels in {column}, of which {sorted(set(of) - set(names[column]))} are not among the {len(names[column])} names given: "
@@ -66,10 +65,11 @@ def read_sub(folder: str | Path) -> pd.DataFrame:
     if len(counts) > 1 or (place.is_dir() and counts and len(files) != max(counts)):
         raise SubstituteError(f"{place}: {len(files)} parquet files of a benchmark in {' and in '.join(map(str, sorted(counts)))} shards: remove those of another run, or make those that are missing")
     frame = pd.concat([_read_file(file) for file in files], ignore_index=True)
-    known = set(aviary.ATTRIBUTES)
-    if unknown := [name for name in frame.attribute.unique() if name not in known]:
-        near = difflib.get_close_matches(unknown[0], aviary.ATTRIBUTES, n=1, cutoff=0)[0]
-        raise SubstituteError(f"{place}: attr_label {unknown[0]!r} is none of CUB's 312 attributes (the nearest is {near!r}): correct the label's name")
+    try:
+        for name in frame.attribute.unique():
+            known_attribute(name)
+    except SubstituteError as error:
+        raise SubstituteError(f"{place}, attr_label: {error}") from error
     return frame
 
 
@@ -83,7 +83,7 @@ def _read_file(file: Path) -> pd.DataFrame:
     features = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
     labels = {column: _named(file, column, table[column].to_pylist(), features.get(column, {}).get("names")) for column in COLUMNS[1:]}
     images = [(row or {}).get("bytes") if isinstance(row, dict) else row for row in table["image"].to_pylist()]
-    return pd.DataFrame({"path": _unpacked(file, images), "attribute": [normalise_attribute(name) for name in labels["attr_label"]], "bird": [bird_name(name) for name in labels["bird_label"]]})
+    return pd.DataFrame({"path": _unpacked(file, images), "attribute": [normalise_attribute(name) for name in labels["attr_label"]], "bird": [class_name(name) for name in labels["bird_label"]]})
 
 
 def _named(file: Path, column: str, labels: list, names: list[str] | None) -> list[str]:

@@ -1,12 +1,11 @@
 """What a pair is asked for: the prompts of the reference and of its guide, in the paper's three forms."""
-import difflib
 import json
-import re
 from pathlib import Path
 
 from .. import paths
 from ..aviary import ATTRIBUTES
-from ..birds import class_concepts, normalise_attribute, phrase
+from ..birds import BirdsError, class_concepts, class_label, class_name, normalise_attribute, phrase, with_article
+from ..birds.names import unknown_name
 
 
 class SubstituteError(ValueError):
@@ -23,37 +22,25 @@ def category(attribute: str) -> str:
     return "shape" if group in SHAPED else group.rsplit("_", 1)[-1]
 
 
-def bird_name(name: str) -> str:
-    """A bird's plain name: "053.Western_Grebe", "Western_Grebe" -> "Western Grebe"."""
-    return re.sub(r"^\d+\.", "", name.strip()).replace("_", " ")
-
-
-def named(bird: str) -> str:
-    """A bird with its article: "Blue_Jay" -> "a Blue Jay", "Anna Hummingbird" -> "an Anna Hummingbird"."""
-    name = bird_name(bird)
-    return f"{'an' if name[:1].lower() in 'aeio' and not name.lower().startswith('eu') else 'a'} {name}"
-
-
 def known_attribute(name: str) -> str:
     """`group::value` of one of CUB's 312 attributes; raises SubstituteError with the nearest for any other."""
     if (attribute := normalise_attribute(name)) in ATTRIBUTES:
         return attribute
-    near = difflib.get_close_matches(attribute, ATTRIBUTES, n=1, cutoff=0)[0]
-    raise SubstituteError(f"unknown attribute {name!r}: it is none of CUB's 312, the nearest is {near!r}")
+    raise SubstituteError(f"{unknown_name('attribute', name, ATTRIBUTES)} It is none of CUB's 312")
 
 
 def check_pair(world, reference: str, attribute: str, guide: str = "") -> None:
     """Raises SubstituteError, with the nearest name or the classes to choose from, unless `reference` is a class of the data set `world` that lacks the attribute and `guide`, if given, one that has it."""
-    names, column = [bird_name(name) for name in world.classes.name], world.attributes.name.tolist().index(known_attribute(attribute))
-    usual = class_concepts(world, world.attributes.name.tolist(), "soft")[column]  # (K,)
-    for bird in filter(None, (reference, guide if guide != "bird" else "")):
-        if bird_name(bird) not in names:
-            raise SubstituteError(f"unknown bird {bird!r}: {world.root.name} has {len(names)}, the nearest is {difflib.get_close_matches(bird_name(bird), names, n=1, cutoff=0)[0]!r}")
-    if usual[names.index(bird_name(reference))] >= 0.5:
-        raise SubstituteError(f"{reference} has {phrase(attribute)} already: choose another attribute or bird")
-    if guide and guide != "bird" and usual[names.index(bird_name(guide))] < 0.5:
-        having = [names[k] for k in usual.argsort(descending=True).tolist() if usual[k] >= 0.5]
-        raise SubstituteError(f"the guide {guide} has not {phrase(attribute)}: choose one that has" + (f", as {', '.join(having[:4])}" if having else f"; in {world.root.name} no bird has"))
+    names, column = [class_name(name) for name in world.classes.name], world.attributes.name.tolist().index(known_attribute(attribute))
+    has = class_concepts(world, world.attributes.name.tolist(), "soft")[column]  # (K,), the share of each class's birds
+    try:
+        if has[class_label(world, reference)] >= 0.5:
+            raise SubstituteError(f"{reference} has {phrase(attribute)} already: choose another attribute or bird")
+        if guide and guide != "bird" and has[class_label(world, guide)] < 0.5:
+            having = [names[k] for k in has.argsort(descending=True).tolist() if has[k] >= 0.5]
+            raise SubstituteError(f"the guide {guide} has not {phrase(attribute)}: choose one that has" + (f", as {', '.join(having[:4])}" if having else f"; in {world.root.name} no bird has"))
+    except BirdsError as error:
+        raise SubstituteError(f"{error} {world.root.name} has {len(names)} birds") from error
 
 
 def pair_prompts(reference: str, attribute: str, guide: str = "", forms: str | Path = FORMS) -> tuple[str, str]:
@@ -69,7 +56,7 @@ def pair_prompts(reference: str, attribute: str, guide: str = "", forms: str | P
         guide = guide or ("bird" if kind == "color" else known["guides"].get(attribute, ""))
         if not guide:
             raise SubstituteError(f"{attribute}: a {kind} is taken from a guide bird, and the paper names none for this one: pass guide= with a bird that has it")
-        fields = {"reference": named(reference), "guide": named(guide), "attribute": phrase(attribute), "part": SHAPED.get(attribute.removeprefix("has_").split("::")[0], "")}
+        fields = {"reference": with_article(class_name(reference)), "guide": with_article(class_name(guide)), "attribute": phrase(attribute), "part": SHAPED.get(attribute.removeprefix("has_").split("::")[0], "")}
         return form["reference"].format(**fields), form["guide"].format(**fields)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, SubstituteError):

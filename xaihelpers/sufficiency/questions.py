@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ..ask import Request, ask, lettered, prompt, request
+from ..birds import with_article
 from ..scores import mean_interval
 from .cases import CANDIDATES, Cases
 from .chains import parse_chain
@@ -36,11 +37,6 @@ def choice(mode: str, options: Sequence[str], concepts: str = "", image=None, fi
         raise ValueError(f"{mode} mode sees {' and '.join(sorted(SEES[mode])) or 'neither image nor concepts'}, but was given {' and '.join(sorted(given)) or 'nothing'}")
     fields = {"concepts": concepts} if concepts else {}
     return request(prompt(file or FILES[mode], options=lettered(options), **fields), [] if image is None else [image], LETTERS, max_tokens=max_tokens)
-
-
-def with_article(name: str) -> str:
-    """A class's name as the entity of a post-hoc question: "a Painted Bunting"."""
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def gather_chains(model, images: Sequence | None = None, names: Sequence[str] | None = None, file: str = "fse_chain", max_tokens: int = 400, **settings) -> list[dict[str, str] | None]:
