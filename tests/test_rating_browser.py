@@ -10,7 +10,6 @@ import sys
 import time
 import urllib.request
 import uuid
-from pathlib import Path
 
 import nbformat
 import pandas as pd
