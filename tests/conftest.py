@@ -46,3 +46,11 @@ def results_of_tests(tmp_path_factory):
 def pytest_collection_modifyitems(items):
     """Quick tests first; tests that execute notebooks last."""
     items.sort(key=lambda item: item.get_closest_marker("notebooks") is not None)
+
+
+@pytest.fixture(scope="session")
+def drawn_birds():
+    """The aviary, drawn if it is not there yet."""
+    from xaihelpers import aviary, birds
+
+    return birds.load_birds(aviary.ensure())

@@ -450,6 +450,12 @@ def test_class_names_in_plain_words():
     assert B.phrase("has_crown_color::olive") == "an olive crown"
 
 
+def test_what_is_transparent_is_white(tmp_path):
+    Image.new("RGBA", (4, 4), (9, 9, 9, 0)).save(tmp_path / "clear.png")
+    Image.new("L", (4, 4), 9).save(tmp_path / "grey.png")
+    assert B.load_image(tmp_path / "clear.png").getpixel((0, 0)) == (255, 255, 255) and B.load_image(tmp_path / "grey.png").getpixel((0, 0)) == (9, 9, 9)
+
+
 def test_crop_to_box_by_hand():
     image = Image.new("RGB", (100, 60))
     assert B.crop_to_box(image, (20, 20, 20, 10), margin=0).size == (20, 20)

@@ -372,3 +372,29 @@ def test_class_folders_without_a_split_are_split_once_for_all(tmp_path):
     (tmp_path / "nothing").mkdir()
     with pytest.raises(ObjectsError, match="at least two classes, but has 0"):
         load_objects(tmp_path / "nothing")
+
+
+def test_a_table_of_images(tmp_path):
+    for name in ("cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    table = pd.DataFrame({"file": ["cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png"], "label": ["cat", "cat", "dog", "dog"], "split": ["train", "test"] * 2})
+    table.to_csv(tmp_path / "pets.csv", index=False)
+    found = load_objects(str(tmp_path / "pets.csv"))
+    assert found.classes.name.tolist() == ["cat", "dog"] and found.labels.tolist() == [0, 0, 1, 1] and found.images.train.tolist() == [True, False] * 2 and found.root.name == "pets"
+    table.rename(columns={"label": "class_name"})[["file", "class_name"]].to_csv(tmp_path / "other.csv", index=False)
+    assert not load_objects(str(tmp_path / "other.csv")).images.train.any()
+    table.drop(columns="label").to_csv(tmp_path / "bare.csv", index=False)
+    with pytest.raises(ObjectsError, match="has the columns file and label"):
+        load_objects(str(tmp_path / "bare.csv"))
+    table.assign(file="cat/9.png").to_csv(tmp_path / "gone.csv", index=False)
+    with pytest.raises(ObjectsError, match="4 of its 4 images are not there, 'cat/9.png' first"):
+        load_objects(str(tmp_path / "gone.csv"))
+    table.assign(label=["cat", "", "dog", "dog"]).to_csv(tmp_path / "holes.csv", index=False)
+    with pytest.raises(ObjectsError, match="line 3 has no file or no label"):
+        load_objects(str(tmp_path / "holes.csv"))
+    (tmp_path / "nothing.csv").write_text("")
+    with pytest.raises(ObjectsError, match="cannot be read as a table"):
+        load_objects(str(tmp_path / "nothing.csv"))
+    with pytest.raises(ObjectsError, match="no table"):
+        load_objects(str(tmp_path / "none.csv"))

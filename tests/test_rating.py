@@ -226,6 +226,7 @@ def test_the_form_of_a_rated_study_stays(file):
 @pytest.mark.parametrize("form, options, answers, numbers, wrong", [
     ("scale", [], ["1", "4"], [1, 4], ["0", "5", "", "yes", "2.5"]),
     ("yes/somewhat/no", [], ["yes", "somewhat", "no"], [1, 0.5, 0], ["maybe", "1", "y"]),
+    ("attention", [], ["0", "5"], [0, 5], ["6", "", "2.5"]),
     ("pick", ["red", "grey", "black"], ["grey", "red"], [2, 1], ["blue", "2"]),
 ])
 def test_forms(file, form, options, answers, numbers, wrong):
@@ -271,7 +272,7 @@ def test_wrong_options(file, options):
 
 
 def test_wrong_names_forms_and_items(file):
-    with pytest.raises(rating.RatingError, match="no form 'stars': the forms are scale, yes/somewhat/no, pick"):
+    with pytest.raises(rating.RatingError, match="no form 'stars': the forms are scale, yes/somewhat/no, attention, pick"):
         rating.open_study(file, "study", items(), "stars")
     with pytest.raises(rating.RatingError, match="no study 'study' in .* give its items"):
         rating.open_study(file, "study")

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_pipelines import PIPELINES, SIZE, flux
 
-from xaihelpers import aviary, birds, substitute
+from xaihelpers import substitute
 from xaihelpers.substitute import (
     SubstituteError,
     category,
@@ -31,11 +31,6 @@ from xaihelpers.substitute import (
 
 STEPS = 4
 PROMPTS = [("a photo of a blue jay with a yellow crown", "a photo of a bird with a yellow crown"), ("a photo of a blue jay with a red breast", "a photo of a bird with a red breast")]
-
-
-@pytest.fixture(scope="module")
-def drawn_birds():
-    return birds.load_birds(aviary.ensure())
 
 
 @pytest.fixture(scope="module", params=PIPELINES)

@@ -64,7 +64,7 @@ def load_objects(data: str | Path) -> Objects:
 
     Names: "everyday" and "aviary" (drawn at first use), "cifar10" and "cifar100" (downloaded by torchvision, unpacked to PNG), and torchvision's "caltech101", "flowers102"
     (both downloaded), "stanford_cars" and "imagenet" (to be placed) in its own folders under XAI_DATA/downloads or XAI_DATA. A folder is one in CUB-200-2011's format,
-    or has train/<class>/… and test/<class>/… of image files, or only <class>/…: then 60 % of each class, drawn once for all, are for training. Splits are the official ones, with these choices: Caltech-101 has none, so it is
+    or has train/<class>/… and test/<class>/… of image files, or only <class>/…: then 60 % of each class, drawn once for all, are for training. A CSV file has a row an image: file, label, and split. Splits are the official ones, with these choices: Caltech-101 has none, so it is
     drawn in that way; it has torchvision's 101 categories (Faces and Faces_easy apart, no background). Flowers-102 trains on its official train and val.
     ImageNet's val is for testing; its classes bear their first lemma, with more where two classes share it.
     Raises ObjectsError saying what to place where: no such folder, a split without images, different classes in the two splits, a download that fails, an
@@ -75,6 +75,8 @@ def load_objects(data: str | Path) -> Objects:
         return _of_birds(name)
     if name in PLACES:
         return _of_torchvision(name)
+    if str(data).endswith(".csv"):
+        return _of_table(str(data))
     root = _cifar(name) if name in ("cifar10", "cifar100") else _folder(str(data))
     return _of_birds(root) if (root / "images.txt").is_file() else _of_folders(root)
 
@@ -117,6 +119,27 @@ def _of_classes(root: Path) -> Objects:
     files = [(path, label) for label, name in enumerate(names) for path in _images(root / name)]
     train = _drawn_split(np.array([label for _, label in files]), len(names))
     return _objects(root, [(path, label, bool(t)) for (path, label), t in zip(files, train, strict=True)], [name.replace("_", " ") for name in names])
+
+
+def _of_table(data: str) -> Objects:
+    """A CSV file beside its images: columns file (relative to it), label (or class_name), and, if some are for training, split ("train" or another word)."""
+    file = next((place for place in (data_home() / data, Path(data).expanduser()) if place.is_file()), None)
+    if file is None:
+        raise ObjectsError(f"There is no table {data!r}, neither in {data_home()} nor as a path.")
+    try:
+        table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise ObjectsError(f"{file} cannot be read as a table ({error})") from error
+    label = next((column for column in ("label", "class_name") if column in table), None)
+    if "file" not in table or label is None or table.empty:
+        raise ObjectsError(f"{file}: a table of images has the columns file and label (or class_name) and a row an image; this one has {len(table)} rows of {', '.join(table.columns)}")
+    if empty := [row + 2 for row in range(len(table)) if not table.file[row] or not table[label][row]]:
+        raise ObjectsError(f"{file}: line {empty[0]} has no file or no label")
+    if absent := [name for name in table.file if not (file.parent / name).is_file()]:
+        raise ObjectsError(f"{file}: {len(absent)} of its {len(table)} images are not there, {absent[0]!r} first")
+    numbers = {name: k for k, name in enumerate(sorted(table[label].unique()))}
+    rows = [(str(file.parent / name), numbers[of], split == "train") for name, of, split in zip(table.file, table[label], table.get("split", [""] * len(table)))]
+    return _objects(file.parent.resolve() / file.stem, rows, [name.replace("_", " ") for name in numbers])
 
 
 def _class_folders(folder: Path) -> list[str]:

@@ -7,21 +7,21 @@ from pathlib import Path
 import torch
 from tqdm.auto import tqdm
 
-WARM_UP, KEEP_EVERY, LOWEST = 100, 100, 0.02  # steps; steps; share of the peak at the end
+WARM_UP, KEEP_EVERY, LOWEST = 100, 100, 0.02  # steps, or a tenth of a short stage; steps; share of the peak at the end
 
 
 def train(stage: str, steps: int, modules: torch.nn.Module, loss_of: Callable[[], torch.Tensor], history: list, peak: float = 1e-3, folder: str | Path = "",
-          parameters: Iterable[torch.nn.Parameter] | None = None) -> float:
+          parameters: Iterable[torch.nn.Parameter] | None = None, quiet: bool = False) -> float:
     """Train for `steps` steps of `loss_of()`; returns the seconds they took, those of an earlier, killed run included.
 
     modules: all that the stage changes, which a checkpoint holds. parameters: those trained, by default all of `modules` that require a gradient. history: gets a row [stage, step, loss] a step; steps count on
-    over the stages. peak: highest learning rate. folder: where <stage>.checkpoint lies, written every hundred steps; "" keeps none. On a GPU in mixed precision (bfloat16). Raises ValueError where a loss is not finite.
+    over the stages. peak: highest learning rate. folder: where <stage>.checkpoint lies, written every hundred steps; "" keeps none. quiet: no progress bar. On a GPU in mixed precision (bfloat16). Raises ValueError where a loss is not finite.
     """
     parameters = [p for p in (modules.parameters() if parameters is None else parameters) if p.requires_grad]
     device, seconds, first, checkpoint = parameters[0].device, 0.0, 0, Path(folder) / f"{stage}.checkpoint" if str(folder) else None
     optimiser = torch.optim.AdamW(parameters, lr=peak, weight_decay=0.05, betas=(0.9, 0.98))
-    rise = (1 + LOWEST) / 2
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda n: min(1, (n + 1) / WARM_UP) * (rise + (1 - rise) * math.cos(math.pi * min(n / max(steps, 1), 1))))
+    rise, warm_up = (1 + LOWEST) / 2, min(WARM_UP, max(1, steps // 10))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda n: min(1, (n + 1) / warm_up) * (rise + (1 - rise) * math.cos(math.pi * min(n / max(steps, 1), 1))))
     if checkpoint and checkpoint.exists():
         state = torch.load(checkpoint, weights_only=True, map_location=device)
         optimiser.load_state_dict(state["optimiser"])
@@ -30,7 +30,7 @@ def train(stage: str, steps: int, modules: torch.nn.Module, loss_of: Callable[[]
         first, seconds, history[:] = state["step"], state["seconds"], state["history"]
         print(f"{stage}: {first} of {steps} steps are in {checkpoint.name}; delete it to begin anew")
     modules.train()
-    for step in tqdm(range(first, steps), desc=stage, disable=first >= steps):
+    for step in tqdm(range(first, steps), desc=stage, disable=quiet or first >= steps):
         began = time.perf_counter()
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             loss = loss_of()

@@ -79,6 +79,16 @@ def _forward(backbone, device, pixels, maps) -> tuple[dict[str, torch.Tensor], t
         return {name: tensor.contiguous().cpu() for name, tensor in rows.items()}, bad.cpu()
 
 
+def read_pixels(backbone: Backbone, paths: Sequence[str | Path]) -> torch.Tensor:
+    """Images as the backbone crops them, (N, 3, crop, crop) uint8. Raises BirdsError naming one that cannot be read."""
+    from tqdm.auto import tqdm
+
+    pixels = torch.empty(len(paths), 3, backbone.crop, backbone.crop, dtype=torch.uint8)
+    for row, path in enumerate(tqdm(paths, desc="reading pixels", leave=False, delay=1)):
+        pixels[row] = torch.from_numpy(_pixels(backbone, path)).permute(2, 0, 1)
+    return pixels
+
+
 def _content_hash(file: Path) -> str:
     try:
         return content_key(file.read_bytes())

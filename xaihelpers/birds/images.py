@@ -11,9 +11,12 @@ from .reading import Birds
 
 
 def load_image(path: str | Path) -> Image.Image:
-    """The image at `path`, wholly decoded, as RGB. Raises BirdsError naming a file that is missing or cannot be read."""
+    """The image at `path`, wholly decoded, as RGB, what is transparent on white. Raises BirdsError naming a file that is missing or cannot be read."""
     try:
         with Image.open(path) as image:
+            if image.has_transparency_data:
+                image = image.convert("RGBA")
+                return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
             return image.convert("RGB")
     except FileNotFoundError:
         raise BirdsError(f"{path}: image file missing. Unpack the data set again, or drop the image from images.txt.") from None

@@ -70,7 +70,7 @@ def load_task(data: str = "aviary", labels: str = "image", label_kind: str = "ha
         parts |= {"clip": model, "image_embeddings": embed_images(model, world.images.path), "embed_texts": lambda texts: embed_texts(model, texts).rows,
                   "identity": f"{network.identity} | {model.identity}"}
     if finetune:
-        parts |= {"pixels": read_pixels(network, world.images.path), "trunk": lambda: Trunk(backbones.load_backbone(backbone, weights, layer))}
+        parts |= {"pixels": backbones.read_pixels(network, world.images.path), "trunk": lambda: Trunk(backbones.load_backbone(backbone, weights, layer))}
     return Task(data=world.root.name, images=world.images, classes=[class_name(name) for name in world.classes.name], labels=world.labels,
                 train=torch.tensor(world.images.train.to_numpy()), pooled=backbones.embed(network, world.images.path, maps=False).pooled, **parts)
 
@@ -112,19 +112,6 @@ class Trunk(nn.Module):
         from ..backbones import feature_maps
 
         return feature_maps(self.backbone, self.backbone.normalised(pixels))[0].mean((2, 3))
-
-
-def read_pixels(backbone, paths) -> torch.Tensor:
-    """The images as the backbone crops them, (N, 3, crop, crop) uint8."""
-    import numpy as np
-    from tqdm.auto import tqdm
-
-    from ..birds import load_image
-
-    pixels = torch.empty(len(paths), 3, backbone.crop, backbone.crop, dtype=torch.uint8)
-    for row, path in enumerate(tqdm(paths, desc="reading pixels", leave=False, delay=1)):
-        pixels[row] = torch.from_numpy(np.array(backbone.cropped(load_image(path)))).permute(2, 0, 1)
-    return pixels
 
 
 def _world(data: str, labels: str):

@@ -1,6 +1,6 @@
-"""What a rater is shown: items, the three forms of an answer, and a key that tells whether an item is still the same.
+"""What a rater is shown: items, the forms of an answer, and a key that tells whether an item is still the same.
 
-Forms: "scale", 1 to 4 for a whole explanation (paper conceptscore, section 3.5); "yes/somewhat/no" and "pick" one of a group
+Forms: "scale", 1 to 4 for a whole explanation (paper conceptscore, section 3.5); "attention", 0 to 5 for what a model attends to (paper autoxplain, appendix A.4), "yes/somewhat/no" and "pick" one of a group
 (paper sub, sections 4.2 and 5.3).
 """
 import hashlib
@@ -36,11 +36,13 @@ FORMS = {
     "scale": [Choice("1", "1", "does not fit", 1), Choice("2", "2", "fits in part", 2), Choice("3", "3", "fits on the whole", 3),
               Choice("4", "4", "fits exactly", 4)],
     "yes/somewhat/no": [Choice("y", "yes", "yes", 1), Choice("s", "somewhat", "somewhat", 0.5), Choice("n", "no", "no", 0)],
+    "attention": [Choice(str(n), str(n), label, n) for n, label in enumerate(("nothing to do with it", "the object is not made out", "a small part of it", "made out, with much besides", "most of it, little besides", "all of it, nothing else"))],
     "pick": [],  # each item brings its own options
 }
 QUESTIONS = {
     "scale": "Take the concepts and their weights together, as one description. How well does it fit the picture?",
     "yes/somewhat/no": "Does the picture show it?",
+    "attention": "Only what a model attends to is visible. How well does it attend to the object that it names?",
     "pick": "Which one does the picture show?",
 }
 

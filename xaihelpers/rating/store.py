@@ -133,7 +133,7 @@ def studies(file: str | Path) -> list[str]:
 def ratings(file: str | Path, study: str = "", history: bool = False, hidden: bool = False) -> pd.DataFrame:
     """The answers that stand as a tidy table, one a row: item, rater, rating, answer, form, position, seconds, time (UTC).
 
-    `rating`: 1 to 4; 1, 0.5 or 0 for yes, somewhat or no; the option's number for "pick". `study` may be left out where the file has one. `history`: also
+    `rating`: 1 to 4, or 0 to 5 for attention; 1, 0.5 or 0 for yes, somewhat or no; the option's number for "pick". `study` may be left out where the file has one. `history`: also
     answers that were undone or replaced, with `ended` and `ended_by`. `hidden`: what the items kept hidden, as further columns.
     Raises RatingError for no such file or study, or several.
     """
