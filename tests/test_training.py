@@ -1,8 +1,10 @@
 """A stage of training: it learns, and a killed one goes on where it was."""
+import math
+
 import pytest
 import torch
 
-from xaihelpers.training import train
+from xaihelpers.training import group_loss, train
 
 
 def stage(folder, stop_at=None, steps=250, **given):
@@ -58,3 +60,11 @@ def test_a_loss_that_is_not_finite_is_told(tmp_path):
     model = torch.nn.Linear(1, 1)
     with pytest.raises(ValueError, match="loss of stage 'nan' is nan at step 1"):
         train("nan", 5, model, lambda: model.weight.sum() * float("nan"), [], folder=tmp_path)
+
+
+def test_loss_of_groups_by_hand():
+    logits = torch.log(torch.tensor([[0.5, 0.25, 0.25, 0.9, 0.1], [0.2, 0.2, 0.6, 0.5, 0.5]]))
+    wanted = torch.tensor([[1.0, 1, 0, 1, 0], [0, 0, 0, 0, 1]])  # two values of the first group; the second picture shows nothing of it
+    expected = (-(math.log(0.5) + math.log(0.25)) / 2 - math.log(0.9) - math.log(0.5)) / 3
+    assert group_loss(logits, wanted, [slice(0, 3), slice(3, 5)]).item() == pytest.approx(expected)
+    assert group_loss(torch.cat([logits, torch.full((2, 2), 9.0)], 1), wanted, [slice(0, 3), slice(3, 5)]).item() == pytest.approx(expected)  # further outputs do not count

@@ -50,3 +50,12 @@ def train(stage: str, steps: int, modules: torch.nn.Module, loss_of: Callable[[]
             part.replace(checkpoint)
     modules.eval()
     return seconds
+
+
+def group_loss(logits: torch.Tensor, wanted: torch.Tensor, groups: Iterable[slice]) -> torch.Tensor:
+    """Mean cross-entropy of attributes, a softmax for each group, over the groups of which something is to be seen; where several values are, each should have an equal share.
+
+    logits: (B, A or more). wanted: (B, A), 1 where an attribute is to be seen, else 0. groups: the columns of each group.
+    """
+    of = [(-(logits[:, g].log_softmax(1) * wanted[:, g]).sum(1) / wanted[:, g].sum(1).clamp(min=1), wanted[:, g].any(1)) for g in groups]
+    return torch.stack([loss for loss, _ in of]).sum() / sum(seen.sum() for _, seen in of)
