@@ -15,7 +15,7 @@ RED, BLUE = (ATTRIBUTES.index(f"has_breast_color::{color}") for color in ("red",
 
 
 class Model:
-    """Gives every question the letter of the option that is the picture's colour 0.7, and *Other* 0.2; `silent`: an answer without probabilities, or none at all."""
+    """Gives every question the letter of the option that is the picture's colour 0.7, and *Other* 0.2; `silent`: answers without probabilities, none at all, or no letter for blue."""
 
     def __init__(self, silent=""):
         self.name, self.identity, self.silent, self.told, self.asked = "m", f"m {silent}", silent, Counter(), []
@@ -27,7 +27,7 @@ class Model:
             letter = next((line[0] for line in one.turns[-1].text.splitlines() if line.endswith(f") {color}")), one.options[-1])
             rest = 0.1 / (len(one.options) - 2)
             probabilities = {option: 0.7 if option == letter else 0.2 if option == one.options[-1] else rest for option in one.options}
-            yield position, Answer(error="broken") if self.silent == "error" else Answer(letter, probabilities=None if self.silent else probabilities)
+            yield position, Answer(error="broken") if self.silent == "error" else Answer(letter, probabilities=None if self.silent == "no probabilities" or (self.silent == "blue" and color == "blue") else probabilities)
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +60,13 @@ def test_no_answer_is_no_number_and_no_probability_an_error():
     assert ask_groups(Model("error"), PICTURES, [["breast_color"]] * 2, progress=False).isnan().all()
     with pytest.raises(SubstituteError, match="m gives no probabilities.*name a model that runs here, or a server that returns log-probabilities"):
         ask_groups(Model("no probabilities"), PICTURES, [["breast_color"]] * 2, progress=False)
+
+
+def test_one_answer_that_is_no_letter_does_not_lose_the_others(capsys):
+    found = ask_groups(Model("blue"), PICTURES, [["breast_color"]] * 2, progress=False)
+    assert found[0, RED] == pytest.approx(0.7) and found[1].isnan().all()
+    assert is_answered(found, [RED, BLUE]).tolist() == [True, False]
+    assert "m: 1 of 2 answers are none of the letters and count as no answer" in capsys.readouterr().out
 
 
 def test_errors_name_the_thing():

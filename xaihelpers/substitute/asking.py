@@ -17,7 +17,7 @@ def ask_groups(model, images: Sequence[Image.Image | str | Path], groups: Sequen
     """How probable each attribute of the groups asked for is, float32 (N, 312): NaN where its group was not asked, or the model gave no answer. What is missing to 1 in a group is *Other*.
 
     model: of `ask.load_annotator`. images: PIL images or files. groups: for each image the names of groups as crown_color. question: a prompt or a file with {group} and {options}.
-    Raises SubstituteError: an unknown group, a model that gives no probabilities. AskError as `ask`.
+    Raises SubstituteError: an unknown group, a model none of whose answers has probabilities; single ones without are counted in a printed line. AskError as `ask`.
     """
     if unknown := {group for of in groups for group in of} - set(GROUPS):
         raise SubstituteError(f"there is no attribute group {sorted(unknown)[0]!r}; CUB has {', '.join(GROUPS)}")
@@ -25,8 +25,11 @@ def ask_groups(model, images: Sequence[Image.Image | str | Path], groups: Sequen
     asked = {group: (prompt(question, group=group.replace("_", " "), options=lettered(said[group], ")")), tuple(LETTERS[:len(said[group])])) for group in {group for of in groups for group in of}}
     cases = [(i, group) for i, of in enumerate(groups) for group in of]
     answers = ask(model, [request(asked[group][0], [images[i]], asked[group][1], max_tokens=8) for i, group in cases], progress=progress)
-    if any(answer.probabilities is None and not answer.error for answer in answers):
+    given, silent = (sum(bool(answer.probabilities) is has and not answer.error for answer in answers) for has in (True, False))
+    if silent and not given:
         raise SubstituteError(f"{model.name} gives no probabilities with its answers, by which images are kept or left out: name a model that runs here, or a server that returns log-probabilities (logprobs)")
+    if silent:
+        print(f"{model.name}: {silent} of {len(answers)} answers are none of the letters and count as no answer")
     first = {group: ATTRIBUTES.index(f"has_{group}::{values[0]}") for group, values in GROUPS.items()}
     found = torch.full((len(images), len(ATTRIBUTES)), torch.nan)
     for (i, group), answer in zip(cases, answers):
