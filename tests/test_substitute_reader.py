@@ -4,15 +4,25 @@ import pytest
 import torch
 from PIL import Image
 
-from xaihelpers import aviary, backbones, substitute
+from xaihelpers import aviary, backbones
 from xaihelpers.aviary import ATTRIBUTES
-from xaihelpers.substitute import Read, SubstituteError, is_shown, load_reader, plumage_kept, read, touched_groups
+from xaihelpers.backbones.weights import save_weights
+from xaihelpers.substitute import (
+    AttributeReader,
+    Read,
+    SubstituteError,
+    is_shown,
+    load_reader,
+    plumage_kept,
+    read,
+    touched_groups,
+)
 
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
     torch.manual_seed(0)
-    return backbones.save_weights(backbones.aviary_resnet(312 + 5), tmp_path_factory.mktemp("reader") / "reader.safetensors")
+    return save_weights(AttributeReader(5, width=16), tmp_path_factory.mktemp("reader") / "reader.safetensors")
 
 
 def test_touched_groups_are_the_renderers():
@@ -56,9 +66,26 @@ def test_reading(weights, tmp_path):
 
 def test_what_is_no_reader(weights, tmp_path):
     file = backbones.save_weights(backbones.aviary_resnet(48), tmp_path / "small.safetensors")
-    with pytest.raises(SubstituteError, match="an output for each of 312 attributes and one or more species, this network 48 in all; notebook 94"):
+    with pytest.raises(SubstituteError, match="not the weights of a reader of attributes and species, which notebook 94 trains"):
         load_reader(str(file))
-    with pytest.raises(backbones.BackboneError, match="nobody: there is no such weights file"):
+    with pytest.raises(SubstituteError, match="nobody: there is no such reader, neither among the shipped weights nor as a file"):
         load_reader("nobody")
     with pytest.raises(Exception, match="nowhere.png"):
-        read(substitute.load_reader(str(weights)), ["nowhere.png"])
+        read(load_reader(str(weights)), ["nowhere.png"])
+
+
+def test_each_group_is_read_by_its_own_query():
+    """Moving one group's query moves the logits of that group alone; the species have the last."""
+    torch.manual_seed(0)
+    reader, pictures = AttributeReader(5, width=16).eval(), torch.rand(2, 3, 64, 64) * 2 - 1
+    before = reader(pictures)
+    assert before.shape == (2, 312 + 5)
+    sizes, start = [len(values) for values in aviary.GROUPS.values()], 0
+    for g, size in enumerate([*sizes, 5]):
+        with torch.no_grad():
+            reader.queries[g] += 1
+        changed = (reader(pictures) != before).any(0)
+        assert changed[start:start + size].all() and changed.sum() == size
+        with torch.no_grad():
+            reader.queries[g] -= 1
+        before, start = reader(pictures), start + size

@@ -4,8 +4,8 @@ from .files import Job, generate_files
 from .folder import read_sub, write_sub
 from .generate import T_MAX, Moment, Substituted, decode, generate, generate_pairs, load_pipeline, substitute
 from .prompts import SubstituteError, category, check_pair, pair_prompts
-from .reader import Read, is_shown, load_reader, plumage_kept, read, touched_groups
+from .reader import AttributeReader, Read, is_shown, load_reader, plumage_kept, read, touched_groups
 from .tied import tied_scheduler, tied_share
 
-__all__ = ["Job", "T_MAX", "Moment", "Read", "SubstituteError", "Substituted", "ask_groups", "category", "check_pair", "decode", "generate", "generate_files", "generate_pairs", "is_answered", "is_shown", "load_pipeline", "load_reader", "pair_prompts",
+__all__ = ["AttributeReader", "Job", "T_MAX", "Moment", "Read", "SubstituteError", "Substituted", "ask_groups", "category", "check_pair", "decode", "generate", "generate_files", "generate_pairs", "is_answered", "is_shown", "load_pipeline", "load_reader", "pair_prompts",
            "plumage_kept", "read", "read_sub", "substitute", "tied_scheduler", "tied_share", "touched_groups", "write_sub"]
