@@ -33,10 +33,14 @@ BASE = {
     "32": {"data": ["aviary"], "general": [], "n_cases": 8, "n_seeds": 2},
     "33": {"n_cases": 12, "n_seeds": 1},
     "34": {"n_cases": 12, "n_seeds": 1},
-    "81": {"n_images": 20, "n_concepts": 6, "n_files": 20, "repeats": 1, "n_scored": 4, "n_pairs": 100, "n_asked": 8, "n_requests": 32, "latency": 0.02},
+    "51": {"n_pairs": 2, "steps": 4, "n_compared": 2, "other_k": [1.0], "other_t_min": [], "other_t_max": []},
+    "52": {"candidates": ["Cardinal", "Blue_Jay"], "attributes": ["has_breast_color::blue", "has_wing_color::white"], "n_recognised": 2, "n_real": 40, "n_per_pair": 4, "steps": 4, "benchmark": "sub_of_tests"},
+    "53": {"benchmark": "", "n_rendered": 24, "epochs": 3, "label_kinds": ["hard"]},
+    "81": {"n_images": 20, "n_concepts": 6, "n_files": 20, "repeats": 1, "n_scored": 4, "n_pairs": 100, "n_asked": 8, "n_requests": 32, "latency": 0.02, "n_tied": 2, "n_substituted": 500},
     "91": {"epochs": 1, "size": 48},
     "92": {"drawn": 20, "attribute_steps": 2, "caption_steps": 2, "joint_steps": 1, "long_steps": 1, "batch_size": 16},
-    "93": {"birds_drawn": 8, "things_drawn": 8, "judged": 16, "tower_steps": [1, 1], "letter_steps": 1, "task_steps": 2, "choice_steps": 2, "batch_size": 16, "n_test": 8},
+    "93": {"birds_drawn": 8, "things_drawn": 8, "judged": 16, "tower_steps": [1, 1], "letter_steps": 1, "task_steps": 2, "choice_steps": 2, "portraits_drawn": 16, "second_steps": 1, "attribute_steps": 1, "batch_size": 16, "n_test": 8},
+    "94": {"drawn": 24, "autoencoder_steps": 1, "flow_steps": [1, 1], "guidance_steps": 1, "reader_steps": [1, 1], "changed": 8, "batch_size": 8, "n_test": 8},
 }
 
 
@@ -243,6 +247,33 @@ def chains_of_the_answers(records, defaults):
     assert by_step(records, table="6", sets="paper") != by_step(defaults, table="6", sets="paper")
 
 
+def looser_tie(records, defaults):
+    """With k = 1 the tie lasts longer than with 10: the pair stays more alike; what is not tied knows nothing of it."""
+    alone = [values(r, table="tied diffusion", method="prompt alone") for r in (records, defaults)]
+    assert alone[0].equals(alone[1])
+    apart = "reference and guide apart (grey levels of 255)"
+    new, slow, fast = (values(r, parameter="k", at=at, metric=apart).iloc[0] for r, at in ((records, 1), (defaults, 1), (defaults, 10)))
+    assert new == slow < fast
+
+
+def half_of_the_pairs(records, defaults):
+    new, old = (values(r, table="building, steps", step="generated") for r in (records, defaults))
+    assert (new < old).all() and (new * 3 >= old).all()
+    assert values(records, table="building, birds").equals(values(defaults, table="building, birds"))
+
+
+def another_text(records, defaults):
+    assert values(records, table="1").equals(values(defaults, table="1"))
+    new, old = (values(r, table="2", clip="aviary_clip") for r in (records, defaults))
+    assert not new.equals(old) and new.between(0, 100).all()
+    assert values(records, table="2", clip="random").equals(values(defaults, table="2", clip="random"))
+
+
+def fewer_images(records, defaults):
+    new, old = (r[r.table == "text-to-image"] for r in (records, defaults))
+    assert set(new.cases) == {4} and set(old.cases) == {8} and len(new) == len(old) and new.value.between(0, 100).all()
+
+
 CASES = [
     ("11", {"n_samples": [20]}, fewer_examples),
     ("11", {"labels": "class"}, labels_of_classes),
@@ -267,9 +298,13 @@ CASES = [
     ("33", {"fused_prompt": "fse_choose_concepts"}, another_fused_prompt),
     ("34", {"cut": "words"}, the_other_cut),
     ("34", {"chain_from": "answer"}, chains_of_the_answers),
+    ("51", {"k": 1.0}, looser_tie),
+    ("52", {"shards": 2, "shard": 1}, half_of_the_pairs),
+    ("53", {"text": "{attribute}"}, another_text),
     ("81", {"alpha": [1]}, one_region),
     ("91", {"seed": 1}, another_seed),
     ("92", {"seed": 1}, another_training),
+    ("94", {"n_test": 4}, fewer_images),
 ]
 
 # (notebook, parameters, what the error says)
@@ -298,6 +333,14 @@ WRONG = [
     ("34", {"cut": "lines"}, 'cut must be "steps" or "words", not \'lines\''),
     ("34", {"choose_prompt": "fse_choose_nothing"}, "the prompt has no place for {concepts}"),
     ("23", {"llm": "no_such_model"}, "The model 'no_such_model' cannot be loaded"),
+    ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),
+    ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
+    ("53", {"models": []}, "models is empty: name at least one concept model"),
+    ("52", {"candidates": ["Cardinel"]}, "did you mean 'Cardinal'"),
+    ("52", {"shard": 2, "shards": 2}, "shard 2 of 2: shards are numbered from 0 to 1"),
+    ("53", {"benchmark": "nowhere"}, "no parquet file there"),
+    ("53", {"models": ["cbm2"]}, "there is no model 'cbm2' in the suite"),
+    ("94", {"reader": "no_such_reader"}, "no_such_reader: there is no such reader"),
     ("93", {"annotator": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
     ("92", {"clip_weights": "no_such_weights.safetensors"}, "no such file of CLIP weights"),
     ("00", {"show_species": "Cardinel"}, "the nearest is 'Cardinal'"),
@@ -391,6 +434,25 @@ def test_real_photographs(number, table, metric, chance, real_data, tmp_path):
     assert {"flowers5", "cifar10"} <= set(records.data)
     found = records[(records.table == table) & (records.metric == metric) & (records.sets == "balanced")]
     assert len(found) >= 4 and abs(found.value.mean() - chance) < 10
+
+
+@pytest.mark.notebooks
+def test_a_benchmark_of_photographs(real_data, tmp_path):
+    """Photographs in the published SUB's layout, their labels made up: they are read and scored, beside models trained on real birds."""
+    from xaihelpers import birds, substitute
+
+    real, weights = real_data("CUB_200_2011_full50"), real_data("weights/squeezenet1_0_imagenet.safetensors")
+    few_classes(real, tmp_path / "some_birds", 6)
+    world = birds.load_birds(tmp_path / "some_birds", attributes="class")
+    names, attributes = world.classes.name.tolist(), ["has_wing_color--blue", "has_crown_color--red"]
+    images = world.images.groupby("label").head(4)
+    substitute.write_sub(tmp_path / "photographs", images.path.tolist(), [attributes[i % 2] for i in range(len(images))], [names[label] for label in images.label], attributes, names)
+    given = {"data": str(tmp_path / "some_birds"), "labels": ["class"], "label_kinds": ["hard"], "models": ["cbm_independent", "cem"], "backbone": "squeezenet1_0", "weights": str(weights), "benchmark": str(tmp_path / "photographs")}
+    result = papermill(PATHS["53"], tmp_path, given)
+    assert result.returncode == 0, result.stderr[-4000:]
+    records = read_records(tmp_path / "results")
+    assert values(records[records.bottleneck != "random"], table="1", metric="T").between(70, 100).all()
+    assert set(records[(records.table == "2") & (records.metric == "S+")].clip) == {"aviary_clip", "random"}
 
 
 def few_classes(birds, folder, count):

@@ -205,3 +205,35 @@ def test_fses_contradiction_rates_are_not_of_a_hundred_images():
     off = (rates["value"] - 100 * (rates["value"] / 100 * cases).round() / cases).abs() > 0.0051  # more than rounding
     assert rates.loc[off, "value"].tolist() == [17.16]  # 17/99 would be 17.17
     assert (rates["value"] - rates["value"].round()).abs().gt(0.02).all()  # none is a count of 100
+
+
+# sub
+
+@pytest.mark.parametrize("n, rows, keys", [(1, 48, ["bottleneck", "labels", "label_kind", "metric"]), (2, 32, ["clip", "metric"]), ("text", 16, ["about"])])
+def test_sub_rows_and_keys(n, rows, keys):
+    table = paper_table("sub", n)
+    assert len(table) == rows and not table.duplicated(keys).any() and table["value"].notna().all()
+    assert table.loc[table["unit"] == "percent", "value"].between(0, 100).all()
+
+
+def test_sub_tables_are_whole():
+    """Four measures of every model; of Table 1 the two blocks that cannot be told apart carry a note, and so does the one that the text names."""
+    models, clips = paper_table("sub", 1).fillna(""), paper_table("sub", 2)
+    assert (models.groupby(["bottleneck", "labels", "label_kind"]).size() == 4).all() and (clips.groupby("clip").size() == 4).all()
+    noted = models[models["note"] != ""].groupby(["labels", "label_kind"]).size().to_dict()
+    assert noted == {("image", "block 2"): 8, ("image", "block 3"): 8, ("class", "soft"): 8}
+    chance = clips[clips["clip"] == "random"].set_index("metric")["value"]
+    assert chance["S+"] + chance["S-"] == 100
+
+
+def test_values_that_the_text_of_sub_repeats():
+    value = paper_table("sub", 1).fillna("").set_index(["bottleneck", "labels", "label_kind", "metric"])["value"]
+    assert value.drop(index=["people", "random"]).xs("S+", level="metric").max() == value["cem", "class", "hard", "S+"] == 45.7
+    assert (value["cbm_independent", "class", "soft", "S-"], value["cbm_independent", "class", "soft", "S+"]) == (91.6, 11.2)
+    assert value["people", "", ""].to_dict() == {"S+": 94.0, "S-": 96.8, "T_A": 79.4, "T": 82.5}
+    clips = paper_table("sub", 2).pivot(index="clip", columns="metric", values="value")
+    of = clips.drop(index=["people", "random"])
+    assert of["S+"].max() == of.loc["EVA-CLIP", "S+"] == 46.8 and round(100 - of["S-"].max(), 1) == 18.3
+    said = paper_table("sub", "text").set_index("about")["value"]
+    assert said["bird-attribute pairs of SUB"] * said["images a pair"] == said["images of SUB"] == 38_400
+    assert said["birds"] * said["attributes that the VQA model reads"] == said["pairs of these"] == 1_485

@@ -49,6 +49,14 @@ def test_accuracy_on_real_images():
         sub.concept_accuracy(predicted, truth, NAMES, ["red crown"])
 
 
+def test_recall_counts_what_is_there():
+    """Three of the four true concepts are predicted, one of two among those asked for; a bird that has none counts as NaN."""
+    predicted, truth = torch.tensor([[1, 0, 1, 1, 0], [1, 0, 0, 0, 0]], dtype=torch.bool), torch.tensor([[1, 1, 1, 1, 0], [0, 0, 0, 0, 0]])
+    found = sub.concept_recall(predicted, truth, NAMES)
+    assert found[0] == 0.75 and found[1].isnan()
+    assert sub.concept_recall(predicted[:1], truth[:1], NAMES, [NAMES[0], NAMES[1]]).tolist() == [0.5]
+
+
 @given(st.integers(0, 10**6))
 @settings(max_examples=30)
 def test_a_perfect_and_a_blind_model(seed):

@@ -232,3 +232,13 @@ def test_decoded_latents_are_the_pipelines_image():
     image = pipe(**noise, generator=torch.Generator().manual_seed(1)).images[0]
     latents = pipe(**noise, generator=torch.Generator().manual_seed(1), output_type="latent").images
     assert np.array_equal(np.asarray(substitute.decode(pipe, latents)[0]), np.asarray(image)) and math.prod(latents.shape) == 16 * 16
+
+
+def test_what_a_bird_can_take(drawn_birds):
+    """It lacks it, and could show it: a blue jay no blue crown but a yellow one, a mallard on the water no black legs."""
+    takes = substitute.can_take(drawn_birds)
+    names, attributes = [name.split(".")[-1] for name in drawn_birds.classes.name], drawn_birds.attributes.name.tolist()
+    of = lambda bird, attribute: bool(takes[names.index(bird), attributes.index(attribute)])  # noqa: E731
+    assert takes.shape == (48, 312) and not (takes & substitute.class_has(drawn_birds)).any()
+    assert of("Blue_Jay", "has_crown_color::yellow") and not of("Blue_Jay", "has_crown_color::blue")
+    assert of("Blue_Jay", "has_leg_color::pink") and not of("Gadwall", "has_leg_color::black")

@@ -61,3 +61,12 @@ def table(frame: pd.DataFrame, caption: str, precision: int = 1, small: bool = F
     """A table to be displayed: no index, a dash for what is not there; `small` for wide ones. Without cell ids, which would make a notebook three times as large."""
     styler = Styler(frame, cell_ids=False).hide(axis="index").format(precision=precision, na_rep="–").set_caption(caption)
     return styler.set_table_styles([{"selector": "td, th", "props": "padding: 1px 6px; font-size: 85%"}]) if small else styler
+
+
+def interval_table(frame: pd.DataFrame, index: list[str], columns: str = "metric", digits: int = 1) -> pd.DataFrame:
+    """Long rows with `value`, `low` and `high` as a wide table, a cell "58.3 [52, 64]" for each line of `index` and each of `columns`, in the order in which they come; no bounds where they are NaN."""
+    bounds = frame.reindex(columns=["low", "high"])
+    text = [f"{v:.{digits}f} [{a:.0f}, {b:.0f}]" if a == a else f"{v:.{digits}f}" if v == v else "–" for v, a, b in zip(frame.value, bounds.low, bounds.high)]
+    lines = pd.MultiIndex.from_frame(frame[index].drop_duplicates())
+    wide = frame[index].assign(column=frame[columns], text=text).pivot(index=index, columns="column", values="text")
+    return wide.reindex(lines if len(index) > 1 else lines.get_level_values(0)).reindex(columns=frame[columns].unique()).rename_axis(columns=None).reset_index()

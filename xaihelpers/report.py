@@ -10,7 +10,7 @@ import pandas as pd
 from xaihelpers import paths
 from xaihelpers.paths import FolderError
 
-UNITS = {**dict.fromkeys(("accuracy", "CEM", "CLM", "S+", "S-", "T", "T_A"), ("%", "{:.1f}")), "CGIM": ("cosine", "{:.2f}"), "IoU": ("0–1", "{:.3f}")}
+UNITS = {**dict.fromkeys(("accuracy", "CEM", "CLM", "S+", "S-", "T", "T_A", "recall"), ("%", "{:.1f}")), "CGIM": ("cosine", "{:.2f}"), "IoU": ("0–1", "{:.3f}")}
 SIGNS = {"theta": "θ", "u": "û", "theta*u": "θ·û", "lambda": "λ", "alpha": "α", "samples": "N_p = N_n", "values": "concept values",
          "head": "black box's head", "attribute": "concept", "class_name": "class"}  # fmt: skip
 

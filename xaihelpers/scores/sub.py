@@ -1,4 +1,4 @@
-"""Scores of a substitution benchmark: is the new attribute seen (S+), is the removed one not (S-), and are concepts right on real images (T, T_A)? (sub, section 5.5, appendix F)
+"""Scores of a substitution benchmark: is the new attribute seen (S+), is the removed one not (S-), and are concepts right on real images (T, T_A, recall)? (sub, section 5.5, appendix F)
 
 Everything is told by one table of predictions, bool (N, L), over L attributes: of a bottleneck, sigmoid >= 0.5; of a vision-language model, the likest of each group (`group_argmax`).
 """
@@ -83,8 +83,20 @@ def chance_scores(targets: Sequence[str], removed: torch.Tensor, attributes: Seq
 
 def concept_accuracy(predicted: torch.Tensor, truth: torch.Tensor, attributes: Sequence[str], among: Sequence[str] = ()) -> torch.Tensor:
     """Share of each image's concepts that are predicted right, (N,): T, or T_A with the attributes of the benchmark in `among`."""
+    columns = _among(attributes, among)
+    return (predicted[:, columns] == (truth[:, columns] > 0.5)).float().mean(1)
+
+
+def concept_recall(predicted: torch.Tensor, truth: torch.Tensor, attributes: Sequence[str], among: Sequence[str] = ()) -> torch.Tensor:
+    """Share of each image's true concepts that are predicted, (N,), NaN where it has none: what S+ is of a bird as it is. T is higher, since most concepts of an image are false."""
+    columns = _among(attributes, among)
+    present = truth[:, columns] > 0.5
+    return (present & predicted[:, columns]).sum(1) / present.sum(1)
+
+
+def _among(attributes, among) -> list[int]:
     wanted = {normalise_attribute(name) for name in among}
     columns = [j for j, name in enumerate(attributes) if not wanted or normalise_attribute(name) in wanted]
     if not columns:
         raise BirdsError(f"none of {sorted(wanted)[:3]} is among the model's {len(attributes)} attributes (first: {attributes[0]!r}): are the names of one vocabulary?")
-    return (predicted[:, columns] == (truth[:, columns] > 0.5)).float().mean(1)
+    return columns

@@ -13,6 +13,11 @@ from .prompts import SubstituteError
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
+def group_values(group: str) -> list[str]:
+    """The values of an attribute group in plain words, in the order of CUB's attributes: ["large", "small", ...] of size."""
+    return [re.sub(r"_\(.*\)", "", value).replace("_", " ") for value in GROUPS[group]]
+
+
 def ask_groups(model, images: Sequence[Image.Image | str | Path], groups: Sequence[Sequence[str]], question: str | Path = "sub_attribute", progress: bool = True) -> torch.Tensor:
     """How probable each attribute of the groups asked for is, float32 (N, 312): NaN where its group was not asked, or the model gave no answer. What is missing to 1 in a group is *Other*.
 
@@ -21,7 +26,7 @@ def ask_groups(model, images: Sequence[Image.Image | str | Path], groups: Sequen
     """
     if unknown := {group for of in groups for group in of} - set(GROUPS):
         raise SubstituteError(f"there is no attribute group {sorted(unknown)[0]!r}; CUB has {', '.join(GROUPS)}")
-    said = {group: [re.sub(r"_\(.*\)", "", value).replace("_", " ") for value in values] + ["Other"] for group, values in GROUPS.items()}
+    said = {group: [*group_values(group), "Other"] for group in GROUPS}
     asked = {group: (prompt(question, group=group.replace("_", " "), options=lettered(said[group], ")")), tuple(LETTERS[:len(said[group])])) for group in {group for of in groups for group in of}}
     cases = [(i, group) for i, of in enumerate(groups) for group in of]
     answers = ask(model, [request(asked[group][0], [images[i]], asked[group][1], max_tokens=8) for i, group in cases], progress=progress)
@@ -41,7 +46,7 @@ def ask_groups(model, images: Sequence[Image.Image | str | Path], groups: Sequen
 def is_answered(probabilities: torch.Tensor, columns: Sequence[int] | torch.Tensor) -> torch.Tensor:
     """Whether the answer to each picture is its attribute, bool (N,): none of its group, and not *Other*, is more probable. columns (N,) say which of the 312; no answer counts as none."""
     numbers = torch.tensor([k for k, values in enumerate(GROUPS.values()) for _ in values])
-    columns = torch.as_tensor(columns)
+    columns = torch.as_tensor(columns, dtype=torch.long)
     group = torch.where(numbers[None] == numbers[columns][:, None], probabilities, 0.0)  # (N, 312)
     own = probabilities.gather(1, columns[:, None])[:, 0]
     return (own >= group.nan_to_num(0).amax(1)) & (own >= 1 - group.sum(1)) & ~own.isnan()

@@ -17,6 +17,11 @@ from .tied import tied_scheduler, tied_share
 T_MAX = {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # until when all is tied, by the form of the attribute (sub, section 5)
 
 
+def paper_tie(attribute: str) -> tuple[float, float, float]:
+    """k, t_min and t_max of eta as the paper sets them for an attribute (section 5)."""
+    return 10.0, 0.2, T_MAX[category(attribute)]
+
+
 def load_pipeline(name: str = "aviary_flux", device: "str | torch.device" = "cpu", offload: str = "", quantise: str = ""):
     """A text-to-image pipeline of diffusers, without its progress bar.
 

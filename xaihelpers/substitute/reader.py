@@ -12,9 +12,9 @@ from torch import nn
 from .. import paths
 from ..aviary import ATTRIBUTES, GROUPS
 from ..backbones.weights import read_weights
-from ..birds import load_image, normalise_attribute
+from ..birds import load_image
 from ..devices import device_of
-from .prompts import SubstituteError
+from .prompts import SubstituteError, group_of
 
 PIXELS = 64  # side of the pictures that a reader takes
 SIZES = [len(values) for values in GROUPS.values()]  # attributes of each group
@@ -91,12 +91,12 @@ def read(reader: AttributeReader, images: Sequence[Image.Image | str | Path], ba
 
 def is_shown(seen: Read, columns: Sequence[int] | torch.Tensor) -> torch.Tensor:
     """Whether each picture shows an attribute, bool (N,): columns (N,) say which of the 312."""
-    return seen.attributes.gather(1, torch.as_tensor(columns)[:, None])[:, 0] >= SHOWN
+    return seen.attributes.gather(1, torch.as_tensor(columns, dtype=torch.long)[:, None])[:, 0] >= SHOWN
 
 
 def touched_groups(attribute: str) -> set[str]:
     """The attribute groups that a substitution may change besides its own: colour and pattern of the same region, and the colours of the whole bird that follow from it."""
-    group = normalise_attribute(attribute).removeprefix("has_").split("::")[0]
+    group = group_of(attribute)
     region = "tail" if group.endswith(("tail_color", "tail_pattern")) else group.split("_")[0]
     if group in WHOLE:
         return WHOLE | {f"{part}_{kind}" for part in ("wing", "back", "breast", "belly") for kind in ("color", "pattern")}
@@ -111,7 +111,7 @@ def plumage_kept(seen: Read, usual: torch.Tensor, attributes: Sequence[str] = ()
     usual: bool (N, 312), what each picture's bird usually has. attributes: the N substituted ones, whose groups, and those that follow, are left out.
     """
     counted = usual.clone()
-    groups = [name.removeprefix("has_").split("::")[0] for name in ATTRIBUTES]
+    groups = [group_of(name) for name in ATTRIBUTES]
     left_out = {attribute: torch.tensor([group in touched_groups(attribute) for group in groups]) for attribute in set(attributes)}
     for i, attribute in enumerate(attributes):
         counted[i] &= ~left_out[attribute]
