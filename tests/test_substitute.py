@@ -16,6 +16,7 @@ from diffusers import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from tiny_pipelines import PIPELINES, SIZE, flux
 
 from xaihelpers import substitute
@@ -232,6 +233,17 @@ def test_decoded_latents_are_the_pipelines_image():
     image = pipe(**noise, generator=torch.Generator().manual_seed(1)).images[0]
     latents = pipe(**noise, generator=torch.Generator().manual_seed(1), output_type="latent").images
     assert np.array_equal(np.asarray(substitute.decode(pipe, latents)[0]), np.asarray(image)) and math.prod(latents.shape) == 16 * 16
+
+
+def test_images_as_the_autoencoder_restores_them():
+    """The same as encoding and decoding by hand; as many images, of the same size."""
+    pipe, images = flux(), [Image.fromarray(np.random.default_rng(n).integers(0, 256, (64, 64, 3), dtype=np.uint8)) for n in range(3)]
+    found = substitute.restored(pipe, images, batch_size=2)
+    with torch.inference_mode():
+        x = torch.from_numpy(np.asarray(images[2])).permute(2, 0, 1)[None].float() / 127.5 - 1
+        wanted = pipe.vae.decode(pipe.vae.encode(x).latent_dist.mean).sample[0]
+    assert len(found) == 3 and found[2].size == (64, 64)
+    assert np.abs(np.asarray(found[2], float) - (wanted.clamp(-1, 1).permute(1, 2, 0).numpy() + 1) * 127.5).max() <= 1
 
 
 def test_what_a_bird_can_take(drawn_birds):

@@ -123,6 +123,12 @@ def test_shards_read_as_one(home):
     assert read_sub(home / "mine" / "data" / "test-00001-of-00002.parquet").bird.tolist() == ["Western Grebe", "Blue Jay"]
 
 
+def test_what_the_writer_of_a_benchmark_has_to_say(home):
+    write_sub(home / "mine", noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS, 0, 2, "rejected in the check by people")
+    write_sub(home / "mine", noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS, 1, 2)
+    assert read_sub("mine").attrs["note"] == "rejected in the check by people"
+
+
 def test_shards_of_two_runs_and_missing_ones(home):
     for shard in (0, 1):
         write_sub(home / "mine", noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS, shard, 2)

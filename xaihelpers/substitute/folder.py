@@ -20,11 +20,11 @@ SHARDS = re.compile(r"-of-(\d+)\.parquet$")
 
 
 def write_sub(folder: str | Path, images: Sequence[Image.Image | str | Path], attributes: Sequence[str], birds: Sequence[str], attribute_names: Sequence[str], bird_names: Sequence[str],
-              shard: int = 0, shards: int = 1) -> Path:
+              shard: int = 0, shards: int = 1, note: str = "") -> Path:
     """Write one shard of a benchmark, whole or not at all, as data/test-<shard>-of-<shards>.parquet; returns the file.
 
     images: PIL images or files, N of them, with the substituted attribute and the bird of each. attribute_names, bird_names: all labels of the benchmark, the same for every shard, in the order of their numbers.
-    No images make an empty shard. Raises SubstituteError: a label without an image or a name.
+    No images make an empty shard. note: what whoever reads the benchmark must know, as that people rejected it. Raises SubstituteError: a label without an image or a name.
     """
     names = {"attr_label": [normalise_attribute(name).replace("::", "--") for name in attribute_names], "bird_label": [class_name(name) for name in bird_names]}
     labels = {"attr_label": [normalise_attribute(name).replace("::", "--") for name in attributes], "bird_label": [class_name(name) for name in birds]}
@@ -35,7 +35,7 @@ def write_sub(folder: str | Path, images: Sequence[Image.Image | str | Path], at
     numbers = {column: [names[column].index(label) for label in of] for column, of in labels.items()}
     features = {"image": {"_type": "Image"}} | {column: {"names": of, "_type": "ClassLabel"} for column, of in names.items()}
     schema = pa.schema([("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])), ("attr_label", pa.int64()), ("bird_label", pa.int64())],
-                       {"huggingface": json.dumps({"info": {"features": features}})})
+                       {"huggingface": json.dumps({"info": {"features": features}}), "note": note})
     stored = [{"bytes": _bytes(image), "path": f"{i:06d}.png"} for i, image in enumerate(images)]
     held = io.BytesIO()
     pq.write_table(pa.table([stored, numbers["attr_label"], numbers["bird_label"]], schema=schema), held)
@@ -51,7 +51,7 @@ def _bytes(image: Image.Image | str | Path) -> bytes:
 
 
 def read_sub(folder: str | Path) -> pd.DataFrame:
-    """A benchmark in the published SUB's layout: a row an image, with its `path`, substituted `attribute` (group::value) and `bird` (plain name).
+    """A benchmark in the published SUB's layout: a row an image, with its `path`, substituted `attribute` (group::value) and `bird` (plain name); in `attrs` the `note` of whoever wrote it.
 
     folder: a parquet file, a folder of them or with them in data/; a name under XAI_DATA. Images are unpacked once into the cache. Labels may be numbers with their names in the file's
     metadata, or the names themselves. Raises SubstituteError: no parquet file there or a damaged one, a shard too many or too few, a missing column, a label without a name, an attribute that is none of CUB's 312.
@@ -64,7 +64,9 @@ def read_sub(folder: str | Path) -> pd.DataFrame:
     counts = {int(found[1]) for file in files if (found := SHARDS.search(file.name))}
     if len(counts) > 1 or (place.is_dir() and counts and len(files) != max(counts)):
         raise SubstituteError(f"{place}: {len(files)} parquet files of a benchmark in {' and in '.join(map(str, sorted(counts)))} shards: remove those of another run, or make those that are missing")
-    frame = pd.concat([_read_file(file) for file in files], ignore_index=True)
+    parts = [_read_file(file) for file in files]
+    frame = pd.concat(parts, ignore_index=True)
+    frame.attrs = {"note": "; ".join(dict.fromkeys(part.attrs["note"] for part in parts if part.attrs["note"]))}
     try:
         for name in frame.attribute.unique():
             known_attribute(name)
@@ -83,7 +85,9 @@ def _read_file(file: Path) -> pd.DataFrame:
     features = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
     labels = {column: _named(file, column, table[column].to_pylist(), features.get(column, {}).get("names")) for column in COLUMNS[1:]}
     images = [(row or {}).get("bytes") if isinstance(row, dict) else row for row in table["image"].to_pylist()]
-    return pd.DataFrame({"path": _unpacked(file, images), "attribute": [normalise_attribute(name) for name in labels["attr_label"]], "bird": [class_name(name) for name in labels["bird_label"]]})
+    frame = pd.DataFrame({"path": _unpacked(file, images), "attribute": [normalise_attribute(name) for name in labels["attr_label"]], "bird": [class_name(name) for name in labels["bird_label"]]})
+    frame.attrs = {"note": (table.schema.metadata or {}).get(b"note", b"").decode()}
+    return frame
 
 
 def _named(file: Path, column: str, labels: list, names: list[str] | None) -> list[str]:

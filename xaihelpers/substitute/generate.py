@@ -163,6 +163,16 @@ def substitute(pipe, reference: str, attribute: str, guide: str = "", n: int = 1
     return generate_pairs(pipe, [prompts] * n, range(seed, seed + n), share, **settings)
 
 
+def restored(pipe, images: Sequence[Image.Image], batch_size: int = 64) -> list[Image.Image]:
+    """Images (all of one size) as the pipeline's autoencoder gives them back: what is lost there it can draw for no prompt."""
+    made, device = [], pipe._execution_device
+    for start in range(0, len(images), batch_size):
+        pixels = pipe.image_processor.preprocess([image.convert("RGB") for image in images[start:start + batch_size]]).to(device, pipe.vae.dtype)
+        with torch.inference_mode():
+            made += pipe.image_processor.postprocess(pipe.vae.decode(pipe.vae.encode(pixels).latent_dist.mean).sample, output_type="pil")
+    return made
+
+
 def decode(pipe, latents: torch.Tensor, size: int | None = None) -> list[Image.Image]:
     """Images of a pipeline's latents (B, C, h, w), or of Flux's packed ones (B, tokens, 4C) of images `size` pixels wide."""
     latents, vae = latents.to(pipe._execution_device, pipe.vae.dtype), pipe.vae  # where off-loaded parts work
