@@ -299,7 +299,7 @@ CASES = [
     ("34", {"cut": "words"}, the_other_cut),
     ("34", {"chain_from": "answer"}, chains_of_the_answers),
     ("51", {"k": 1.0}, looser_tie),
-    ("52", {"shards": 2, "shard": 1}, half_of_the_pairs),
+    ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
     ("53", {"text": "{attribute}"}, another_text),
     ("81", {"alpha": [1]}, one_region),
     ("91", {"seed": 1}, another_seed),
