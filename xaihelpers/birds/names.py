@@ -48,10 +48,15 @@ def normalise_attribute(name: str) -> str:
     return name if "::" in name else name.replace("--", "::", 1)
 
 
+def plain_value(value: str) -> str:
+    """An attribute's value in plain words, without what stands in brackets: large_(16_-_32_in) -> "large"."""
+    return re.sub(r"_\(.*\)", "", value).replace("_", " ")
+
+
 def plain_name(attribute: str) -> str:
     """An attribute's name as people say it: has_breast_color::yellow -> "yellow breast", has_bill_shape::cone -> "cone bill shape"."""
     group, value = normalise_attribute(attribute).removeprefix("has_").split("::")
-    value, group = re.sub(r"_\(.*\)", "", value).replace("_", " "), group.replace("_", " ").removesuffix(" color")
+    value, group = plain_value(value), group.replace("_", " ").removesuffix(" color")
     value = value.removesuffix(f" {group.split()[0]}").removesuffix(f"-{group.split()[0]}s")
     return f"{value} {group}"
 
@@ -69,8 +74,7 @@ def with_article(name: str) -> str:
 def phrase(attribute: str) -> str:
     """An attribute as one would say it of a bird: has_breast_color::yellow -> "a yellow breast", has_bill_length::longer_than_head -> "a bill longer than its head"."""
     group, value = normalise_attribute(attribute).removeprefix("has_").split("::")
-    value = re.sub(r"_\(.*\)", "", value).replace("_", " ")
-    value = value.removesuffix(" tail").removesuffix("-wings")
+    value = plain_value(value).removesuffix(" tail").removesuffix("-wings")
     said = {"bill_shape": f"{value} bill", "bill_length": f"bill {value.replace('head', 'its head')}", "size": f"{value} body", "shape": f"{value} shape",
             "primary_color": f"mostly {value} plumage", "upperparts_color": f"{value} upperparts", "underparts_color": f"{value} underparts",
             "upper_tail_color": f"tail {value} above", "under_tail_color": f"tail {value} below", "wing_shape": f"{value} wings",

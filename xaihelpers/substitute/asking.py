@@ -1,5 +1,4 @@
 """Attributes of pictures as a vision-language model names them: one question an attribute group, answered by a letter with its probability (sub, section 4.2)."""
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from PIL import Image
 
 from ..ask import ask, lettered, prompt, request
 from ..aviary import ATTRIBUTES, GROUPS
+from ..birds import plain_value
 from .prompts import SubstituteError
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -15,7 +15,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 def group_values(group: str) -> list[str]:
     """The values of an attribute group in plain words, in the order of CUB's attributes: ["large", "small", ...] of size."""
-    return [re.sub(r"_\(.*\)", "", value).replace("_", " ") for value in GROUPS[group]]
+    return [plain_value(value) for value in GROUPS[group]]
 
 
 def ask_groups(model, images: Sequence[Image.Image | str | Path], groups: Sequence[Sequence[str]], question: str | Path = "sub_attribute", progress: bool = True) -> torch.Tensor:

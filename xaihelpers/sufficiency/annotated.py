@@ -1,5 +1,4 @@
 """What a data set's own attribute labels say, put as an annotator would put it: the ceiling of slow mode, and what the shipped annotator learnt from."""
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ def annotated_chain(attributes: Iterable[str], seat: str = "") -> dict[str, str]
     of: dict[str, list[str]] = {}
     for attribute in attributes:
         group, value = attribute.removeprefix("has_").split("::")
-        of.setdefault(group, []).append(re.sub(r"_\(.*\)", "", value).replace("_", " "))
+        of.setdefault(group, []).append(birds.plain_value(value))
     stages = _thing(of) if "superclass" in of or "setting" in of else _bird(of)
     place = _PLACES.get(seat or "".join(of.get("setting", [])[:1]), UNKNOWN)
     return dict(zip(STAGES, (place, *(stage or UNKNOWN for stage in stages))))
