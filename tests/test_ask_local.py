@@ -121,6 +121,12 @@ def same(one, other):
         assert other.probabilities == pytest.approx(one.probabilities, abs=1e-4)  # float32, other shapes of the products
 
 
+def test_samples_do_not_depend_on_where_the_model_lies(llama, tmp_path):
+    shutil.copytree(llama, tmp_path / "elsewhere")
+    for one, other in zip(*(answered(ask.load_annotator(str(folder)), requests(False), temperature=0.7) for folder in (llama, tmp_path / "elsewhere"))):
+        same(one, other)
+
+
 @pytest.mark.parametrize("kind", ["llava", "qwen", "llama"])
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 def test_batches_answer_as_single_requests_do(kind, temperature, request):

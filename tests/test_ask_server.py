@@ -272,8 +272,9 @@ def test_within_a_running_event_loop(serve):
 
 
 RUN = """
-import pathlib, sys
+import pathlib, signal, sys
 from xaihelpers import ask, paths
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs the tests in the background has it ignored
 paths.cache_home = lambda: pathlib.Path(sys.argv[1])
 answers = ask.ask(ask.load_annotator("server:m", concurrency=4), [ask.request(f"q{i}") for i in range(60)])
 print("texts", sum(answer.text == f"q{i}, answered" for i, answer in enumerate(answers)))

@@ -81,7 +81,7 @@ class Local:
             return [Answer(error=f"too long: {longest} tokens and {wanted} for the answer, but {self.name!r} has room for {self.reads} in all")]
         of_option = {options: self._first_tokens(options) for options in {one.options for one in requests} if options}
         watched = sorted({token for tokens in of_option.values() for token in sum(tokens, [])})
-        noise = [_Noise(temperature, [int(key[:15], 16) for key in request_keys(requests, self.name, {"seed": seed})], self.device)] if temperature else []
+        noise = [_Noise(temperature, [int(key[:15], 16) for key in request_keys(requests, "", {"seed": seed})], self.device)] if temperature else []
         with torch.inference_mode(), _logits_of(self.model, watched) as logits:
             out = self.model.generate(**inputs, do_sample=False, logits_processor=noise, max_new_tokens=wanted, pad_token_id=self.tokenizer.pad_token_id)
         answers = []
