@@ -241,8 +241,8 @@ def the_other_cut(records, defaults):
 
 
 def chains_of_the_answers(records, defaults):
-    """The shipped model marks its steps in its reasoning, hardly ever in its answer."""
-    assert (values(records, table="5") < .5).all() and (values(defaults, table="5") > 3).all()
+    """The shipped model marks its steps in its reasoning, and not in its answer."""
+    assert (values(records, table="5") == 0).all() and (values(defaults, table="5") > 3).all()
     assert by_step(records, kind="five stages") == by_step(defaults, kind="five stages")
     assert by_step(records, table="6", sets="paper") != by_step(defaults, table="6", sets="paper")
 

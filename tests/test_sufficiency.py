@@ -66,6 +66,7 @@ class TestChains:
     def test_steps_are_counted_by_the_mark(self):
         assert reasoning_steps("> one. > two > three") == ["one.", "two", "three"]
         assert reasoning_steps("First.\n\nSecond.\n\n") == ["First.", "Second."]
+        assert reasoning_steps("Look.</think> Look again.") == ["Look.</think> Look again."]  # a tag is no mark
 
     def test_seven_steps_fall_into_five_segments(self):
         found = cut_reasoning(" ".join(f"> s{n}" for n in range(7)))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 STAGES = ("Background", "Superclass", "SalientFeatures", "DetailedFeatures", "AuxiliaryFeatures")
+STEP_MARK = re.compile(r"(?<!\w)>")  # begins a step (appendix D); not the end of a tag, as of a stray </think>
 
 
 def parse_chain(text: str) -> dict[str, str] | None:
@@ -50,7 +51,8 @@ def parse_list(text: str, count: int = 5) -> list[str] | None:
 
 def reasoning_steps(reasoning: str) -> list[str]:
     """Steps of a reasoning chain: what stands between the marks ">" (appendix D); without a mark, its paragraphs."""
-    parts = reasoning.split(">") if ">" in reasoning else reasoning.split("\n\n")
+    parts = STEP_MARK.split(reasoning)
+    parts = parts if len(parts) > 1 else reasoning.split("\n\n")
     return [part.strip() for part in parts if part.strip()]
 
 
