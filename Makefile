@@ -29,7 +29,7 @@ setup:
 	esac
 	state="$$version $(CURDIR) $$(cksum < pyproject.toml)"
 	look='import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))'
-	needed="torch torchvision open_clip diffusers accelerate transformers timm sklearn scipy pandas pyarrow matplotlib papermill nbval pytest jupyterlab anywidget nltk statsmodels xaihelpers"
+	needed="torch torchvision open_clip diffusers accelerate transformers timm sklearn scipy pandas pyarrow matplotlib papermill nbval pytest jupyterlab anywidget nltk statsmodels pytorch_grad_cam torchcam xaihelpers"
 	if other=$$(cat "$(VENV)/.unfinished" 2>/dev/null); then
 	  if kill -0 "$$other" 2>/dev/null; then
 	    echo "Process $$other is setting up: wait for it (if there is no such set-up, delete .venv)." >&2; exit 1

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -33,10 +34,15 @@ BASE = {
     "32": {"data": ["aviary"], "general": [], "n_cases": 8, "n_seeds": 2},
     "33": {"n_cases": 12, "n_seeds": 1},
     "34": {"n_cases": 12, "n_seeds": 1},
+    "41": {"n_measured": 6, "n_slow": 1, "n_masks": 10, "n_shown": 2, "methods": ["cam", "gradcam", "eigencam", "rise"]},
+    "42": {"n_images": 6, "networks": ["aviary_resnet"], "steps": 3, "lengths": [], "other_alphas": [15.0], "other_betas": [0.6], "ratings": "ratings_of_tests.sqlite"},
+    "43": {"n_images": 8, "networks": ["aviary_resnet", "segmenter"]},
+    "44": {"n_models": 4, "n_judged": 4, "epochs": 12},
     "51": {"n_pairs": 2, "steps": 4, "n_compared": 2, "other_k": [1.0], "other_t_min": [], "other_t_max": []},
     "52": {"candidates": ["Cardinal", "Blue_Jay"], "attributes": ["has_breast_color::blue", "has_wing_color::white"], "n_recognised": 2, "n_real": 40, "n_per_pair": 4, "steps": 4, "benchmark": "sub_of_tests"},
     "53": {"benchmark": "", "n_rendered": 24, "epochs": 3, "label_kinds": ["hard"]},
     "81": {"n_images": 20, "n_concepts": 6, "n_files": 20, "repeats": 1, "n_scored": 4, "n_pairs": 100, "n_asked": 8, "n_requests": 32, "latency": 0.02, "n_tied": 2, "n_substituted": 500},
+    "82": {"n_attended": 2, "n_masks": 8, "n_perturbed": 2, "steps": 2, "repeats": 1, "image_side": 64},
     "91": {"epochs": 1, "size": 48},
     "92": {"drawn": 20, "attribute_steps": 2, "caption_steps": 2, "joint_steps": 1, "long_steps": 1, "batch_size": 16},
     "93": {"birds_drawn": 8, "things_drawn": 8, "judged": 16, "tower_steps": [1, 1], "letter_steps": 1, "task_steps": 2, "choice_steps": 2, "portraits_drawn": 16, "second_steps": 1, "attribute_steps": 1, "batch_size": 16, "n_test": 8},
@@ -274,6 +280,40 @@ def fewer_images(records, defaults):
     assert set(new.cases) == {4} and set(old.cases) == {8} and len(new) == len(old) and new.value.between(0, 100).all()
 
 
+def wider_mask(records, defaults):
+    """A lower beta lets more through: what is under the attention stays as it was, and less of the light is on the bird."""
+    inside, light = ([values(r, table="attention inside", method="gradcam", metric=f"{name} inside (%)").iloc[0] for r in (records, defaults)] for name in ("attention", "light"))
+    assert inside[0] == inside[1] and light[0] < light[1]
+
+
+def another_mask(records, defaults):
+    """The judge sees other masked images and the same heat-maps; what asks the model knows of no mask."""
+    for name in ("heat", "AOPC"):
+        assert values(records, table="1", shown=name).equals(values(defaults, table="1", shown=name))
+    masks = [r[(r.table == "2") & (r.shown == "masked")][["alpha", "beta"]].astype(float).to_numpy().tolist() for r in (records, defaults)]
+    assert masks == [[[25, 0.2], [15, 0.6]], [[25, 0.4], [15, 0.6]]]
+
+
+def higher_threshold(records, defaults):
+    """A higher threshold moves images from high to low, and touches neither who is right nor the scores."""
+    cells = [{name: values(r, table="3", metric=name).to_numpy() for name in ("CH", "CL", "WH", "WL", "Avg")} for r in (records, defaults)]
+    new, old = cells
+    assert np.allclose(new["CH"] + new["CL"], old["CH"] + old["CL"]) and (new["Avg"] == old["Avg"]).all()
+    assert (new["CH"] + new["WH"] < old["CH"] + old["WH"]).all()
+
+
+def all_is_low(records, defaults):
+    """With a threshold above the scale every judged image fails; accuracy is none of the judge's business."""
+    assert set(values(records, table="biased models", metric="err")) == {100} != set(values(defaults, table="biased models", metric="err"))
+    for name in ("accuracy like training (%)", "accuracy without dots (%)"):
+        assert values(records, table="biased models", metric=name).equals(values(defaults, table="biased models", metric=name))
+
+
+def one_more_map(records, defaults):
+    new, old = (set(r[r.table == "costs"].path) for r in (records, defaults))
+    assert new == old and {"gradcam, grad-cam", "eigencam, here", "scorecam, bare passes", "rise, here"} <= new and (records.value > 0).all()
+
+
 CASES = [
     ("11", {"n_samples": [20]}, fewer_examples),
     ("11", {"labels": "class"}, labels_of_classes),
@@ -298,10 +338,15 @@ CASES = [
     ("33", {"fused_prompt": "fse_choose_concepts"}, another_fused_prompt),
     ("34", {"cut": "words"}, the_other_cut),
     ("34", {"chain_from": "answer"}, chains_of_the_answers),
+    ("41", {"beta": 0.1}, wider_mask),
+    ("42", {"beta": 0.2}, another_mask),
+    ("43", {"threshold": 4.5}, higher_threshold),
+    ("44", {"threshold": 6.0}, all_is_low),
     ("51", {"k": 1.0}, looser_tie),
     ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
     ("53", {"text": "{attribute}"}, another_text),
     ("81", {"alpha": [1]}, one_region),
+    ("82", {"n_attended": 3}, one_more_map),
     ("91", {"seed": 1}, another_seed),
     ("92", {"seed": 1}, another_training),
     ("94", {"n_test": 4}, fewer_images),
@@ -333,6 +378,14 @@ WRONG = [
     ("34", {"cut": "lines"}, 'cut must be "steps" or "words", not \'lines\''),
     ("34", {"choose_prompt": "fse_choose_nothing"}, "the prompt has no place for {concepts}"),
     ("23", {"llm": "no_such_model"}, "The model 'no_such_model' cannot be loaded"),
+    ("41", {"layer": "layer9"}, "layer9"),
+    ("41", {"methods": ["gradcam", "gradkam"]}, "unknown method 'gradkam'"),
+    ("41", {"network": "no_such_network"}, "There is no backbone 'no_such_network'"),
+    ("42", {"other_betas": [0.6]}, "each further mask needs one of both"),
+    ("42", {"people": "no_such_ratings.csv"}, "no_such_ratings.csv"),
+    ("43", {"networks": ["torchvision/fcn_resnet50"], "weights": ["no_such_weights.pth"]}, "no_such_weights.pth"),
+    ("43", {"judge": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
+    ("44", {"classes": ["Blue_Jay", "cat"]}, "classes must be two of aviary's 48"),
     ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),
     ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
     ("53", {"models": []}, "models is empty: name at least one concept model"),
@@ -453,6 +506,33 @@ def test_a_benchmark_of_photographs(real_data, tmp_path):
     records = read_records(tmp_path / "results")
     assert values(records[records.bottleneck != "random"], table="1", metric="T").between(70, 100).all()
     assert set(records[(records.table == "2") & (records.metric == "S+")]["clip"]) == {"aviary_clip", "random"}
+
+
+@pytest.mark.notebooks
+def test_attention_on_photographs(real_data, tmp_path):
+    """ImageNet's network on cats and dogs: its maps are made and measured; the shipped judge has never seen such things, so that its scores are only counted."""
+    images, weights = real_data("images/cats_dogs.csv"), real_data("weights/squeezenet1_0_imagenet.safetensors")
+    (tmp_path / "labels.json").write_text(json.dumps({"cat": ["281-285"], "dog": ["151-268"]}))
+    given = {"data": str(images), "networks": ["squeezenet1_0"], "weights": [str(weights)]}
+    for number, more in (("42", BASE["42"] | {"ratings": str(tmp_path / "ratings.sqlite")}), ("43", {"n_images": 40, "same_as": [str(tmp_path / "labels.json")]})):
+        result = papermill(PATHS[number], tmp_path, more | given)
+        assert result.returncode == 0, result.stderr[-4000:]
+    records = read_records(tmp_path / "results")
+    correct = values(records, table="3", metric="CH").iloc[0] + values(records, table="3", metric="CL").iloc[0]
+    assert 50 < correct <= 100 and not (records.metric == "Pearson correlation").any()  # 123 of 1000 classes are right; there is nothing to correlate with
+    assert values(records, table="measures that ask the model", metric="AOPC (points)").iloc[0] > 20
+
+
+@pytest.mark.notebooks
+def test_biased_models_of_photographs(real_data, tmp_path):
+    """A pretrained network is fine-tuned on forty cats and forty dogs, once with a red dot on the cats, and learns them better than chance."""
+    images, weights = real_data("images/cats_dogs.csv"), real_data("weights/squeezenet1_0_imagenet.safetensors")
+    given = {"data": str(images), "classes": ["cat", "dog"], "backbone": "squeezenet1_0", "start": str(weights), "n_train": 40, "n_models": 2, "n_judged": 4, "epochs": 5}
+    result = papermill(PATHS["44"], tmp_path, given)
+    assert result.returncode == 0, result.stderr[-4000:]
+    records = read_records(tmp_path / "results")
+    found = records[records.table == "biased models"].pivot(index="of", columns="metric", values="value")
+    assert list(found.index) == ["biased", "normal"] and (found["accuracy like training (%)"] > 65).all()
 
 
 def few_classes(birds, folder, count):

@@ -13,7 +13,7 @@ from xaihelpers.parameters import declared, fits
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-EXPECTED = ["00", "11", "12", "13", "21", "22", "23", "24", "31", "32", "33", "34", "51", "52", "53", "71", "81", "91", "92", "93", "94", "99"]
+EXPECTED = ["00", "11", "12", "13", "21", "22", "23", "24", "31", "32", "33", "34", "41", "42", "43", "44", "51", "52", "53", "71", "81", "82", "91", "92", "93", "94", "99"]
 KINDS = {"int", "float", "str", "bool", "list[int]", "list[float]", "list[str]"}
 PAPERMILL_YAML = [(path, notebook) for notebook in NOTEBOOKS for path in sorted(FOLDER.glob(f"{notebook.stem}*.yaml"))]
 MAX_KB, MAX_LINES = 300, 30

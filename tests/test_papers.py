@@ -237,3 +237,29 @@ def test_values_that_the_text_of_sub_repeats():
     said = paper_table("sub", "text").set_index("about")["value"]
     assert said["bird-attribute pairs of SUB"] * said["images a pair"] == said["images of SUB"] == 38_400
     assert said["birds"] * said["attributes that the VQA model reads"] == said["pairs of these"] == 1_485
+
+
+# autoxplain
+
+@pytest.mark.parametrize("n, rows, keys", [(1, 11, ["shown", "judge", "metric"]), (2, 4, ["shown", "alpha", "beta"]), (3, 48, ["of", "metric"]), ("text", 8, ["about"])])
+def test_autoxplain_rows_and_keys(n, rows, keys):
+    table = paper_table("autoxplain", n)
+    assert len(table) == rows and not table.duplicated(keys).any() and table["value"].notna().all()
+
+
+def test_autoxplain_cells_sum_to_the_whole():
+    """The four cells of a model are all its images; every share is one of 200 images but those of the models trained by the authors."""
+    cells = paper_table("autoxplain", 3).query("metric != 'Avg'")
+    assert (cells.groupby("of")["value"].sum() - 100).abs().max() < 0.06
+    rates = cells.query("kind != 'trained here'")["value"] * 2
+    assert (rates == rates.round()).all()
+
+
+def test_values_that_the_text_of_autoxplain_repeats():
+    value = paper_table("autoxplain", 1).fillna("").set_index(["shown", "judge", "metric"])["value"]
+    of = value.xs("Pearson correlation", level="metric")
+    assert of["masked"].tolist() == [0.50, 0.54] and of["heat"].tolist() == [0.41, 0.53]
+    assert [of[name, ""] for name in ("deletion and insertion", "average drop", "AOPC")] == [0.35, 0.33, 0.16]
+    masks = paper_table("autoxplain", 2)
+    assert masks["value"].max() == 0.64 and masks.loc[masks["value"].idxmax(), "note"]  # the text names another alpha
+    assert paper_table("autoxplain", "text").set_index("about")["value"]["the paper's prompt"] == of["masked", "Gemini-1.5-flash"] == masks["value"].iloc[0]

@@ -64,10 +64,17 @@ def table(frame: pd.DataFrame, caption: str, precision: int = 1, small: bool = F
 
 
 def interval_table(frame: pd.DataFrame, index: list[str], columns: str = "metric", digits: int = 1) -> pd.DataFrame:
-    """Long rows with `value`, `low` and `high` as a wide table, a cell "58.3 [52, 64]" for each line of `index` and each of `columns`, in the order in which they come; no bounds where they are NaN.
+    """Long rows with `value`, `low` and `high` as a wide table, a cell "58.3 [52, 64]" for each line of `index` and each of `columns`, in the order in which they come; no bounds where they are NaN,
+    bounds as precise as the value where they are less than 1 apart.
     A `chance` stands behind them, where there is one: "58.3 [52, 64] chance 25"."""
+    def cell(value, low, high, chance):
+        if value != value:
+            return "–"
+        finer = digits if high - low < 1 else 0
+        return f"{value:.{digits}f}" + f" [{low:.{finer}f}, {high:.{finer}f}]" * (low == low) + f" chance {chance:.0f}" * (chance == chance)
+
     bounds = frame.reindex(columns=["low", "high", *({"chance"} - set(index))])
-    text = [f"{v:.{digits}f}" + f" [{a:.0f}, {b:.0f}]" * (a == a) + f" chance {c:.0f}" * (c == c) if v == v else "–" for v, a, b, c in zip(frame.value, bounds.low, bounds.high, bounds.get("chance", bounds.low * np.nan))]
+    text = [cell(*numbers) for numbers in zip(frame.value, bounds.low, bounds.high, bounds.get("chance", bounds.low * np.nan))]
     lines = pd.MultiIndex.from_frame(frame[index].drop_duplicates())
     wide = frame[index].assign(column=frame[columns], text=text).pivot(index=index, columns="column", values="text")
     return wide.reindex(lines if len(index) > 1 else lines.get_level_values(0)).reindex(columns=frame[columns].unique()).rename_axis(columns=None).reset_index()
