@@ -11,6 +11,7 @@ from xaihelpers.attend.judging import heat_images, judge, parse_judgement, shown
     ("{'Evaluation': 'It lies there.', 'Justification': 'So.', 'Score': 1}", 1), ('{"Evaluation": "a", "Justification": "b", "Score": "4"}', 4), ("score: 3 out of 5", 3), ("SCORE = 0", 0),
     ("Score: 10", None), ("Score: 4-5", None), ("Score: 3 to 4", None), ("Score: 8/10", None), ("Score: 4/10", None), ("Score: high", None), ("I give it 4 points.", None), ("", None), ("Score: -1", None),
     ("Score: 4.", 4), ("Score: 4/10.", None), ("Score: 4 out of 10.", None), ("Score: 4\nEvaluation: x\nScore: 1", None), ("Score: 4\nSo again, Score: 4", 4), ("Evaluation: the focus score: 2, fine\nScore: 5", 5), ("Score (0-5): 4", 4), ("### Score\n4", 4),
+    ("1. **Evaluation**: a\n2. **Justification**: b\n3. **Score**: 4", 4), ("3) Score: 4", 4), ("• Score: 4", 4), ("> Score: 4", 4), ("Final Score: 4", 4), ("2. Overall score: 7", None),
 ])  # fmt: skip
 def test_scores_are_read_and_never_guessed(text, score):
     assert parse_judgement(text).score == score
@@ -19,6 +20,7 @@ def test_scores_are_read_and_never_guessed(text, score):
 def test_the_parts_of_an_answer():
     found = parse_judgement("Evaluation: The head: seen.\nIt covers most.\nJustification: One score for all.\nScore: 4")
     assert found == (4, "The head: seen.\nIt covers most.", "One score for all.")
+    assert parse_judgement("1. **Evaluation**: On the head.\n2. **Justification**: Most of it.\n3. **Score**: 4") == (4, "On the head.", "Most of it.")
     found = parse_judgement("{'Evaluation': 'On the head.', 'Justification': 'Most of it.', 'Score': 4}")
     assert found == (4, "On the head.", "Most of it.")
 

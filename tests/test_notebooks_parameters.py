@@ -386,6 +386,7 @@ WRONG = [
     ("43", {"networks": ["torchvision/fcn_resnet50"], "weights": ["no_such_weights.pth"]}, "no_such_weights.pth"),
     ("43", {"judge": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
     ("44", {"classes": ["Blue_Jay", "cat"]}, "classes must be two of aviary's 48"),
+    ("44", {"corner": "middle"}, "corner must be one of top right"),
     ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),
     ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
     ("53", {"models": []}, "models is empty: name at least one concept model"),

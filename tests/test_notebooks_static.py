@@ -128,6 +128,12 @@ def test_marks_of_comparison_are_seen_and_not_empty(path):
     assert not any("NBVAL_SKIP" in cell.source for cell in code_cells(path)), "a skipped cell is not tested"
 
 
+@each_notebook
+def test_no_output_is_caught_by_a_widget(path):
+    """Under papermill and nbval the client answers such a widget, and now and then waits for ever (nbclient issue 312)."""
+    assert not [cell.execution_count for cell in code_cells(path) if re.search(r"\binteract(ive|ive_output)?\(|\bOutput\(", cell.source)]
+
+
 @pytest.mark.parametrize("path, notebook", PAPERMILL_YAML, ids=lambda path: path.name)
 def test_yaml_fits_its_notebook(path, notebook):
     parameters = declared(code_cells(notebook)[0].source)

@@ -23,7 +23,7 @@ class Judgement(NamedTuple):
     justification: str
 
 
-HEAD = re.compile(r"(?:^|[,{])[\s\"'*#_-]*(evaluation|justification|score)[\"'*_]*(?:\s*\([^)\n]*\))?[\"'*_]*\s*(?:[:=]|\n)[\"'*_]*\s*", re.I | re.M)
+HEAD = re.compile(r"(?:^|[,{])[\s\"'*#_>•-]*(?:\d+[.)]\s*)?[\"'*_]*(?:(?:final|overall)\s+)?(evaluation|justification|score)[\"'*_]*(?:\s*\([^)\n]*\))?[\"'*_]*\s*(?:[:=]|\n)[\"'*_]*\s*", re.I | re.M)
 NUMBER = re.compile(r"\W*?(?<![\d-])(\d+(?:\.\d+)?)(?:\s*(?:/|out of|of)\s*(\d+))?(?!\d|\.\d|\s*(?:/|of\b|out of|-|–|to|or)\s*\d)")
 
 
