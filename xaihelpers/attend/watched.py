@@ -90,7 +90,7 @@ def clip_probe(name: str, pictures: Objects, weights: str = "", device: "str | t
         raise AttendError(f"{name}: its linear layer is trained on the training split, but {pictures.root.name} has images of {pictures.images.label.iloc[train].nunique()} of its {len(pictures.classes)} classes there")
     model = clip.load_clip(name, weights, device=device)
     rows = clip.embed_images(model, pictures.images.path.iloc[train].tolist())
-    fitted = LogisticRegression(C=100, max_iter=300, random_state=seed).fit(rows.numpy(), pictures.images.label.iloc[train])
+    fitted = LogisticRegression(C=100, tol=1e-6, max_iter=3000, random_state=seed).fit(rows.double().numpy(), pictures.images.label.iloc[train])  # to its end, so that rounding, as by other threads, does not show
     if len(fitted.coef_) == 1:  # two classes: one row of weights, which speaks for the second
         fitted.coef_, fitted.intercept_ = np.concatenate([-fitted.coef_, fitted.coef_]) / 2, np.concatenate([-fitted.intercept_, fitted.intercept_]) / 2
     probe = _Probe(model.model.visual, torch.tensor(fitted.coef_, dtype=torch.float32), torch.tensor(fitted.intercept_, dtype=torch.float32))
