@@ -1,61 +1,51 @@
-# make run | make test | make lab | make notebooks. Each sets up first: minutes once, a moment afterwards.
-#   ONLY="11 13"     only these notebooks           JOBS=1        notebooks at a time
+# make run | make test | make test-quick | make lab | make notebooks | make gpu. Each sets up first: minutes once, a moment afterwards.
+#   ONLY="11 13"     only these notebooks           JOBS=1        processes at a time
 #   FORCE=1          run also what is up to date    RESULTS=DIR   where results go
-#   TESTS="-k paths" options for pytest             PYTHON=...    a Python 3.11 to build .venv with
+#   TESTS="-k paths" options for pytest             PYTHON=...    a Python 3.11 to 3.13 to build .venv with
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help setup chromium run test lab notebooks clean-cache
+.PHONY: help setup chromium run test test-quick lab notebooks gpu clean-cache
 
-PYTHON ?= $(firstword $(shell command -v python3.11) $(shell command -v python3))
-PIP_INSTALL ?= -m pip install --disable-pip-version-check --no-input
 VENV := $(CURDIR)/.venv
-RUN := "$(VENV)/bin/python" -m xaihelpers.run $(ONLY) $(if $(JOBS),--jobs $(JOBS)) $(if $(FORCE),--force) $(if $(RESULTS),--results "$(RESULTS)")
+PYTHON ?= python3.11 python3.12 python3.13 python3
+PIP_INSTALL ?= -m pip install --quiet --disable-pip-version-check --no-input
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
+RUN := "$(VENV)/bin/python" -m xaihelpers.run $(ONLY) --jobs $(JOBS) $(if $(FORCE),--force) $(if $(RESULTS),--results "$(RESULTS)")
+PYTEST := "$(VENV)/bin/python" -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+SUITABLE := import sys, venv, ensurepip; assert (3, 11) <= sys.version_info < (3, 14); print(sys.version.split()[0], sys.executable)
 
 help:
 	sed -n 's/^# \?//p' $(firstword $(MAKEFILE_LIST)) | head -4
 
-# .venv/.ready holds what the environment was made from, and is written last. .venv/.unfinished stands from the first moment
-# to the last: where it is found, an earlier set-up was interrupted and nothing in the environment can be relied on.
+# .venv/.ready holds what the environment was made from, and is written last: without it (an earlier set-up was interrupted),
+# or with another Python or place in it, the environment is made anew; with other packages they are installed into it.
 setup:
-	found=$$("$(PYTHON)" -c 'import platform, sys; print(platform.python_version(), getattr(sys, "_base_executable", sys.executable))' 2>/dev/null || true)
-	version=$${found%% *}
-	case $$version in
-	  3.11.*) ;;
-	  *) echo "Python 3.11 is needed, but '$(PYTHON)' is $${version:-none}: install it, or name it by make PYTHON=/path/to/python3.11." >&2; exit 1 ;;
-	esac
-	state="$$version $(CURDIR) $$(cksum < pyproject.toml)"
-	look='import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))'
-	needed="torch torchvision open_clip diffusers accelerate transformers timm sklearn scipy pandas pyarrow matplotlib papermill nbval pytest jupyterlab anywidget nltk statsmodels pytorch_grad_cam torchcam xaihelpers"
-	if other=$$(cat "$(VENV)/.unfinished" 2>/dev/null); then
-	  if kill -0 "$$other" 2>/dev/null; then
-	    echo "Process $$other is setting up: wait for it (if there is no such set-up, delete .venv)." >&2; exit 1
-	  fi
-	  echo "set-up: an earlier one was interrupted, starting again"
-	  rm -rf "$(VENV)"
-	elif [ -e "$(VENV)/.ready" ]; then
-	  if ! "$(VENV)/bin/python" -P -c "$$look" $$needed 2>/dev/null; then
-	    echo "set-up: .venv is damaged, making it again"
-	    rm -rf "$(VENV)"
-	  elif [ "$$(cat "$(VENV)/.ready")" = "$$state" ]; then
-	    exit 0
-	  elif [[ "$$(cat "$(VENV)/.ready")" != "$$version $(CURDIR) "* ]]; then
-	    echo "set-up: Python or the project's place has changed, making .venv again"
-	    rm -rf "$(VENV)"
-	  fi
+	found=
+	for python in $(PYTHON); do
+	  if found=$$("$$python" -c "$(SUITABLE)" 2>/dev/null); then break; fi
+	done
+	if [ -z "$$found" ]; then
+	  echo "Python 3.11, 3.12 or 3.13 with venv is needed, and none of these is one: $(PYTHON). Install it, or name it by make PYTHON=/path/to/python3.11." >&2
+	  exit 1
 	fi
-	echo "set-up: Python $$version and the packages of pyproject.toml into .venv (6 GB, some minutes the first time)"
-	mkdir -p "$(VENV)"
-	echo $$$$ > "$(VENV)/.unfinished"
+	state="$$found $(CURDIR) $$(cat pyproject.toml constraints.txt | cksum)"
+	if command -v flock >/dev/null; then exec 9>.venv.lock; flock 9; fi  # a second set-up waits for the first
+	ready=$$(cat "$(VENV)/.ready" 2>/dev/null || true)
+	if [ "$$ready" = "$$state" ]; then
+	  if "$(VENV)/bin/python" -m xaihelpers.dependencies; then exit 0; fi
+	  ready=
+	fi
+	echo "set-up: Python $${found%% *} and the packages of constraints.txt into .venv (6 GB, some minutes the first time)"
+	case $$ready in "$$found $(CURDIR) "*) rm "$(VENV)/.ready" ;; *) rm -rf "$(VENV)" ;; esac
 	"$${found#* }" -m venv "$(VENV)"
-	"$(VENV)/bin/python" $(PIP_INSTALL) -e '.[test]'
+	"$(VENV)/bin/python" $(PIP_INSTALL) -c constraints.txt -e '.[test,bench]'
 	echo "set-up: trying the packages"
-	"$(VENV)/bin/python" -P -c "import sys; [__import__(name) for name in sys.argv[1:]]" $$needed
+	"$(VENV)/bin/python" -m xaihelpers.dependencies --import
 	echo "$$state" > "$(VENV)/.ready"
-	rm "$(VENV)/.unfinished"
 	echo "set-up: done"
 
 # A browser for the tests of the rating panel, where it may be installed here; without one they are skipped, visibly.
@@ -69,13 +59,20 @@ run: setup
 	$(RUN)
 
 test: setup chromium
-	"$(VENV)/bin/python" -m pytest $(TESTS)
+	$(PYTEST) $(TESTS)
+
+test-quick: setup chromium
+	$(PYTEST) -m "not notebooks" $(TESTS)
 
 lab: setup
 	exec "$(VENV)/bin/jupyter" lab
 
 notebooks: setup
 	$(RUN) --inplace
+
+# On a machine with a GPU: its tests, 12 and 13 on it, and the kernels against its bandwidth, in ten minutes.
+gpu: setup
+	"$(VENV)/bin/python" -m xaihelpers.device_report --require cuda
 
 # Features, embeddings and answers that can be computed again; data sets and results stay.
 clean-cache: setup

@@ -1,5 +1,6 @@
-"""Where tests find real data, and where they write: real data are only read, all that is generated stays in the project."""
+"""Where tests find real data, and where they write: the project alone, real data are only read."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -12,8 +13,10 @@ PROJECT = Path(__file__).resolve().parents[1]
 # Before any test imports the package: XAI_DATA as given holds real data, and may be read-only.
 REAL_DATA = Path(os.environ["XAI_DATA"]).resolve() if os.environ.get("XAI_DATA") else PROJECT / "data"
 os.environ["XAI_DATA"] = str(PROJECT / "data")
-os.environ.setdefault("OMP_NUM_THREADS", "2")  # torch's threads, here and in what tests start
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # they sleep when idle, and leave the cores to processes beside them
+# Threads of torch, here and in what tests start: with the other test processes together as many as cores.
+# Idle ones sleep, and leave the cores to processes beside them.
+os.environ.setdefault("OMP_NUM_THREADS", "1" if "PYTEST_XDIST_WORKER" in os.environ else "2")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 matplotlib.use("agg")  # not by MPLBACKEND, which the notebooks' kernels would inherit
 
@@ -28,7 +31,9 @@ def real_data():
     def find(name: str) -> Path:
         path = REAL_DATA / name
         if not path.exists():
-            pytest.skip(f"no real data: {name} is not in {REAL_DATA} (set XAI_DATA to the folder that holds it)")
+            pytest.skip(
+                f"no real data: {name} is not in {REAL_DATA} (set XAI_DATA to the folder that holds it)"
+            )
         return path
 
     return find
@@ -43,6 +48,14 @@ def results_of_tests(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def silent_helpers():
+    """Helpers log to the test alone, also where a notebook run in this process has made them print."""
+    log = logging.getLogger("xaihelpers")
+    log.handlers.clear()
+    log.propagate = True
+
+
 def pytest_collection_modifyitems(items):
     """Quick tests first; tests that execute notebooks last."""
     items.sort(key=lambda item: item.get_closest_marker("notebooks") is not None)
@@ -51,6 +64,6 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def drawn_birds():
     """The aviary, drawn if it is not there yet."""
-    from xaihelpers import aviary, birds
+    from xaihelpers import datasets
 
-    return birds.load_birds(aviary.ensure())
+    return datasets.load("aviary")

@@ -1,4 +1,4 @@
-"""Trained bottlenecks: they learn what was planted, decide through concepts alone, and believe a person who corrects them."""
+"""Trained bottlenecks, CBM and CEM: they learn what was planted and believe a person who corrects them."""
 
 import copy
 
@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from xaihelpers.bottlenecks import ConceptBottleneck, ConceptEmbeddingModel, fit_cbm, fit_cem, fit_head
-from xaihelpers.bottlenecks.cem import mixed, pairs_and_scores
+from xaihelpers.bottlenecks.cem import mix_embeddings, pairs_and_scores
 
 L, K, D = 6, 4, 20
 CONCEPTS, CLASSES = [f"concept {j}" for j in range(L)], ["a", "b", "c", "d"]
@@ -38,7 +38,12 @@ FITS = {
 
 def fit(name, data=TRAIN, **changed):
     function, settings = FITS[name]
-    return function(*data, CONCEPTS, CLASSES, **{"epochs": 60, "learning_rate": 0.01, "concept_weight": 5.0} | settings | changed)
+    return function(
+        *data,
+        CONCEPTS,
+        CLASSES,
+        **{"epochs": 60, "learning_rate": 0.01, "concept_weight": 5.0} | settings | changed,
+    )
 
 
 @pytest.fixture(scope="module", params=FITS)
@@ -57,23 +62,33 @@ def test_it_learns_concepts_and_classes(model):
 
 def test_contributions_add_up_to_the_logit(model):
     shown = model.explain(TEST[0])
-    torch.testing.assert_close(shown.contributions.sum(1) + model.class_bias[shown.predictions], shown.logits.amax(1), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        shown.contributions.sum(1) + model.class_bias[shown.predictions],
+        shown.logits.amax(1),
+        atol=1e-4,
+        rtol=1e-4,
+    )
     if shown.class_weights is not None:
-        torch.testing.assert_close(shown.contributions, shown.values * shown.class_weights.T[shown.predictions])
+        torch.testing.assert_close(
+            shown.contributions, shown.values * shown.class_weights.T[shown.predictions]
+        )
 
 
 @pytest.mark.parametrize("name", FITS)
 def test_corrections_raise_accuracy(name):
-    features, present, labels = planted(300, 0.8, 2)  # so noisy that concepts are often wrong, in training as well
+    # so noisy that concepts are often wrong, in training as well
+    features, present, labels = planted(300, 0.8, 2)
     model = fit(name, planted(800, 0.8, 0), epochs=20)
     none = torch.full_like(present, torch.nan)
     assert torch.equal(model.explain(features, none).logits, model.explain(features).logits)
     first = torch.where(torch.arange(L) < 1, present, none)
     accuracies = [model.explain(features, known).accuracy(labels) for known in (none, first, present)]
     assert accuracies[0] < 0.8 and accuracies[0] < accuracies[1] < accuracies[2]
-    assert accuracies[2] > (0.93 if name != "cem" else accuracies[0] + 0.05)  # embeddings carry the features' noise past the correction
+    # embeddings carry the features' noise past the correction
+    assert accuracies[2] > (0.93 if name != "cem" else accuracies[0] + 0.05)
     assert torch.equal(model.explain(features, present).values, present)
-    wrong = torch.where(torch.arange(L) < 2, 1 - present, none)  # a person who says the opposite is believed, too
+    # a person who says the opposite is believed, too
+    wrong = torch.where(torch.arange(L) < 2, 1 - present, none)
     assert model.explain(features, wrong).accuracy(labels) < (0.05 if name != "cem" else accuracies[0] - 0.2)
 
 
@@ -92,22 +107,28 @@ def test_truths_that_are_none(wrong, message):
 def test_heads_of_the_three_kinds():
     features, present, labels = TRAIN
     independent, sequential = fit("independent"), fit("sequential")
-    torch.testing.assert_close(independent.concept_weights, sequential.concept_weights)  # the concepts know nothing of the head
+    # the concepts know nothing of the head
+    torch.testing.assert_close(independent.concept_weights, sequential.concept_weights)
     torch.testing.assert_close(independent.class_weights, fit_head(present, labels, K)[0])
-    torch.testing.assert_close(sequential.class_weights, fit_head(sequential.explain(features).values, labels, K)[0])
+    torch.testing.assert_close(
+        sequential.class_weights, fit_head(sequential.explain(features).values, labels, K)[0]
+    )
     assert not torch.allclose(independent.class_weights, sequential.class_weights)
     shuffled = labels.flip(0)  # a joint model's concepts do feel the classes
-    assert torch.equal(fit("independent", (features, present, shuffled)).concept_weights, independent.concept_weights)
-    assert not torch.equal(fit("joint", (features, present, shuffled)).concept_weights, fit("joint").concept_weights)
+    independent_again = fit("independent", (features, present, shuffled))
+    assert torch.equal(independent_again.concept_weights, independent.concept_weights)
+    joint_again = fit("joint", (features, present, shuffled))
+    assert not torch.equal(joint_again.concept_weights, fit("joint").concept_weights)
 
 
 def test_networks_of_one_concept_share_nothing():
-    """Other labels of one concept change its network and no other's; where networks share a layer, they change them all."""
+    """Other labels of one concept change its network alone; with a shared layer, they change them all."""
     features, present, labels = TRAIN
     other = present.clone()
     other[:, 2] = 1 - other[:, 2]
     for name, apart in (("per concept", True), ("independent", False)):
-        before, after = fit(name).explain(TEST[0]).values, fit(name, (features, other, labels)).explain(TEST[0]).values
+        before = fit(name).explain(TEST[0]).values
+        after = fit(name, (features, other, labels)).explain(TEST[0]).values
         rest = torch.arange(L) != 2
         assert torch.equal(before[:, rest], after[:, rest]) == apart
         assert (before[:, 2] - after[:, 2]).abs().mean() > 0.8
@@ -132,9 +153,11 @@ def test_soft_labels():
 
 
 def test_mixture_by_hand():
-    pairs = torch.tensor([[[[1.0, 2.0], [3.0, 0.0]]]])  # one image, one concept: (1, 2) when present, (3, 0) when absent
-    assert mixed(pairs, torch.tensor([[0.25]])).tolist() == [[[2.5, 0.5]]]
-    assert mixed(pairs, torch.tensor([[1.0]])).tolist() == [[[1, 2]]] and mixed(pairs, torch.tensor([[0.0]])).tolist() == [[[3, 0]]]
+    # one image, one concept: (1, 2) when present, (3, 0) when absent
+    pairs = torch.tensor([[[[1.0, 2.0], [3.0, 0.0]]]])
+    assert mix_embeddings(pairs, torch.tensor([[0.25]])).tolist() == [[[2.5, 0.5]]]
+    assert mix_embeddings(pairs, torch.tensor([[1.0]])).tolist() == [[[1, 2]]]
+    assert mix_embeddings(pairs, torch.tensor([[0.0]])).tolist() == [[[3, 0]]]
 
 
 def test_embeddings_by_hand():
@@ -153,14 +176,15 @@ def test_embeddings_by_hand():
     pairs, scores = pairs_and_scores(torch.tensor([[5.0]]), model)  # standardised 2: (2.5, leaky −2)
     torch.testing.assert_close(pairs, torch.tensor([[[[2.5], [-0.02]]]]))
     torch.testing.assert_close(scores, torch.tensor([[2.3]]))
-    shown = model.explain(torch.tensor([[5.0]]), torch.tensor([[0.0]]))  # told that it is absent: the embedding is −0.02
+    # a person says that it is absent: the embedding is −0.02
+    shown = model.explain(torch.tensor([[5.0]]), torch.tensor([[0.0]]))
     torch.testing.assert_close(shown.logits, torch.tensor([[-0.02, 0.27]]))
     torch.testing.assert_close(shown.contributions, torch.tensor([[0.02]]))
     assert shown.values.tolist() == [[0.0]] and shown.class_weights is None
 
 
 def test_random_intervention_in_training_makes_corrections_work():
-    """A head that has never seen a correction trusts the embeddings' other contents; with RandInt it believes what it is told."""
+    """A head that never saw a correction trusts the embeddings' contents; with RandInt it believes it."""
     features, present, labels = planted(300, 0.8, 2)
     gain = {}
     for p in (0.0, 0.25, 0.5):
@@ -186,8 +210,10 @@ class Squares(nn.Module):
 def pictures(n, seed):
     generator = torch.Generator().manual_seed(seed)
     present = (torch.rand(n, L, generator=generator) < 0.5).float()
-    present = torch.cat([present[:, :3], present[:, :3].flip(1)], 1)  # left and right alike: what is mirrored has the same labels
-    pixels = 40 + 150 * present.repeat_interleave(4, 1)[:, None, None].expand(n, 3, 4, 4 * L) + 10 * torch.randn(n, 3, 4, 4 * L, generator=generator)
+    # left and right alike: what is mirrored has the same labels
+    present = torch.cat([present[:, :3], present[:, :3].flip(1)], 1)
+    bright = present.repeat_interleave(4, 1)[:, None, None].expand(n, 3, 4, 4 * L)
+    pixels = 40 + 150 * bright + 10 * torch.randn(n, 3, 4, 4 * L, generator=generator)
     return pixels.clamp(0, 255).to(torch.uint8), present, (2 * present[:, 0] + present[:, 1]).long()
 
 
@@ -208,13 +234,16 @@ def squares():
 def test_from_pixels(function, settings):
     start = squares()
     before = copy.deepcopy(start.state_dict())
-    model = function(*pictures(300, 0), CONCEPTS, CLASSES, trunk=start, epochs=40, learning_rate=0.03, **settings)
+    model = function(
+        *pictures(300, 0), CONCEPTS, CLASSES, trunk=start, epochs=40, learning_rate=0.03, **settings
+    )
     pixels, present, labels = pictures(100, 1)
     shown = model.explain(pixels)
     assert shown.accuracy(labels) > 0.95 and ((shown.values > 0.5) == present.bool()).float().mean() > 0.97
     assert len(model.trunks) == (L if settings.get("per_concept") else 1)
-    assert all(not torch.equal(trunk.maps.weight, before["maps.weight"]) for trunk in model.trunks)  # trained end to end,
-    assert torch.equal(start.maps.weight, before["maps.weight"])  # as copies
+    for trunk in model.trunks:  # trained end to end, as copies
+        assert not torch.equal(trunk.maps.weight, before["maps.weight"])
+    assert torch.equal(start.maps.weight, before["maps.weight"])
     torch.testing.assert_close(model.explain(model.encode(pixels)).logits, shown.logits)
 
 
@@ -231,11 +260,17 @@ def test_inputs_that_do_not_fit(function):
     cases = [
         ((features, half[:, :5], labels, CONCEPTS, CLASSES), r"6 concepts need present \(400, 6\)"),
         ((features, doubtful, labels, CONCEPTS, CLASSES), "row 7, 'concept 3' is 1.5"),
-        ((features, present, labels, CONCEPTS, CLASSES[:3]), "labels run from 0 to 3, but there are 3 classes"),
+        (
+            (features, present, labels, CONCEPTS, CLASSES[:3]),
+            "labels run from 0 to 3, but there are 3 classes",
+        ),
         ((broken, present, labels, CONCEPTS, CLASSES), "the first in row 11"),
         ((features, present, labels, ["x"] * 6, CLASSES), "'x' stands twice, at places 0 and 1"),
         ((features, present[:, :0], labels, [], CLASSES), "the list of concepts is empty"),
-        ((torch.zeros(400, 3, 4, 4, dtype=torch.uint8), present, labels, CONCEPTS, CLASSES), "give pixels .* together with a trunk"),
+        (
+            (torch.zeros(400, 3, 4, 4, dtype=torch.uint8), present, labels, CONCEPTS, CLASSES),
+            "give pixels .* together with a trunk",
+        ),
     ]
     for arguments, message in cases:
         with pytest.raises(ValueError, match=message):
@@ -269,6 +304,6 @@ def test_explain_by_hand():
     shown = model.explain(torch.tensor([[1.0], [1e6]]))  # p: sigmoid(0) and 1; q: 0.5 always
     assert shown.values.tolist() == [[0.5, 0.5], [1.0, 0.5]]
     assert shown.logits.tolist() == [[1, 3], [2, 3]] and shown.contributions.tolist() == [[0, 2], [0, 2]]
-    told = model.explain(torch.tensor([[1.0]]), torch.tensor([[1.0, 0.0]]))
-    assert told.logits.tolist() == [[2, 1]] and told.contributions.tolist() == [[2, 0]]
-    assert F.softmax(told.logits, 1).argmax() == 0
+    corrected = model.explain(torch.tensor([[1.0]]), torch.tensor([[1.0, 0.0]]))
+    assert corrected.logits.tolist() == [[2, 1]] and corrected.contributions.tolist() == [[2, 0]]
+    assert F.softmax(corrected.logits, 1).argmax() == 0

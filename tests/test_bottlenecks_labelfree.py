@@ -1,4 +1,4 @@
-"""The label-free bottleneck: its filters one by one, its similarity by hand, and the concepts that were planted for it to find."""
+"""The label-free bottleneck: its filters one by one, its similarity by hand, and planted concepts to find."""
 
 import pytest
 import torch
@@ -22,20 +22,34 @@ def embed_text(texts):
 
 
 def test_filters():
-    concepts = ["blue wing", "azure wing", "like a jay", "black bill", "a bill that is black as coal in the night"]
-    kept, dropped = filter_concepts(concepts, ["jay", "crow"], embed_text)
+    concepts = [
+        "blue wing",
+        "azure wing",
+        "like a jay",
+        "black bill",
+        "a bill that is black as coal in the night",
+    ]
+    classes = ["jay", "crow"]
+    kept, dropped = filter_concepts(concepts, classes, embed_text)
     assert kept == ["blue wing", "black bill"]
-    assert dropped["azure wing"] == "too like the concept 'blue wing' (cosine 0.99 > 0.9)"
-    assert dropped["like a jay"] == "too like the class 'jay' (cosine 0.95 > 0.85)"
-    assert dropped["a bill that is black as coal in the night"] == "41 letters, more than 30" and len(dropped) == 3
-    assert (
-        filter_concepts(concepts, ["jay", "crow"], embed_text, max_length=50, class_cutoff=0.99, other_cutoff=0.9999)[0] == concepts[:4]
-    )  # the last is the fourth again
-    assert filter_concepts(concepts[::-1], ["jay", "crow"], embed_text)[0] == ["black bill", "azure wing"]  # of two the earlier stays
+    assert dropped["azure wing"] == "too similar to the concept 'blue wing' (cosine 0.99 > 0.9)"
+    assert dropped["like a jay"] == "too similar to the class 'jay' (cosine 0.95 > 0.85)"
+    assert dropped["a bill that is black as coal in the night"] == "41 letters, more than 30"
+    assert len(dropped) == 3
+    kept, _ = filter_concepts(
+        concepts, classes, embed_text, max_length=50, class_cutoff=0.99, other_cutoff=0.9999
+    )
+    assert kept == concepts[:4]  # the last is the fourth again
+    kept, _ = filter_concepts(concepts[::-1], classes, embed_text)
+    assert kept == ["black bill", "azure wing"]  # of two the earlier stays
 
 
 def test_no_concept_is_left_by_the_filters():
-    with pytest.raises(ValueError, match="none of 1 concepts is left by the filters; the first, 'like a jay', is dropped as too like the class 'jay'.*raise"):
+    with pytest.raises(
+        ValueError,
+        match="none of 1 concepts is left by the filters; the first, 'like a jay', is dropped as "
+        "too similar to the class 'jay'.*raise",
+    ):
         filter_concepts(["like a jay"], ["jay"], embed_text)
     with pytest.raises(ValueError, match="none of 1 concepts is left .* letters, more than 5"):
         filter_concepts(["blue wing"], ["jay"], embed_text, max_length=5)
@@ -52,8 +66,10 @@ def test_similarity_by_hand():
     cubes = torch.tensor([a**3, a**3, a**3, b**3])
     expected = (cubes @ torch.tensor([-1.0, -1, 1, 1]) / (cubes.norm() * 2)).item()
     assert cubed_similarity(values, target).item() == pytest.approx(expected, abs=1e-6)
-    assert cubed_similarity(values, values).item() == pytest.approx(1) and cubed_similarity(values, -values).item() == pytest.approx(-1)
-    assert cubed_similarity(5 * values - 3, 0.1 * target + 7).item() == pytest.approx(expected, abs=1e-5)  # neither scale nor zero counts
+    assert cubed_similarity(values, values).item() == pytest.approx(1)
+    assert cubed_similarity(values, -values).item() == pytest.approx(-1)
+    moved = cubed_similarity(5 * values - 3, 0.1 * target + 7)  # neither scale nor zero counts
+    assert moved.item() == pytest.approx(expected, abs=1e-5)
 
 
 N, L = 600, 8
@@ -62,7 +78,10 @@ NAMES, CLASSES = [f"concept {j}" for j in range(L)], ["a", "b", "c", "d"]
 
 @pytest.fixture(scope="module")
 def planted():
-    """Images of which CLIP sees seven of eight concepts; the features hold six of these; the first two decide the class."""
+    """Images of which CLIP sees seven of eight concepts; the features hold six of these.
+
+    The first two decide the class.
+    """
     generator = torch.Generator().manual_seed(0)
     present = (torch.rand(N, L, generator=generator) < 0.3).float()
     texts = torch.linalg.qr(torch.randn(24, L, generator=generator)).Q.T.contiguous()  # (L, 24) orthonormal
@@ -78,24 +97,23 @@ def planted():
 @pytest.fixture(scope="module")
 def fitted(planted):
     features, images, texts, labels, _ = planted
-    return fit_labelfree_cbm(features[:400], images[:400], texts, labels[:400], NAMES, CLASSES, top_activation=0.5)
+    return fit_labelfree_cbm(
+        features[:400], images[:400], texts, labels[:400], NAMES, CLASSES, top_activation=0.5
+    )
 
 
 def test_it_finds_what_was_planted(planted, fitted):
     features, _, _, labels, present = planted
     model, dropped = fitted
     assert model.concepts == [name for j, name in enumerate(NAMES) if j not in (3, 5)]
-    assert (
-        "not detected: mean of the five strongest activations 0." in dropped["concept 3"]
-        and "not learnt: similarity" in dropped["concept 5"]
-        and len(dropped) == 2
-    )
+    assert "not detected: mean of the five strongest activations 0." in dropped["concept 3"]
+    assert "not learnt: similarity" in dropped["concept 5"] and len(dropped) == 2
     assert (model.similarity > 0.45).all()
     shown = model.explain(features[400:])
     assert shown.accuracy(labels[400:]) > 0.9
     for place, name in enumerate(model.concepts):
-        has = present[400:, NAMES.index(name)].bool()
-        low, high = shown.values[~has, place], shown.values[has, place]
+        has_concept = present[400:, NAMES.index(name)].bool()
+        low, high = shown.values[~has_concept, place], shown.values[has_concept, place]
         assert (high[:, None] > low[None]).float().mean() > 0.95, name  # area under the ROC curve
     assert model.class_weights[:2].abs().max() > 3 * model.class_weights[2:].abs().max()
 
@@ -104,13 +122,19 @@ def test_outputs_add_up(planted, fitted):
     features, _, _, labels, _ = planted
     model, _ = fitted
     values = model.explain(features[:400]).values
-    torch.testing.assert_close(values.mean(0), torch.zeros(6), atol=1e-4, rtol=0)  # standardised on the training images
+    # standardised on the training images
+    torch.testing.assert_close(values.mean(0), torch.zeros(6), atol=1e-4, rtol=0)
     torch.testing.assert_close(values.std(0), torch.ones(6), atol=1e-4, rtol=0)
     path = elastic_net_path(values, labels[:400], 4, [7e-4])
     torch.testing.assert_close(path.weights[0].float(), model.class_weights, atol=1e-3, rtol=0)
     assert (model.class_weights == 0).any()
     shown = model.explain(features[400:])
-    torch.testing.assert_close(shown.contributions.sum(1) + model.class_bias[shown.predictions], shown.logits.amax(1), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        shown.contributions.sum(1) + model.class_bias[shown.predictions],
+        shown.logits.amax(1),
+        atol=1e-4,
+        rtol=1e-4,
+    )
 
 
 def test_corrections_raise_accuracy(planted, fitted):
@@ -124,25 +148,35 @@ def test_corrections_raise_accuracy(planted, fitted):
     same = model.explain(noisy, torch.full_like(truth, torch.nan))
     assert torch.equal(same.logits, model.explain(noisy).logits)
     corrected = model.explain(noisy, truth).values
-    assert (corrected[truth == 1] >= model.high.expand_as(truth)[truth == 1]).all() and (corrected[truth == 0] <= model.low.expand_as(truth)[truth == 0]).all()
+    present, absent = truth == 1, truth == 0
+    assert (corrected[present] >= model.high.expand_as(truth)[present]).all()
+    assert (corrected[absent] <= model.low.expand_as(truth)[absent]).all()
 
 
 def test_the_seed_decides(planted, fitted):
     features, images, texts, labels, _ = planted
-    again, _ = fit_labelfree_cbm(features[:400], images[:400], texts, labels[:400], NAMES, CLASSES, top_activation=0.5)
-    other, _ = fit_labelfree_cbm(features[:400], images[:400], texts, labels[:400], NAMES, CLASSES, top_activation=0.5, seed=1)
-    assert torch.equal(again.projection, fitted[0].projection) and not torch.equal(other.projection, fitted[0].projection)
+    first = [features[:400], images[:400], texts, labels[:400], NAMES, CLASSES]
+    again, _ = fit_labelfree_cbm(*first, top_activation=0.5)
+    other, _ = fit_labelfree_cbm(*first, top_activation=0.5, seed=1)
+    assert torch.equal(again.projection, fitted[0].projection)
+    assert not torch.equal(other.projection, fitted[0].projection)
 
 
 def test_no_concept_survives(planted):
     features, images, texts, labels, _ = planted
-    fit = lambda **changed: fit_labelfree_cbm(features, images, texts, labels, NAMES, CLASSES, **changed)  # noqa: E731
-    with pytest.raises(ValueError, match=r"CLIP detects none of 8 concepts: the strongest, 'concept \d', reaches 0.\d\d\d. Lower top_activation \(now 0.999\)"):
-        fit(top_activation=0.999)
+    parts = [features, images, texts, labels, NAMES, CLASSES]
     with pytest.raises(
-        ValueError, match=r"none of the 7 concepts .* is learnt .* the nearest, 'concept \d', reaches a similarity of 0.9\d\d. Lower similarity \(now 0.9999\)"
+        ValueError,
+        match=r"CLIP detects none of 8 concepts: the strongest, 'concept \d', reaches 0.\d\d\d. "
+        r"Lower top_activation \(now 0.999\)",
     ):
-        fit(top_activation=0.5, similarity=0.9999)
+        fit_labelfree_cbm(*parts, top_activation=0.999)
+    with pytest.raises(
+        ValueError,
+        match=r"none of the 7 concepts .* is learnt .* the nearest, 'concept \d', reaches a similarity of "
+        r"0.9\d\d. Lower similarity \(now 0.9999\)",
+    ):
+        fit_labelfree_cbm(*parts, top_activation=0.5, similarity=0.9999)
 
 
 def test_inputs_that_do_not_fit(planted):

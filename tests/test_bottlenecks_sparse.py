@@ -30,7 +30,14 @@ def objective(values, labels, weights, bias, penalty, alpha):
 
 
 def saga(values, labels, penalty, alpha):
-    model = LogisticRegression(C=1 / (penalty * len(values)), l1_ratio=alpha, solver="saga", max_iter=100_000, tol=1e-10, random_state=0)
+    model = LogisticRegression(
+        C=1 / (penalty * len(values)),
+        l1_ratio=alpha,
+        solver="saga",
+        max_iter=100_000,
+        tol=1e-10,
+        random_state=0,
+    )
     model.fit(values.double().numpy(), labels.numpy())
     return torch.from_numpy(np.ascontiguousarray(model.coef_.T)), torch.from_numpy(model.intercept_)
 
@@ -43,10 +50,12 @@ def test_same_as_saga(penalty, alpha):
     weights, bias = saga(values, labels, penalty, alpha)
     theirs = objective(values, labels, weights, bias, penalty, alpha)
     assert path.objective[0].item() == pytest.approx(theirs, abs=1e-9)
-    if alpha == 1:  # a number added to a concept's weights for all classes may leave their sum of sizes as it is: many optima
+    # a number added to a concept's weights for all classes may leave their sum of sizes as it is: many optima
+    if alpha == 1:
         return
     torch.testing.assert_close(path.weights[0], weights, atol=2e-5, rtol=0)
-    torch.testing.assert_close(path.bias[0] - path.bias[0].mean(), bias - bias.mean(), atol=2e-5, rtol=0)  # a number common to all classes changes nothing
+    # a number common to all classes changes nothing
+    torch.testing.assert_close(path.bias[0] - path.bias[0].mean(), bias - bias.mean(), atol=2e-5, rtol=0)
     assert path.nonzero[0] == weights.count_nonzero()
 
 
@@ -54,12 +63,14 @@ def test_few_examples_many_concepts():
     values, labels = toy(n=24, n_concepts=60)
     path = elastic_net_path(values, labels, 4, [0.02], tolerance=1e-6)
     weights, bias = saga(values, labels, 0.02, 0.99)
-    assert path.objective[0].item() == pytest.approx(objective(values, labels, weights, bias, 0.02, 0.99), abs=1e-8)
+    assert path.objective[0].item() == pytest.approx(
+        objective(values, labels, weights, bias, 0.02, 0.99), abs=1e-8
+    )
     torch.testing.assert_close(path.weights[0], weights, atol=1e-4, rtol=0)
 
 
 def test_two_classes_of_values_of_another_scale():
-    """scikit-learn gives two classes one logit; with l1 alone it is the difference of ours, whose sizes add up to the same."""
+    """scikit-learn gives two classes one logit; with l1 alone it is the difference of ours."""
     values, labels = toy(n_classes=2)
     values = 3 * values + 1
     path = elastic_net_path(values, labels, 2, [0.01], alpha=1, tolerance=1e-8)
@@ -73,14 +84,18 @@ def test_path():
     values, labels = toy()
     path = elastic_net_path(values, labels, 4, points=8, span=0.01)
     top = largest_penalty(values.double(), labels, 4)
-    assert path.penalties[0].item() == pytest.approx(top) and path.penalties[-1].item() == pytest.approx(0.01 * top)
+    assert path.penalties[0].item() == pytest.approx(top)
+    assert path.penalties[-1].item() == pytest.approx(0.01 * top)
     assert path.weights.shape == (8, 12, 4) and path.bias.shape == (8, 4)
     assert path.nonzero[0] == 0 and path.nonzero[-1] > 10
-    assert (path.objective.diff() < 0).all() and (path.violation <= 1e-3).all()  # a smaller penalty has a lower minimum
-    torch.testing.assert_close(path.bias[0].softmax(0), torch.bincount(labels).double() / len(labels))  # nothing but the classes' shares
+    assert (path.objective.diff() < 0).all()  # a smaller penalty has a lower minimum
+    assert (path.violation <= 1e-3).all()
+    # nothing but the classes' shares
+    torch.testing.assert_close(path.bias[0].softmax(0), torch.bincount(labels).double() / len(labels))
     for p, penalty in enumerate(path.penalties.tolist()):
         assert path.nonzero[p] == path.weights[p].count_nonzero()
-        assert path.objective[p].item() == pytest.approx(objective(values, labels, path.weights[p], path.bias[p], penalty, 0.99), abs=1e-12)
+        expected = objective(values, labels, path.weights[p], path.bias[p], penalty, 0.99)
+        assert path.objective[p].item() == pytest.approx(expected, abs=1e-12)
         alone = elastic_net_path(values, labels, 4, [penalty])  # not started at its neighbour's solution
         assert alone.objective[0].item() == pytest.approx(path.objective[p].item(), abs=1e-6)
 

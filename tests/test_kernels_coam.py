@@ -1,3 +1,5 @@
+"""Concept maps and ranks of points: by hand, against sorted upsampled maps, with ties, and the kernel."""
+
 import os
 import subprocess
 import sys
@@ -9,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xaihelpers.kernels import coam
-from xaihelpers.kernels.coam import concept_maps, location_rank, location_rank_reference, location_region, upsample
+from xaihelpers.kernels.coam import (
+    concept_maps,
+    location_rank,
+    location_rank_reference,
+    location_region,
+    upsample,
+)
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="the compiled kernel needs a CUDA GPU")
 
@@ -24,29 +32,41 @@ def maps_with_ties(count, height, width, kind, seed=0):
 
 
 def points_on(maps, size, q=2, seed=0):
-    points = torch.rand(len(maps), q, 2, generator=torch.Generator().manual_seed(seed)) * torch.tensor([size[1], size[0]])
+    points = torch.rand(len(maps), q, 2, generator=torch.Generator().manual_seed(seed)) * torch.tensor(
+        [size[1], size[0]]
+    )
     points[::3, -1] = torch.nan  # every third map lacks its last point
     return points
 
 
 KINDS = ["generic", "plateaus", "symmetric", "constant"]
-SHAPES = [((7, 7), (224, 224)), ((2, 2), (4, 4)), ((5, 3), (5, 3)), ((3, 5), (21, 20)), ((7, 7), (3, 5)), ((1, 1), (4, 5)), ((4, 1), (9, 8))]
+SHAPES = [
+    ((7, 7), (224, 224)),
+    ((2, 2), (4, 4)),
+    ((5, 3), (5, 3)),
+    ((3, 5), (21, 20)),
+    ((7, 7), (3, 5)),
+    ((1, 1), (4, 5)),
+    ((4, 1), (9, 8)),
+]
 
 
 def test_ranks_of_a_two_by_two_map_by_hand():
-    # Along a line, t is 0, 1/4, 3/4, 1 of the way from the left to the right cell; the same down the columns, so
-    # value = 4 v + u for u, v in {0, 1/4, 3/4, 1}: rising to the right and, four times as fast, downwards.
+    # Along a line, t is 0, 1/4, 3/4, 1 of the way from the left to the right cell; the same down the columns,
+    # so value = 4 v + u for u, v in {0, 1/4, 3/4, 1}: rising to the right and, four times as fast, downwards.
     image_map = torch.tensor([[[0.0, 1.0], [4.0, 5.0]]])
     y, x = torch.meshgrid(torch.arange(4), torch.arange(4), indexing="ij")
     points = torch.stack([x, y], -1).reshape(1, 16, 2) + 0.5
     expected = torch.tensor([[15, 14, 13, 11], [12, 10, 9, 8], [7, 6, 5, 3], [4, 2, 1, 0]])
-    # Line 0 ends and line 1 begins with value 1, line 2 ends and line 3 begins with 4: the first in row-major order goes before.
+    # Line 0 ends and line 1 begins with value 1, line 2 ends and line 3 begins with 4: the first in row-major
+    # order goes before.
     for rank in (location_rank, location_rank_reference):
         assert rank(image_map, points, (4, 4)).reshape(4, 4).tolist() == expected.tolist()
 
 
 def test_ties_follow_row_major_order():
-    constant = torch.full((1, 3, 3), 0.1)  # 0.1 is no binary fraction: the usual weights give a constant map several values
+    # 0.1 is no binary fraction: the usual weights give a constant map several values
+    constant = torch.full((1, 3, 3), 0.1)
     points = torch.tensor([[[0.0, 0.0], [6.9, 0.0], [0.0, 1.0], [6.0, 4.0]]])
     assert location_rank(constant, points, (5, 7)).tolist() == [[0, 6, 7, 34]]
 
@@ -74,26 +94,31 @@ def test_views_and_dtypes(dtype):
     maps = torch.randn(9, 6, 8).to(dtype).transpose(1, 2)[1::2]
     points = points_on(maps, (20, 30)).flip(1)[:, :, [1, 0]].mul(0.6)
     assert not maps.is_contiguous()
-    assert torch.equal(location_rank(maps, points, (20, 30)), location_rank_reference(maps.contiguous(), points, (20, 30)))
+    assert torch.equal(
+        location_rank(maps, points, (20, 30)), location_rank_reference(maps.contiguous(), points, (20, 30))
+    )
 
 
 @pytest.mark.parametrize("shape, size", SHAPES)
 def test_upsampling_is_torch_interpolate(shape, size):
     maps = maps_with_ties(8, *shape, "generic").double()
-    ours, theirs = upsample(maps, size), F.interpolate(maps[:, None], size=size, mode="bilinear", align_corners=False)[:, 0]
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-14)  # values of order 1 in float64, a handful of roundings
+    theirs = F.interpolate(maps[:, None], size=size, mode="bilinear", align_corners=False)[:, 0]
+    # values of order 1 in float64, a handful of roundings
+    torch.testing.assert_close(upsample(maps, size), theirs, rtol=0, atol=1e-14)
     points = points_on(maps, size, q=1)[:, 0].nan_to_num(1.0)
     level = theirs.flatten(1).gather(1, (points[:, 1].long() * size[1] + points[:, 0].long())[:, None])
-    sure, possible = (theirs.flatten(1) > level + 1e-13).sum(1), (theirs.flatten(1) >= level - 1e-13).sum(1)
+    above = (theirs.flatten(1) > level + 1e-13).sum(1)
+    not_below = (theirs.flatten(1) >= level - 1e-13).sum(1)
     rank = location_rank(maps, points, size)
-    assert ((sure <= rank) & (rank < possible)).all()  # equal but for pixels within rounding of the point's
+    assert ((above <= rank) & (rank < not_below)).all()  # equal but for pixels within rounding of the point's
 
 
 def test_nearly_flat_maps():
-    # Neighbours one unit in the last place apart: values climb in a few steps of rounding, and a division cannot say where.
+    # Neighbours one unit in the last place apart: values climb in a few steps of rounding, and a division
+    # cannot say where.
     maps = 1 + torch.randint(0, 3, (40, 4, 4), generator=torch.Generator().manual_seed(0)) * 2.0**-52
-    points = points_on(maps, (30, 37))
-    assert torch.equal(location_rank(maps.double(), points, (30, 37)), location_rank_reference(maps.double(), points, (30, 37)))
+    maps, points = maps.double(), points_on(maps, (30, 37))
+    assert torch.equal(location_rank(maps, points, (30, 37)), location_rank_reference(maps, points, (30, 37)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,12 +143,15 @@ def test_rank_is_invariant_and_mirrors(data):
     points = torch.tensor([[x + 0.5, y + 0.5]])
     rank = location_rank(maps, points, size)
     assert torch.equal(rank, location_rank_reference(maps, points, size))
-    assert torch.equal(rank, location_rank(maps * 2.0 ** data.draw(st.integers(-20, 20)), points, size))  # scaling by a power of two is exact
+    # scaling by a power of two is exact
+    scaled = maps * 2.0 ** data.draw(st.integers(-20, 20))
+    assert torch.equal(rank, location_rank(scaled, points, size))
     dyadic = height * 2 ** data.draw(st.integers(0, 3)), width * 2 ** data.draw(st.integers(0, 3))
     inside = points * torch.tensor([dyadic[1] / size[1], dyadic[0] / size[0]])
     shifted = maps + data.draw(st.integers(-100, 100))  # exact throughout where the scale is a power of two
     assert torch.equal(location_rank(maps, inside, dyadic), location_rank(shifted, inside, dyadic))
-    # Flipping flips the image to the last bit; ties keep their row-major order, so compare the rank without them.
+    # Flipping flips the image to the last bit; ties keep their row-major order, so compare the rank without
+    # them.
     image, flipped = upsample(maps, size), upsample(maps.flip(2), size)
     assert torch.equal(image.flip(2), flipped)
     mirrored = location_rank(maps.flip(2), torch.tensor([[size[1] - 1 - x + 0.5, y + 0.5]]), size)
@@ -139,7 +167,9 @@ def test_points_on_the_border_lie_in_the_last_pixel():
 
 
 def test_no_point_is_never_a_hit():
-    ranks = location_rank(torch.randn(2, 3, 3), torch.tensor([[[torch.nan, torch.nan], [1.0, 1.0]]] * 2), (4, 6))
+    ranks = location_rank(
+        torch.randn(2, 3, 3), torch.tensor([[[torch.nan, torch.nan], [1.0, 1.0]]] * 2), (4, 6)
+    )
     assert ranks[:, 0].tolist() == [24, 24] and (ranks[:, 1] < 24).all()
 
 
@@ -170,6 +200,10 @@ def test_bad_maps_and_arguments_are_named():
         location_rank(maps, points, (4, 4), backend="numpy")
     with pytest.raises(ValueError, match="share d"):
         concept_maps(torch.randn(2, 3, 4, 4), torch.randn(5, 4))
+    with pytest.raises(ValueError, match="bank is on meta, maps on cpu"):
+        concept_maps(torch.randn(2, 3, 4, 4), torch.randn(5, 3, device="meta"))
+    with pytest.raises(ValueError, match="points are on meta, maps on cpu"):
+        location_rank(maps, points.to("meta"), (4, 4))
 
 
 def test_triton_cannot_be_forced_on_a_cpu():
@@ -181,10 +215,15 @@ def test_triton_cannot_be_forced_on_a_cpu():
 
 def test_concept_maps_are_equation_2():
     maps, bank = torch.randn(3, 5, 4, 2).transpose(2, 3), torch.randn(6, 5)
-    expected = torch.stack([torch.stack([sum(bank[j, k] * maps[i, k] for k in range(5)) / 5 for j in range(6)]) for i in range(3)])
-    torch.testing.assert_close(concept_maps(maps, bank), expected, rtol=1e-5, atol=1e-6)  # float32 sums of five terms
+    expected = torch.empty(3, 6, 2, 4)
+    for i in range(3):
+        for j in range(6):
+            expected[i, j] = sum(bank[j, k] * maps[i, k] for k in range(5)) / 5
+    ours = concept_maps(maps, bank)
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)  # float32 sums of five terms
     # The mean of a concept's map is its value on the pooled features, over d.
-    torch.testing.assert_close(concept_maps(maps, bank).mean((2, 3)), maps.mean((2, 3)) @ bank.T / 5, rtol=1e-5, atol=1e-6)
+    values = maps.mean((2, 3)) @ bank.T
+    torch.testing.assert_close(ours.mean((2, 3)), values / 5, rtol=1e-5, atol=1e-6)
     assert concept_maps(maps.bfloat16(), bank.bfloat16()).dtype == torch.float32
 
 
@@ -197,18 +236,30 @@ def check_triton(device, shapes, count):
                 points = points_on(maps.cpu(), size).to(device)
                 poisoned = torch.full((count, 2), -(2**62), device=device)
                 ranks = coam._rank_triton(maps, coam._check(maps, points, size), size, ranks=poisoned)
-                assert ranks is poisoned and torch.equal(ranks, location_rank_reference(maps, points, size)), (shape, size, kind, dtype)
+                assert ranks is poisoned and torch.equal(
+                    ranks, location_rank_reference(maps, points, size)
+                ), (shape, size, kind, dtype)
     view = maps.repeat(2, 1, 1)[::2]
-    assert torch.equal(location_rank(view, points, size, backend="triton"), location_rank_reference(view, points, size))
+    assert torch.equal(
+        location_rank(view, points, size, backend="triton"), location_rank_reference(view, points, size)
+    )
 
 
 def test_triton_kernel_interpreted():
     pytest.importorskip("triton")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=300)
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    done = subprocess.run(
+        [sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.gpu
 @needs_gpu
 def test_triton_kernel_compiled():
     check_triton("cuda", SHAPES, 63)

@@ -1,4 +1,7 @@
-"""The file of ratings: nothing lost by a kill, by two at once, by undo; a changed study noticed; wrong input named. And what the panel tells a browser."""
+"""The file of ratings: nothing is lost by a kill, by two writers at once or by undo.
+
+A changed study is noticed, wrong input is named. And what the panel tells a browser.
+"""
 
 import io
 import json
@@ -26,8 +29,17 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 def items(n=6, **changes):
-    return [rating.Item(f"model-{i}", np.full((20, 30, 3), 5 * i % 256, np.uint8), "Blue Jay", [("blue crown", 0.5 + i / 100), ("white belly", -0.25)],
-                        hidden={"model": "m", "truth": i}, **changes) for i in range(n)]
+    return [
+        rating.Item(
+            f"model-{i}",
+            np.full((20, 30, 3), 5 * i % 256, np.uint8),
+            "Blue Jay",
+            [("blue crown", 0.5 + i / 100), ("white belly", -0.25)],
+            hidden={"model": "m", "truth": i},
+            **changes,
+        )
+        for i in range(n)
+    ]
 
 
 @pytest.fixture
@@ -35,20 +47,26 @@ def file(tmp_path):
     return tmp_path / "kept" / "ratings.sqlite"
 
 
-# Rates all items of a study one after the other, as a panel does, and says each one aloud only after it is kept.
+# Rates all items of a study one after the other, as a panel does, and prints each one after it is stored.
 WORKER = """
 import sys
-from xaihelpers.rating import store
-study = store.open_study(sys.argv[1], "study")
-for position, item in enumerate(store.order_of(study, sys.argv[2]), 1):
-    if item not in store.rated(study, sys.argv[2]):
-        store.rate(study, sys.argv[2], item, sys.argv[3], position, 0.5)
+from xaihelpers import rating
+study = rating.open_study(sys.argv[1], "study")
+for position, item in enumerate(rating.item_order(study, sys.argv[2]), 1):
+    if item not in rating.current_answers(study, sys.argv[2]):
+        rating.rate(study, sys.argv[2], item, sys.argv[3], position, 0.5)
         print(item, flush=True)
 """
 
 
 def worker(file, rater, answer="3", **options):
-    return subprocess.Popen([sys.executable, "-c", WORKER, str(file), rater, answer], cwd=PROJECT, stdout=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(file), rater, answer],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
+    )
 
 
 def sound(file):
@@ -58,26 +76,34 @@ def sound(file):
 
 def test_every_answer_is_kept_with_all_that_belongs_to_it(file):
     study = rating.open_study(file, "study", items())
-    order = rating.order_of(study, "anna", seed=3)
+    order = rating.item_order(study, "anna", seed=3)
     for position, item in enumerate(order, 1):
         rating.rate(study, "anna", item, str(position % 4 + 1), position, seconds=position / 2)
     table = rating.ratings(file)
     assert list(table.columns) == ["item", "rater", "rating", "answer", "form", "position", "seconds", "time"]
-    assert table["item"].tolist() == order and set(table.rater) == {"anna"} and set(table.form) == {"scale"}
-    assert table.rating.tolist() == [2, 3, 4, 1, 2, 3] and table.position.tolist() == [1, 2, 3, 4, 5, 6] and table.seconds.tolist() == [0.5, 1, 1.5, 2, 2.5, 3]
+    assert table["item"].tolist() == order
+    assert set(table.rater) == {"anna"}
+    assert set(table.form) == {"scale"}
+    assert table.rating.tolist() == [2, 3, 4, 1, 2, 3]
+    assert table.position.tolist() == [1, 2, 3, 4, 5, 6]
+    assert table.seconds.tolist() == [0.5, 1, 1.5, 2, 2.5, 3]
     times = pd.to_datetime(table.time)
-    assert str(times.dt.tz) == "UTC" and times.is_monotonic_increasing and abs(times.iloc[-1] - pd.Timestamp.now("UTC")) < pd.Timedelta(minutes=5)
+    assert str(times.dt.tz) == "UTC"
+    assert times.is_monotonic_increasing
+    assert abs(times.iloc[-1] - pd.Timestamp.now("UTC")) < pd.Timedelta(minutes=5)
     assert rating.ratings(file, hidden=True).truth.tolist() == [int(i.split("-")[1]) for i in order]
 
 
 def test_orders_differ_by_rater_and_seed_and_stay_once_given(file):
     study = rating.open_study(file, "study", items(12))
-    orders = {rater: rating.order_of(study, rater) for rater in ("anna", "ben", "carla")}
-    assert len({tuple(order) for order in orders.values()}) == 3 and all(sorted(order) == sorted(study.items) for order in orders.values())
-    assert rating.order_of(study, "anna", seed=1) == orders["anna"]  # fixed when first asked for
+    orders = {rater: rating.item_order(study, rater) for rater in ("anna", "ben", "carla")}
+    assert len({tuple(order) for order in orders.values()}) == 3
+    assert all(sorted(order) == sorted(study.items) for order in orders.values())
+    assert rating.item_order(study, "anna", seed=1) == orders["anna"]  # fixed when first asked for
     rating.open_study(other := file.with_name("other.sqlite"), "study", items(12))
     again = rating.open_study(other, "study")
-    assert rating.order_of(again, "ben") == orders["ben"] and rating.order_of(again, "anna", seed=1) != orders["anna"]
+    assert rating.item_order(again, "ben") == orders["ben"]
+    assert rating.item_order(again, "anna", seed=1) != orders["anna"]
 
 
 def test_undo_and_replacement_lose_nothing(file):
@@ -89,11 +115,16 @@ def test_undo_and_replacement_lose_nothing(file):
     assert rating.undo(study, "anna") == "model-1"  # her latest, not the latest
     rating.rate(study, "anna", "model-1", "3")
     rating.rate(study, "anna", "model-0", "4")
-    assert rating.rated(study, "anna") == {"model-1": "3", "model-0": "4"} and rating.rated(study, "ben") == {"model-1": "4"}
+    assert rating.current_answers(study, "anna") == {"model-1": "3", "model-0": "4"}
+    assert rating.current_answers(study, "ben") == {"model-1": "4"}
     history = rating.ratings(file, history=True)
     assert history[["item", "rater", "answer", "ended_by"]].fillna("").values.tolist() == [
-        ["model-0", "anna", "1", "replaced"], ["model-1", "anna", "2", "undone"], ["model-1", "ben", "4", ""],
-        ["model-1", "anna", "3", ""], ["model-0", "anna", "4", ""]]
+        ["model-0", "anna", "1", "replaced"],
+        ["model-1", "anna", "2", "undone"],
+        ["model-1", "ben", "4", ""],
+        ["model-1", "anna", "3", ""],
+        ["model-0", "anna", "4", ""],
+    ]
     assert history.ended.notna().tolist() == [True, True, False, False, False]
     assert len(rating.ratings(file)) == 3
 
@@ -101,20 +132,29 @@ def test_undo_and_replacement_lose_nothing(file):
 def test_raters_at_once_on_one_file(file):
     rating.open_study(file, "study", items(40))
     raters = ["anna", "ben", "anna", "carla"]  # one of them in two windows
-    running = [worker(file, rater, answer) for rater, answer in zip(raters, "3412")]
+    running = [worker(file, rater, answer) for rater, answer in zip(raters, "3412", strict=True)]
     outputs = [process.communicate(timeout=300)[0].split() for process in running]
     assert [process.returncode for process in running] == [0] * 4
     table, history = rating.ratings(file), rating.ratings(file, history=True)
-    assert table.groupby("rater").item.nunique().to_dict() == {"anna": 40, "ben": 40, "carla": 40} and len(table) == 120 and sound(file)
-    assert len(history) == sum(map(len, outputs))  # each answer that was said to be kept is there, replaced ones too
+    assert table.groupby("rater").item.nunique().to_dict() == {"anna": 40, "ben": 40, "carla": 40}
+    assert len(table) == 120
+    assert sound(file)
+    # each answer that was said to be kept is there, replaced ones too
+    assert len(history) == sum(map(len, outputs))
 
 
 def test_processes_may_begin_a_file_at_once(file):
-    code = ("import sys, numpy as np\nfrom xaihelpers.rating import store\nitems = [dict(id=str(i), image=np.zeros((8, 8, 3), np.uint8)) for i in range(3)]\n"
-            "store.order_of(store.open_study(sys.argv[1], sys.argv[2], items), 'anna')")
+    code = (
+        "import sys, numpy as np\nfrom xaihelpers import rating\n"
+        "items = [dict(id=str(i), image=np.zeros((8, 8, 3), np.uint8)) for i in range(3)]\n"
+        "rating.item_order(rating.open_study(sys.argv[1], sys.argv[2], items), 'anna')"
+    )
     for round_ in range(2):
         new = file.with_name(f"new{round_}.sqlite")
-        running = [subprocess.Popen([sys.executable, "-c", code, str(new), f"study {i % 2}"], cwd=PROJECT) for i in range(3)]
+        running = [
+            subprocess.Popen([sys.executable, "-c", code, str(new), f"study {i % 2}"], cwd=PROJECT)
+            for i in range(3)
+        ]
         assert [process.wait(timeout=120) for process in running] == [0] * 3
         assert sorted(rating.studies(new)) == ["study 0", "study 1"]
 
@@ -128,27 +168,43 @@ def test_a_killed_kernel_loses_nothing_and_the_next_goes_on(file, after):
     said += process.stdout.read().split()
     process.wait()
     study = rating.open_study(file, "study", items(150))  # what a new kernel does
-    kept = list(rating.rated(study, "anna"))
-    order = rating.order_of(study, "anna")
-    assert kept[:len(said)] == said and len(kept) - len(said) in (0, 1)  # at most the one that was kept but not yet said
-    assert kept == order[:len(kept)] and sound(file)
+    kept = list(rating.current_answers(study, "anna"))
+    order = rating.item_order(study, "anna")
+    # at most the one that was kept but not yet said
+    assert kept[: len(said)] == said
+    assert len(kept) - len(said) in (
+        0,
+        1,
+    )
+    assert kept == order[: len(kept)]
+    assert sound(file)
     next_one = rating.RatingPanel(study, "anna")
-    assert next_one.page["position"] == len(kept) + 1 and next_one.page["done"] == len(kept)
+    assert next_one.page["position"] == len(kept) + 1
+    assert next_one.page["done"] == len(kept)
     assert worker(file, "anna").wait(timeout=120) == 0
-    assert list(rating.rated(study, "anna")) == order
+    assert list(rating.current_answers(study, "anna")) == order
 
 
 def test_a_killed_writer_blocks_no_other(file):
     study = rating.open_study(file, "study", items())
-    code = ("import sqlite3, sys, time\ndb = sqlite3.connect(sys.argv[1], isolation_level=None)\ndb.execute('begin immediate')\n"
-            "db.execute(\"insert into orders values ('x', 'x', '[]', 0)\")\nprint('holds', flush=True)\ntime.sleep(600)")
+    code = (
+        "import sqlite3, sys, time\n"
+        "db = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "db.execute('begin immediate')\n"
+        "db.execute(\"insert into orders values ('x', 'x', '[]', 0)\")\n"
+        "print('holds', flush=True)\n"
+        "time.sleep(600)"
+    )
     holder = subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "holds\n"
     waiting = worker(file, "anna")
     time.sleep(2)
-    assert waiting.poll() is None and not rating.rated(study, "anna")  # it waits for the one that writes
+    # it waits for the one that writes
+    assert waiting.poll() is None
+    assert not rating.current_answers(study, "anna")
     holder.kill()
-    assert waiting.wait(timeout=120) == 0 and len(rating.rated(study, "anna")) == 6
+    assert waiting.wait(timeout=120) == 0
+    assert len(rating.current_answers(study, "anna")) == 6
     with sqlite3.connect(file) as db:
         assert db.execute("select count(*) from orders where study = 'x'").fetchone()[0] == 0
 
@@ -156,13 +212,14 @@ def test_a_killed_writer_blocks_no_other(file):
 def test_the_export_is_the_tidy_table(file, tmp_path):
     study = rating.open_study(file, "study", items(4))
     for rater, answers in (("anna", "1234"), ("ben", "4321")):
-        for item, answer in zip(study.items, answers):
+        for item, answer in zip(study.items, answers, strict=False):
             rating.rate(study, rater, item, answer)
     rating.undo(study, "ben")
     table = rating.export(file, out := tmp_path / "new" / "out.csv")
     read = pd.read_csv(out)
     columns = ["item", "rater", "rating"]
-    assert read[columns].values.tolist() == table[columns].values.tolist() and len(read) == 7 == len(rating.ratings(file))
+    assert read[columns].values.tolist() == table[columns].values.tolist()
+    assert len(read) == 7 == len(rating.ratings(file))
     assert os.listdir(out.parent) == ["out.csv"]
 
 
@@ -170,26 +227,42 @@ def test_what_is_exported_is_what_agreement_takes(file):
     agreement = pytest.importorskip("xaihelpers.scores.agreement")
     study = rating.open_study(file, "study", items())
     for rater, answers in (("anna", "123412"), ("ben", "123412")):
-        for item, answer in zip(study.items, answers):
+        for item, answer in zip(study.items, answers, strict=False):
             rating.rate(study, rater, item, answer)
     table = rating.ratings(file)
-    assert len(agreement.check_ratings(table)) == 12 and agreement.krippendorff_alpha(table, resamples=20).value == pytest.approx(1)
+    assert len(agreement.check_ratings(table)) == 12
+    assert agreement.krippendorff_alpha(table, resamples=20).value == pytest.approx(1)
 
 
-@pytest.mark.parametrize("change, says", [
-    (lambda old: items()[:5], "1 missing.*'model-5'"),
-    (lambda old: items(7), "1 new.*'model-6'"),
-    (lambda old: [replace(i, image=np.zeros((20, 30, 3), np.uint8)) if i.id == "model-3" else i for i in old], "1 changed.*'model-3'"),
-    (lambda old: [replace(i, prediction="Mallard") for i in old], "6 changed"),
-    (lambda old: [replace(i, concepts=[(name, 2 * w) for name, w in i.concepts]) for i in old], "6 changed"),
-    (lambda old: items(question="Another one?"), "6 changed"),
-], ids=["fewer", "more", "another picture", "another prediction", "other weights", "another question"])
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda old: items()[:5], "1 missing.*'model-5'"),
+        (lambda old: items(7), "1 new.*'model-6'"),
+        (
+            lambda old: [
+                replace(i, image=np.zeros((20, 30, 3), np.uint8)) if i.id == "model-3" else i for i in old
+            ],
+            "1 changed.*'model-3'",
+        ),
+        (lambda old: [replace(i, prediction="Mallard") for i in old], "6 changed"),
+        (
+            lambda old: [replace(i, concepts=[(name, 2 * w) for name, w in i.concepts]) for i in old],
+            "6 changed",
+        ),
+        (lambda old: items(question="Another one?"), "6 changed"),
+    ],
+    ids=["fewer", "more", "another picture", "another prediction", "other weights", "another question"],
+)
 def test_a_study_that_was_rated_may_not_change(file, change, says):
     study = rating.open_study(file, "study", items())
     rating.rate(study, "anna", "model-0", "2")
-    with pytest.raises(rating.RatingError, match=f"1 ratings.*no longer those.*{says}.*new name.*without items"):
+    with pytest.raises(
+        rating.RatingError, match=f"1 ratings.*no longer those.*{says}.*new name.*without items"
+    ):
         rating.open_study(file, "study", change(items()))
-    assert rating.open_study(file, "study", items()[::-1]).items == study.items  # the same items in another order are the same
+    # the same items in another order are the same
+    assert rating.open_study(file, "study", items()[::-1]).items == study.items
     assert len(rating.ratings(file)) == 1
     rating.open_study(file, "another study", change(items()))
 
@@ -202,18 +275,21 @@ def test_noise_behind_the_digits_shown_is_no_change(file):
 
 
 def test_a_study_nobody_has_rated_may_change(file):
-    rating.order_of(rating.open_study(file, "study", items()), "anna")
+    rating.item_order(rating.open_study(file, "study", items()), "anna")
     study = rating.open_study(file, "study", items(3), question="Another one?")
-    assert len(rating.order_of(study, "anna")) == 3 and rating.page_of(study, "model-0").shown["question"] == "Another one?"
+    assert len(rating.item_order(study, "anna")) == 3
+    assert rating.read_page(study, "model-0").shown["question"] == "Another one?"
     with sqlite3.connect(file) as db:
         assert db.execute("select count(*) from images").fetchone()[0] == 3
 
 
 def test_an_item_replaced_while_it_was_shown_is_not_rated(file):
-    panel = rating.panel(file, "study", "anna", items())
+    panel = rating.RatingPanel(rating.open_study(file, "study", items()), "anna")
     rating.open_study(file, "study", items(question="Another one?"))
     sent = talk(panel, {"do": "rate", "position": 1, "answer": "2", "seconds": 1})
-    assert sent[0][0]["failed"] and "replaced after it was shown" in sent[0][0]["says"] and not len(rating.ratings(file))
+    assert sent[0][0]["failed"]
+    assert "replaced after it was shown" in sent[0][0]["says"]
+    assert not len(rating.ratings(file))
 
 
 def test_the_form_of_a_rated_study_stays(file):
@@ -223,15 +299,18 @@ def test_the_form_of_a_rated_study_stays(file):
         rating.open_study(file, "study", items(), form="yes/somewhat/no")
 
 
-@pytest.mark.parametrize("form, options, answers, numbers, wrong", [
-    ("scale", [], ["1", "4"], [1, 4], ["0", "5", "", "yes", "2.5"]),
-    ("yes/somewhat/no", [], ["yes", "somewhat", "no"], [1, 0.5, 0], ["maybe", "1", "y"]),
-    ("attention", [], ["0", "5"], [0, 5], ["6", "", "2.5"]),
-    ("pick", ["red", "grey", "black"], ["grey", "red"], [2, 1], ["blue", "2"]),
-])
+@pytest.mark.parametrize(
+    "form, options, answers, numbers, wrong",
+    [
+        ("scale", [], ["1", "4"], [1, 4], ["0", "5", "", "yes", "2.5"]),
+        ("yes/somewhat/no", [], ["yes", "somewhat", "no"], [1, 0.5, 0], ["maybe", "1", "y"]),
+        ("attention", [], ["0", "5"], [0, 5], ["6", "", "2.5"]),
+        ("pick", ["red", "grey", "black"], ["grey", "red"], [2, 1], ["blue", "2"]),
+    ],
+)
 def test_forms(file, form, options, answers, numbers, wrong):
     study = rating.open_study(file, "study", items(options=options), form)
-    for item, answer in zip(study.items, answers):
+    for item, answer in zip(study.items, answers, strict=False):
         rating.rate(study, "anna", item, answer)
     assert rating.ratings(file).rating.tolist() == numbers
     for answer in wrong:
@@ -244,21 +323,36 @@ def picture_of(path):
     return [{"id": "a", "image": path}]
 
 
-@pytest.mark.parametrize("wrong, says", [
-    (lambda t: items() + items()[2:3], "2 items have the id 'model-2'"),
-    (lambda t: [], "needs items"),
-    (lambda t: picture_of(t / "none.png"), "item 'a': there is no picture .*none.png"),
-    (lambda t: picture_of((t / "broken.png").write_bytes(b"no picture") and t / "broken.png"), "item 'a': the picture .*broken.png cannot be read"),
-    (lambda t: picture_of(None), "item 'a' has no picture"),
-    (lambda t: picture_of(np.zeros((3, 8, 8))), r"item 'a': an array must be .* not \(3, 8, 8\) of float64"),
-    (lambda t: [{"id": "", "image": np.zeros((8, 8), np.uint8)}], "an item's id"),
-    (lambda t: [{"image": np.zeros((8, 8), np.uint8)}], "lacks its id"),
-    (lambda t: [{"id": "a", "picture": 1}], "has no 'picture'; it has id, image"),
-    (lambda t: items(options=["a", "b"]), "has options, which only form \"pick\""),
-    (lambda t: [rating.Item("a", np.zeros((8, 8), np.uint8), "x", [("red", float("nan"))])], "concept 'red': its weight is nan"),
-    (lambda t: [rating.Item("a", np.zeros((8, 8), np.uint8), "x", [("red", "much")])], "concept 'red': its weight is 'much'"),
-    (lambda t: [rating.Item("a", np.zeros((8, 8), np.uint8), hidden={"x": t})], "hidden can hold only"),
-])
+@pytest.mark.parametrize(
+    "wrong, says",
+    [
+        (lambda t: items() + items()[2:3], "2 items have the id 'model-2'"),
+        (lambda t: [], "needs items"),
+        (lambda t: picture_of(t / "none.png"), "item 'a': there is no picture .*none.png"),
+        (
+            lambda t: picture_of((t / "broken.png").write_bytes(b"no picture") and t / "broken.png"),
+            "item 'a': the picture .*broken.png cannot be read",
+        ),
+        (lambda t: picture_of(None), "item 'a' has no picture"),
+        (
+            lambda t: picture_of(np.zeros((3, 8, 8))),
+            r"item 'a': an array must be .* not \(3, 8, 8\) of float64",
+        ),
+        (lambda t: [{"id": "", "image": np.zeros((8, 8), np.uint8)}], "an item's id"),
+        (lambda t: [{"image": np.zeros((8, 8), np.uint8)}], "lacks its id"),
+        (lambda t: [{"id": "a", "picture": 1}], "has no 'picture'; it has id, image"),
+        (lambda t: items(options=["a", "b"]), 'has options, which only form "pick"'),
+        (
+            lambda t: [rating.Item("a", np.zeros((8, 8), np.uint8), "x", [("red", float("nan"))])],
+            "concept 'red': its weight is nan",
+        ),
+        (
+            lambda t: [rating.Item("a", np.zeros((8, 8), np.uint8), "x", [("red", "much")])],
+            "concept 'red': its weight is 'much'",
+        ),
+        (lambda t: [rating.Item("a", np.zeros((8, 8), np.uint8), hidden={"x": t})], "hidden can hold only"),
+    ],
+)
 def test_wrong_items(file, tmp_path, wrong, says):
     with pytest.raises(rating.RatingError, match=says):
         rating.open_study(file, "study", wrong(tmp_path))
@@ -272,18 +366,20 @@ def test_wrong_options(file, options):
 
 
 def test_wrong_names_forms_and_items(file):
-    with pytest.raises(rating.RatingError, match="no form 'stars': the forms are scale, yes/somewhat/no, attention, pick"):
+    with pytest.raises(
+        rating.RatingError, match="no form 'stars': the forms are scale, yes/somewhat/no, attention, pick"
+    ):
         rating.open_study(file, "study", items(), "stars")
     with pytest.raises(rating.RatingError, match="no study 'study' in .* give its items"):
         rating.open_study(file, "study")
     study = rating.open_study(file, "study", items())
     for name in ("", "  ", "a\nb", None):
         with pytest.raises(rating.RatingError, match="rater's name"):
-            rating.order_of(study, name)
-    rating.order_of(study, "Anna")
+            rating.item_order(study, name)
+    rating.item_order(study, "Anna")
     with pytest.raises(rating.RatingError, match="'anna' differs only in capitals"):
-        rating.order_of(study, "anna")
-    assert rating.order_of(study, " Anna ") == rating.order_of(study, "Anna")
+        rating.item_order(study, "anna")
+    assert rating.item_order(study, " Anna ") == rating.item_order(study, "Anna")
     with pytest.raises(rating.RatingError, match="has no item 'none'"):
         rating.rate(study, "Anna", "none", "1")
 
@@ -325,7 +421,10 @@ def test_another_programs_database_is_left_alone(tmp_path):
 
 
 def in_a_child(work, as_nobody=False):
-    """What `work` returns or raises in a process of its own: [type of the error or "", its text or the result]. `as_nobody`: without root's rights."""
+    """What `work` returns or raises in a new process: [type of the error or "", its text or the result].
+
+    as_nobody: without root's rights.
+    """
     read, write = os.pipe()
     if (child := os.fork()) == 0:
         try:
@@ -360,12 +459,22 @@ def read_only():
 
 
 def test_a_read_only_folder(read_only):
-    kind, text = in_a_child(lambda: str(rating.open_study(read_only / "new.sqlite", "study", items())), as_nobody=True)
-    assert kind == "FolderError" and str(read_only) in text and "name another file" in text
+    kind, text = in_a_child(
+        lambda: str(rating.open_study(read_only / "new.sqlite", "study", items())), as_nobody=True
+    )
+    assert kind == "FolderError"
+    assert str(read_only) in text
+    assert "name another file" in text
     kept = rating.Study(read_only / "kept.sqlite", "study", "scale", ())
     kind, text = in_a_child(lambda: rating.rate(kept, "anna", "model-1", "3"), as_nobody=True)
-    assert kind == "RatingError" and "kept.sqlite" in text and "name another file" in text
-    assert in_a_child(lambda: rating.ratings(kept.file).answer.tolist(), as_nobody=True) == ["", ["2"]]  # reading is possible
+    assert kind == "RatingError"
+    assert "kept.sqlite" in text
+    assert "name another file" in text
+    # reading is possible
+    assert in_a_child(lambda: rating.ratings(kept.file).answer.tolist(), as_nobody=True) == [
+        "",
+        ["2"],
+    ]
 
 
 def test_a_missing_folder_is_made_and_one_that_cannot_be_is_named(tmp_path):
@@ -381,12 +490,19 @@ def test_a_full_disk_keeps_what_was_kept(file):
     def rate_on_a_full_disk():
         panel = rating.RatingPanel(study, "anna")
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # no file may grow beyond this: writing fails as on a full disk
-        return talk(panel, {"do": "rate", "position": panel.page["position"], "answer": "3", "seconds": 1})[0][0]
+        # no file may grow beyond this: writing fails as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        return talk(panel, {"do": "rate", "position": panel.page["position"], "answer": "3", "seconds": 1})[
+            0
+        ][0]
 
     kind, answer = in_a_child(rate_on_a_full_disk)
-    assert kind == "" and answer["failed"] and "NOT SAVED" in answer["says"] and "make room" in answer["says"]
-    assert rating.ratings(file).answer.tolist() == ["2"] and sound(file)
+    assert kind == ""
+    assert answer["failed"]
+    assert "NOT SAVED" in answer["says"]
+    assert "make room" in answer["says"]
+    assert rating.ratings(file).answer.tolist() == ["2"]
+    assert sound(file)
 
 
 def test_names_of_files(tmp_path, monkeypatch):
@@ -394,7 +510,8 @@ def test_names_of_files(tmp_path, monkeypatch):
     monkeypatch.delenv("XAI_RATINGS", raising=False)
     assert rating.ratings_file() == tmp_path / "ratings" / "ratings.sqlite"
     monkeypatch.setenv("XAI_RATINGS", str(tmp_path / "elsewhere"))
-    assert rating.ratings_file("a.sqlite") == tmp_path / "elsewhere" / "a.sqlite" and rating.ratings_file(f"{tmp_path}/a.sqlite") == tmp_path / "a.sqlite"
+    assert rating.ratings_file("a.sqlite") == tmp_path / "elsewhere" / "a.sqlite"
+    assert rating.ratings_file(f"{tmp_path}/a.sqlite") == tmp_path / "a.sqlite"
 
 
 def talk(panel, *messages):
@@ -407,49 +524,88 @@ def talk(panel, *messages):
 
 
 def test_the_panel_rates_undoes_and_goes_on(file):
-    panel = rating.panel(file, "study", "anna", items(3))
-    assert panel.page["position"] == 1 and (panel.page["done"], panel.page["total"]) == (0, 3)
-    talk(panel, *[{"do": "rate", "position": 1, "answer": answer, "seconds": 2} for answer in "41"])  # the second is a late key
-    assert panel.page["position"] == 2 and len(rating.ratings(file)) == 1
-    assert talk(panel, {"do": "undo"}) == [({"says": "Taken back; answer it again."}, [])] and panel.page["position"] == 1
+    study = rating.open_study(file, "study", items(3))
+    panel = rating.RatingPanel(study, "anna")
+    assert panel.page["position"] == 1
+    assert (panel.page["done"], panel.page["total"]) == (0, 3)
+    # the second is a late key
+    talk(panel, *[{"do": "rate", "position": 1, "answer": answer, "seconds": 2} for answer in "41"])
+    assert panel.page["position"] == 2
+    assert len(rating.ratings(file)) == 1
+    assert talk(panel, {"do": "undo"}) == [({"says": "Taken back; answer it again."}, [])]
+    assert panel.page["position"] == 1
     assert talk(panel, {"do": "undo"})[0][0]["says"] == "Nothing to take back."
     for position in (1, 2, 3):
         talk(panel, {"do": "rate", "position": position, "answer": "2", "seconds": 1.5})
-    assert panel.page["position"] == 0 and panel.page["done"] == 3 and panel.page["shown"] == {}
+    assert panel.page["position"] == 0
+    assert panel.page["done"] == 3
+    assert panel.page["shown"] == {}
     assert talk(panel, {"do": "rate", "position": 0, "answer": "2"}) == [({"says": ""}, [])]
     talk(panel, {"do": "undo"})
-    assert panel.page["position"] == 3 and rating.panel(file, "study", "anna").page["position"] == 3
+    assert panel.page["position"] == 3
+    assert rating.RatingPanel(study, "anna").page["position"] == 3
 
 
 def test_a_wrong_answer_from_the_browser_is_said_and_not_kept(file):
-    panel = rating.panel(file, "study", "anna", items())
+    panel = rating.RatingPanel(rating.open_study(file, "study", items()), "anna")
     answer = talk(panel, {"do": "rate", "position": 1, "answer": "9", "seconds": 1})[0][0]
-    assert answer["failed"] and "is no answer" in answer["says"] and "model-" not in answer["says"]
-    assert panel.page["position"] == 1 and len(rating.ratings(file)) == 0
+    assert answer["failed"]
+    assert "is no answer" in answer["says"]
+    assert "model-" not in answer["says"]
+    assert panel.page["position"] == 1
+    assert len(rating.ratings(file)) == 0
 
 
 def test_the_panel_tells_nothing_that_is_hidden(file, tmp_path):
     camera = Image.Exif()
     camera[0x010E] = "SECRETDESCRIPTION"
-    Image.new("RGB", (300, 200)).save(path := tmp_path / "SECRETCLASS.jpg", comment=b"SECRETCOMMENT", exif=camera)
+    Image.new("RGB", (300, 200)).save(
+        path := tmp_path / "SECRETCLASS.jpg", comment=b"SECRETCOMMENT", exif=camera
+    )
     assert path.read_bytes().count(b"SECRET") == 2
-    secret = [rating.Item(f"SECRETMODEL-{i}", path, "Blue Jay", [("red", 1.0)], hidden={"truth": "SECRETTRUTH", "score": 0.123456}) for i in range(3)]
-    panel = rating.panel(file, "study", "anna", secret)
+    secret = [
+        rating.Item(
+            f"SECRETMODEL-{i}",
+            path,
+            "Blue Jay",
+            [("red", 1.0)],
+            hidden={"truth": "SECRETTRUTH", "score": 0.123456},
+        )
+        for i in range(3)
+    ]
+    panel = rating.RatingPanel(rating.open_study(file, "study", secret), "anna")
     pictures = []
-    panel.send = lambda content, buffers=None: pictures.extend([json.dumps(content).encode(), *(buffers or [])])
-    for position, what in ((1, {"do": "pictures"}), (1, {"do": "rate", "answer": "1"}), (2, {"do": "rate", "answer": "x"})):
+    panel.send = lambda content, buffers=None: pictures.extend(
+        [json.dumps(content).encode(), *(buffers or [])]
+    )
+    for position, what in (
+        (1, {"do": "pictures"}),
+        (1, {"do": "rate", "answer": "1"}),
+        (2, {"do": "rate", "answer": "x"}),
+    ):
         panel._receive(panel, what | {"position": position}, [])
-    state = {name: value for name, value in panel.get_state().items() if isinstance(value, (str, dict, list, int, float, bool, type(None)))}
+    state = {
+        name: value
+        for name, value in panel.get_state().items()
+        if isinstance(value, (str, dict, list, int, float, bool, type(None)))
+    }
     said = json.dumps(state).encode() + b"".join(pictures)
-    assert b"Blue Jay" in said and len(pictures) == 4 and b"SECRET" not in said and b"0.123456" not in said
+    assert b"Blue Jay" in said
+    assert len(pictures) == 4
+    assert b"SECRET" not in said
+    assert b"0.123456" not in said
 
 
 @pytest.mark.parametrize("size, form", [((32, 32), "PNG"), ((300, 200), "JPEG"), ((2000, 1000), "JPEG")])
 def test_pictures_are_encoded_once_and_fit(file, size, form):
     noise = np.random.default_rng(0).integers(0, 255, (size[1], size[0], 3)).astype(np.uint8)
-    study = rating.open_study(file, "study", [rating.Item("a", noise), rating.Item("b", Image.fromarray(noise), "Blue Jay")])
-    first, second = (Image.open(io.BytesIO(rating.page_of(study, i).pictures[0])) for i in "ab")
-    assert first.format == form and max(first.size) == min(max(size), 640) and np.array_equal(first, second)
+    study = rating.open_study(
+        file, "study", [rating.Item("a", noise), rating.Item("b", Image.fromarray(noise), "Blue Jay")]
+    )
+    first, second = (Image.open(io.BytesIO(rating.read_page(study, i).pictures[0])) for i in "ab")
+    assert first.format == form
+    assert max(first.size) == min(max(size), 640)
+    assert np.array_equal(first, second)
     with sqlite3.connect(file) as db:
         assert db.execute("select count(*) from images").fetchone()[0] == 1  # shown by two items, kept once
     if form == "PNG":

@@ -1,4 +1,7 @@
-"""The rating panel in a real JupyterLab in a real Chromium: keys, clicks, undo, a reloaded page, a restarted kernel, two raters, the exported table."""
+"""The rating panel in a real JupyterLab in a real Chromium.
+
+Keys, clicks, undo, a reloaded page, a restarted kernel, two raters, the exported table.
+"""
 
 import json
 import os
@@ -18,10 +21,20 @@ import pytest
 from xaihelpers import rating
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SWITCHES = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-            "--disable-sync"]
+SWITCHES = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 PATIENCE = 60_000  # milliseconds; kernels start slowly where cores are shared
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium (make test does it where it can)")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium: apt-get install chromium (make test does it where it can)"
+)
 
 CELLS = """
 from pathlib import Path
@@ -32,9 +45,13 @@ birds = ["Northern Cardinal", "Blue Jay", "Mallard", "Brown Pelican", "Painted B
 def picture(i):
     return np.kron(rng.integers(60, 255, (3, 4, 3)), np.ones((60, 60, 1))).astype("uint8")
 concepts = [("red crown", 0.91), ("cone bill shape", 0.4), ("white belly", -0.23)]
-ITEMS = [rating.Item(f"SECRETMODEL-{i}", picture(i), bird, concepts, hidden={"truth": "SECRETTRUTH"}) for i, bird in enumerate(birds)]
+hidden = {"truth": "SECRETTRUTH"}
+ITEMS = []
+for i, bird in enumerate(birds):
+    ITEMS.append(rating.Item(f"SECRETMODEL-{i}", picture(i), bird, concepts, hidden=hidden))
 # %%
-panel = rating.panel(Path("kept.sqlite").resolve(), "study", "RATER", ITEMS)
+study = rating.open_study(Path("kept.sqlite").resolve(), "study", ITEMS)
+panel = rating.RatingPanel(study, "RATER")
 panel
 # %%
 after = "what follows"
@@ -43,11 +60,16 @@ PICK = """
 from pathlib import Path
 import numpy as np
 from xaihelpers import rating
-colours = "blue brown iridescent purple rufous grey yellow olive green pink orange black white red buff".split()
+colours = "blue brown iridescent purple rufous grey yellow olive green pink orange black white red buff"
+colours = colours.split()
 grey = [np.full((32, 32, 3), 40 * i, np.uint8) for i in range(3)]
-items = [rating.Item(f"item {i}", grey[i], options=colours, question="Which crown colour does the bird have?", reference=grey[0]) for i in range(3)]
+question = "Which crown colour does the bird have?"
+items = []
+for i in range(3):
+    items.append(rating.Item(f"item {i}", grey[i], options=colours, question=question, reference=grey[0]))
 # %%
-panel = rating.panel(Path("picked.sqlite").resolve(), "colours", "anna", items, form="pick")
+study = rating.open_study(Path("picked.sqlite").resolve(), "colours", items, form="pick")
+panel = rating.RatingPanel(study, "anna")
 panel
 """
 
@@ -70,21 +92,47 @@ def lab(tmp_path_factory):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR")
+    names = (
+        "JUPYTER_CONFIG_DIR",
+        "JUPYTER_DATA_DIR",
+        "JUPYTER_RUNTIME_DIR",
+        "JUPYTERLAB_SETTINGS_DIR",
+        "JUPYTERLAB_WORKSPACES_DIR",
+        "IPYTHONDIR",
+    )
     places = {name: str(home / name) for name in names} | {"HOME": str(home)}
-    options = ["--no-browser", "--allow-root", f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.password=",
-               f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly",
-               "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
-    (quiet := home / "JUPYTERLAB_SETTINGS_DIR/@jupyterlab/apputils-extension/notification.jupyterlab-settings").parent.mkdir(parents=True)
-    quiet.write_text('{"fetchNews": "false"}')
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")} | places
+    options = [
+        "--no-browser",
+        "--allow-root",
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
+        "--IdentityProvider.token=",
+        "--ServerApp.password=",
+        f"--ServerApp.root_dir={folder}",
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.extension_manager=readonly",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    settings = home / "JUPYTERLAB_SETTINGS_DIR" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
+    environment = inherited | places
     with open(home / "log", "w") as log:
-        server = subprocess.Popen([sys.executable, "-m", "jupyterlab", *options], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *options],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
     address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(240):
             try:
-                urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{address}/api", timeout=5).read()
+                opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+                opener.open(f"{address}/api", timeout=5).read()
                 break
             except OSError:
                 assert server.poll() is None, (home / "log").read_text()[-3000:]
@@ -105,8 +153,13 @@ def browser(tmp_path_factory):
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install '.[test]'")
     with sync_api.sync_playwright() as playwright:
         profile = tmp_path_factory.mktemp("chromium")
-        context = playwright.chromium.launch_persistent_context(str(profile), executable_path=CHROMIUM, headless=True, args=SWITCHES,
-                                                                viewport={"width": 1280, "height": 900})
+        context = playwright.chromium.launch_persistent_context(
+            str(profile),
+            executable_path=CHROMIUM,
+            headless=True,
+            args=SWITCHES,
+            viewport={"width": 1280, "height": 900},
+        )
         yield context
         context.close()
 
@@ -115,31 +168,46 @@ class Desk:
     """A notebook open in the browser, and what a rater does with it."""
 
     def __init__(self, browser, address, notebook):
-        self.page, self.url = browser.new_page(), f"{address}/lab/workspaces/{uuid.uuid4().hex}/tree/{notebook}"  # one of its own: no tabs from before
+        self.page = browser.new_page()
+        workspace = uuid.uuid4().hex  # a new one: no tabs from before
+        self.url = f"{address}/lab/workspaces/{workspace}/tree/{notebook}"
         self.page.set_default_timeout(PATIENCE)
         self.frames = []  # all that the server has told the page
-        hear = lambda data: self.frames.append(data if isinstance(data, bytes) else data.encode())
-        self.page.on("websocket", lambda socket: socket.on("framereceived", hear))
+        self.page.on("websocket", lambda socket: socket.on("framereceived", self.hear))
         self.panel = self.page.locator(".rating-panel")
         self.open()
 
+    def hear(self, data):
+        self.frames.append(data if isinstance(data, bytes) else data.encode())
+
     def open(self):
         self.page.goto(self.url)
-        self.page.wait_for_function("window.jupyterapp && window.jupyterapp.shell.currentWidget && window.jupyterapp.shell.currentWidget.sessionContext")
-        self.page.evaluate("async () => { await jupyterapp.restored; const s = jupyterapp.shell.currentWidget.sessionContext; await s.ready }")
-        self.page.wait_for_function("jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
+        self.page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext")
+        self.page.evaluate(
+            "async () => "
+            "{ await jupyterapp.restored; await jupyterapp.shell.currentWidget.sessionContext.ready }"
+        )
+        self.page.wait_for_function(
+            "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+        )
 
     def command(self, name):
         self.page.evaluate("name => jupyterapp.commands.execute(name)", name)
 
     def run_all(self):
         self.command("notebook:run-all-cells")
-        self.page.wait_for_function("jupyterapp.shell.currentWidget.content.widgets.every(c => c.model.type !== 'code' || c.model.executionCount)")
+        self.page.wait_for_function(
+            "jupyterapp.shell.currentWidget.content.widgets"
+            ".every(cell => cell.model.type !== 'code' || cell.model.executionCount)"
+        )
         self.picture()
 
     def picture(self):
         """Wait until the picture of the item is there."""
-        self.page.wait_for_function("(all => all.length && all.every(image => image.naturalWidth > 1))([...document.querySelectorAll('.rating-picture')])")
+        self.page.wait_for_function(
+            "(all => all.length && all.every(image => image.naturalWidth > 1))"
+            "([...document.querySelectorAll('.rating-picture')])"
+        )
 
     def at(self, text):
         from playwright.sync_api import expect
@@ -165,7 +233,10 @@ class Desk:
         self.at(then)
 
     def kinds(self):
-        return self.page.evaluate("jupyterapp.shell.currentWidget.content.widgets.map(cell => [cell.model.type, cell.model.sharedModel.getSource()])")
+        return self.page.evaluate(
+            "jupyterapp.shell.currentWidget.content.widgets"
+            ".map(cell => [cell.model.type, cell.model.sharedModel.getSource()])"
+        )
 
 
 def kept(folder, rater):
@@ -190,11 +261,13 @@ def test_rate_reload_restart_go_on_export(lab, browser):
     desk.click("2 fits in part", "Item 4 of 6")
     desk.click("U undo", "Item 3 of 6")
     desk.key("2", "Item 4 of 6")  # the focus is still in the panel
-    assert desk.kinds() == cells  # none of the keys was taken for JupyterLab's own: cells keep their kind and text
+    # none of the keys was taken for JupyterLab's own: cells keep their kind and text
+    assert desk.kinds() == cells
     answers = kept(folder, "anna")
     found = answers[["answer", "position", "ended_by"]].fillna("").values.tolist()
     assert found == [["3", 1, ""], ["1", 2, "undone"], ["4", 2, ""], ["2", 3, "undone"], ["2", 3, ""]]
-    assert (answers.seconds > 0).all() and (answers.seconds < 600).all()
+    assert (answers.seconds > 0).all()
+    assert (answers.seconds < 600).all()
 
     desk.command("docmanager:save")
     desk.open()  # the page is reloaded, the kernel lives
@@ -204,7 +277,9 @@ def test_rate_reload_restart_go_on_export(lab, browser):
     desk.key("1", "Item 5 of 6")
 
     desk.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
-    desk.page.wait_for_function("jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
+    desk.page.wait_for_function(
+        "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
+    )
     desk.page.evaluate("jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
     desk.run_all()
     desk.at("Item 5 of 6")
@@ -215,9 +290,13 @@ def test_rate_reload_restart_go_on_export(lab, browser):
 
     table = rating.export(folder / "kept.sqlite", folder / "out.csv")
     mine = pd.read_csv(folder / "out.csv").query("rater == 'anna'")
-    assert mine.rating.tolist() == [3, 4, 2, 1, 3, 2] and mine.position.tolist() == [1, 2, 3, 4, 5, 6] and mine["item"].is_unique
+    assert mine.rating.tolist() == [3, 4, 2, 1, 3, 2]
+    assert mine.position.tolist() == [1, 2, 3, 4, 5, 6]
+    assert mine["item"].is_unique
     assert mine.rating.tolist() == table[table.rater == "anna"].rating.tolist()
-    assert mine["item"].tolist() == rating.order_of(rating.open_study(folder / "kept.sqlite", "study"), "anna")
+    assert mine["item"].tolist() == rating.item_order(
+        rating.open_study(folder / "kept.sqlite", "study"), "anna"
+    )
     desk.page.close()
 
 
@@ -229,16 +308,20 @@ def test_the_browser_never_hears_what_is_hidden(lab, browser):
     desk.frames.clear()
     desk.run_all()
     desk.focus()
-    for number, (answer, then) in enumerate(zip("4321", ("Item 2 of 6", "Item 3 of 6", "Item 4 of 6", "Item 5 of 6"))):
-        desk.key(answer, then)
-    # The first cell's source goes to the kernel and comes back from it as what it runs; nothing else may hold these words.
+    for position, answer in enumerate("4321", 1):
+        desk.key(answer, f"Item {position + 1} of 6")
+    # The first cell's source comes back from the kernel as what it runs; nothing else may hold the words.
     heard = [frame for frame in desk.frames if b"execute_input" not in frame]
-    assert any(b"fits on the whole" in frame for frame in heard), "the panel's own messages were not seen, so this test would see nothing"
+    assert any(b"fits on the whole" in frame for frame in heard), (
+        "the panel's own messages were not seen, so this test would see nothing"
+    )
     assert not [frame for frame in heard if b"SECRET" in frame]
     desk.command("docmanager:save")
     desk.page.wait_for_function("!jupyterapp.shell.currentWidget.context.model.dirty")
     saved = json.loads((folder / "ben.ipynb").read_text())
-    assert "SECRET" not in json.dumps([cell.get("outputs") for cell in saved["cells"]]) + json.dumps(saved["metadata"])
+    assert "SECRET" not in json.dumps([cell.get("outputs") for cell in saved["cells"]]) + json.dumps(
+        saved["metadata"]
+    )
     assert len(json.dumps(saved)) < 40_000  # no picture in the notebook
     desk.page.close()
 
@@ -247,7 +330,8 @@ def test_two_raters_see_two_orders_of_the_same_items(lab, browser):
     _, folder = lab
     study = rating.open_study(folder / "kept.sqlite", "study")
     assert kept(folder, "ben").answer.tolist() == list("4321")
-    assert rating.order_of(study, "anna") != rating.order_of(study, "ben") and sorted(rating.order_of(study, "ben")) == sorted(study.items)
+    assert rating.item_order(study, "anna") != rating.item_order(study, "ben")
+    assert sorted(rating.item_order(study, "ben")) == sorted(study.items)
 
 
 def test_a_dead_kernel_is_told_to_the_rater(lab, browser):
@@ -269,7 +353,8 @@ def test_pick_one_of_a_group_by_keys_beyond_nine(lab, browser):
     address, folder = lab
     desk = Desk(browser, address, "pick.ipynb")
     desk.run_all()
-    assert desk.panel.get_by_role("img").count() == 2 and desk.panel.get_by_text("Which crown colour").count() == 1
+    assert desk.panel.get_by_role("img").count() == 2
+    assert desk.panel.get_by_text("Which crown colour").count() == 1
     desk.focus()
     desk.key("c", "Item 2 of 3")  # the twelfth
     desk.key("2", "Item 3 of 3")

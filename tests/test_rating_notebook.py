@@ -1,4 +1,4 @@
-"""Notebook 71 before anybody has rated, after three have, and with a study that changed: through papermill, as a user runs it."""
+"""Notebook 71 through papermill: before anybody has rated, after three have, and with a changed study."""
 
 import os
 import subprocess
@@ -19,47 +19,100 @@ pytestmark = pytest.mark.notebooks
 
 def run(folder, **parameters):
     """Run the notebook; its printed text, its error and its records."""
-    given = {"ratings": str(folder / "kept.sqlite"), "study": "crowns", "form": "pick", "n_items": 6, "results": str(folder / "results")} | parameters
-    options = [part for name, value in given.items() for part in ("-r" if isinstance(value, str) else "-p", name, str(value))]
-    environment = {name: value for name, value in os.environ.items() if name not in ("MPLBACKEND", "XAI_RESULTS")}
-    command = [sys.executable, "-m", "papermill", "--no-progress-bar", "--no-log-output", str(NOTEBOOK), str(folder / "out.ipynb"), *options]
+    given = {
+        "ratings": str(folder / "kept.sqlite"),
+        "study": "crowns",
+        "form": "pick",
+        "n_items": 6,
+        "results": str(folder / "results"),
+    } | parameters
+    options = [
+        part
+        for name, value in given.items()
+        for part in ("-r" if isinstance(value, str) else "-p", name, str(value))
+    ]
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MPLBACKEND", "XAI_RESULTS")
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        "--no-progress-bar",
+        "--no-log-output",
+        str(NOTEBOOK),
+        str(folder / "out.ipynb"),
+        *options,
+    ]
     subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True)
-    outputs = [output for cell in nbformat.read(folder / "out.ipynb", 4).cells if cell.cell_type == "code" for output in cell.outputs]
+    outputs = [
+        output
+        for cell in nbformat.read(folder / "out.ipynb", 4).cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    ]
     text = "".join(output.get("text", "") + output.get("data", {}).get("text/html", "") for output in outputs)
-    return text, " ".join(output.evalue for output in outputs if output.output_type == "error"), read_records(folder / "results")
+    return (
+        text,
+        " ".join(output.evalue for output in outputs if output.output_type == "error"),
+        read_records(folder / "results"),
+    )
 
 
 def test_nobody_then_three_raters_then_another_study(tmp_path):
     text, error, records = run(tmp_path)
-    assert error == "" and "Nobody has rated yet" in text and "the study has none so far" in text and "It stays hidden" in text
+    assert error == ""
+    assert "Nobody has rated yet" in text
+    assert "the study has none so far" in text
+    assert "It stays hidden" in text
     assert records.set_index("metric").value.to_dict() == {"ratings": 0, "raters": 0}
 
     study = rating.open_study(tmp_path / "kept.sqlite", "crowns")
     assert len(study.items) == 6
-    truth = {item: rating.page_of(study, item).hidden["truth"] for item in study.items}
-    options = rating.page_of(study, study.items[0]).shown["options"]
+    truth = {item: rating.read_page(study, item).hidden["truth"] for item in study.items}
+    options = rating.read_page(study, study.items[0]).shown["options"]
     wrong = {item: next(option for option in options if option not in truth[item]) for item in study.items}
-    assert len(options) == 15 and all(truth.values())  # every bird of the aviary has a crown of some colour
+    # every bird of the aviary has a crown of some colour
+    assert len(options) == 15
+    assert all(truth.values())
     for rater in ("anna", "ben"):
-        for position, item in enumerate(rating.order_of(study, rater), 1):
-            rating.rate(study, rater, item, wrong[item] if position == 1 and rater == "ben" else truth[item][0], position, 2.0)
+        for position, item in enumerate(rating.item_order(study, rater), 1):
+            rating.rate(
+                study,
+                rater,
+                item,
+                wrong[item] if position == 1 and rater == "ben" else truth[item][0],
+                position,
+                2.0,
+            )
     rating.rate(study, "carla", study.items[0], "red")
 
-    text, error, records = run(tmp_path, as_stored=True, data="nowhere", backbone="none", export=str(tmp_path / "out.csv"))  # the file is enough
-    assert error == "" and "13 ratings written" in text
+    # the file is enough
+    text, error, records = run(
+        tmp_path, as_stored=True, data="nowhere", backbone="none", export=str(tmp_path / "out.csv")
+    )
+    assert error == ""
+    assert "13 ratings written" in text
     found = records[records.model == "people"].drop_duplicates("metric", keep="last").set_index("metric")
     assert found.value[["ratings", "raters"]].tolist() == [13, 3]
     picks = found.loc["people's picks that the label has"]
-    assert picks.value == pytest.approx(11 / 12) and picks.cases == 6 and picks.chance == pytest.approx(1 / 15)
-    assert pd.read_csv(tmp_path / "out.csv").groupby("rater").size().to_dict() == {"anna": 6, "ben": 6, "carla": 1}
+    assert picks.value == pytest.approx(11 / 12)
+    assert picks.cases == 6
+    assert picks.chance == pytest.approx(1 / 15)
+    assert pd.read_csv(tmp_path / "out.csv").groupby("rater").size().to_dict() == {
+        "anna": 6,
+        "ben": 6,
+        "carla": 1,
+    }
 
     text, error, _ = run(tmp_path, seed=1)
-    assert "13 ratings, but its items are no longer those that were rated" in error and "new name" in error
+    assert "13 ratings, but its items are no longer those that were rated" in error
+    assert "new name" in error
     assert len(rating.ratings(tmp_path / "kept.sqlite")) == 13
 
 
 def test_ratings_go_into_notebook_23(tmp_path):
-    """Two people rate explanations, the exported table replaces the simulated raters; a table rated with other explanations is refused."""
+    """The exported table replaces the simulated raters; a table rated with other explanations is refused."""
     text, error, _ = run(tmp_path, study="explanations", form="scale", controls=1, n_items=6)
     assert error == ""
     study = rating.open_study(tmp_path / "kept.sqlite", "explanations")
@@ -70,8 +123,24 @@ def test_ratings_go_into_notebook_23(tmp_path):
     assert table.features.str.count(":").eq(8).all()
     notebook = next((PROJECT / "notebooks").glob("23_*.ipynb"))
     for k, says in ((8, ""), (5, "12 of 12 items, first '0 cbm")):
-        given = ["-y", "{models: [cbm, phcbm], ratings: %s, calibration: 5, k: %d, results: %s}" % (tmp_path / "rated.csv", k, tmp_path / f"results{k}")]
-        done = subprocess.run([sys.executable, "-m", "papermill", "--no-progress-bar", str(notebook), str(tmp_path / "23.ipynb"), *given], capture_output=True, text=True)
+        given = [
+            "-y",
+            "{models: [cbm, phcbm], ratings: %s, calibration: 5, k: %d, results: %s}"
+            % (tmp_path / "rated.csv", k, tmp_path / f"results{k}"),
+        ]
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "papermill",
+                "--no-progress-bar",
+                str(notebook),
+                str(tmp_path / "23.ipynb"),
+                *given,
+            ],
+            capture_output=True,
+            text=True,
+        )
         assert (done.returncode == 0) == (not says) and says in done.stderr, done.stderr[-3000:]
     records = read_records(tmp_path / "results8")
     assert records.model.str.contains("ratings: people").all()

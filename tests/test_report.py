@@ -1,4 +1,4 @@
-"""The report: the paper's numbers beside the run's, on whose data, with chance and notes, in one file that stands alone."""
+"""The report: the paper's numbers beside the run's, on whose data, with chance and notes, in one file."""
 
 import json
 import re
@@ -13,8 +13,8 @@ import pytest
 import torch
 from bs4 import BeautifulSoup
 
-from xaihelpers import report
-from xaihelpers.parameters import declared
+from xaihelpers import report, report_tables
+from xaihelpers.parameters import declared_parameters
 from xaihelpers.paths import FolderError
 from xaihelpers.records import Run, paper_table
 
@@ -25,67 +25,136 @@ def defaults(number):
     """The parameters of a notebook at its defaults."""
     path = next(FOLDER.glob(f"{number}_*.ipynb"))
     source = next(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
-    return {name: value for name, (_, value) in declared(source).items()}
+    return {name: value for name, (_, value) in declared_parameters(source).items()}
 
 
-def recorded(folder, number, rows, data="aviary", model="aviary_resnet", notes=(), caption="", **changed):
-    """Make a run as a notebook would; rows: {(paper, table): list of rows}."""
+def recorded(folder, number, rows, data="aviary", model="aviary_resnet", heading=("", ""), **changed):
+    """A run as a notebook makes it, not yet written.
+
+    rows: {(paper, table): list of rows}. heading: title and caption of these tables.
+    """
     run = Run(number, {**defaults(number), **changed}, torch.device("cpu"), folder)
+    title, caption = heading
     for (paper, table), part in rows.items():
-        run.record(part, paper, table, data, model)
-    for note in notes:
-        run.note(note)
-    if caption:
-        fig, ax = plt.subplots(figsize=(5, 3))
-        ax.plot([0, 1])
-        run.figure(fig, "figure", caption)
-        plt.close(fig)
-    run.finish()
+        run.record(part, paper, table, data, model, title=title, caption=caption)
+    return run
 
 
 def existence(value):
     """Rows of Table 1: 18 different values, the first of them `value`."""
     keys = paper_table("alignment", 1)[["images", "basis", "l"]].to_dict("records")
-    return [{**key, "metric": "CEM", "value": value + i / 10, "low": value - 3, "high": value + 3, "cases": 1040 if i < 9 else 963, "chance": 24.6 if i < 9 else 24.8}
-            for i, key in enumerate(keys)]  # fmt: skip
+    return [
+        {
+            **key,
+            "metric": "CEM",
+            "value": value + i / 10,
+            "low": value - 3,
+            "high": value + 3,
+            "cases": 1040 if i < 9 else 963,
+            "chance": 24.6 if i < 9 else 24.8,
+        }
+        for i, key in enumerate(keys)
+    ]
 
 
 def accuracies(value):
     grid = [(n, c, v) for v in ("as published", "margin") for n in (50, 100) for c in (0.001, 1.0)]
-    rows = [{"samples": n, "lambda": c, "values": v, "classifier": "post-hoc CBM", "metric": "accuracy", "value": value + i, "low": value, "high": value + 9,
-             "cases": 1040, "chance": 2.5} for i, (n, c, v) in enumerate(grid)]  # fmt: skip
-    return [*rows, {"classifier": "black box", "head": "own", "metric": "accuracy", "value": 91.2, "low": 90.0, "high": 92.5, "cases": 1040, "chance": 2.5}]
+    rows = [
+        {
+            "samples": n,
+            "lambda": c,
+            "values": v,
+            "classifier": "post-hoc CBM",
+            "metric": "accuracy",
+            "value": value + i,
+            "low": value,
+            "high": value + 9,
+            "cases": 1040,
+            "chance": 2.5,
+        }
+        for i, (n, c, v) in enumerate(grid)
+    ]
+    return [
+        *rows,
+        {
+            "classifier": "black box",
+            "head": "own",
+            "metric": "accuracy",
+            "value": 91.2,
+            "low": 90.0,
+            "high": 92.5,
+            "cases": 1040,
+            "chance": 2.5,
+        },
+    ]
 
 
 def importances(keys, shift=0.0):
-    return [{**key, "metric": f"CGIM{i}", "value": (k % 19) / 20 - 0.3 + shift, "chance": 0.11} for i in (1, 2, 3) for k, key in enumerate(keys)]
+    return [
+        {**key, "metric": f"CGIM{i}", "value": (k % 19) / 20 - 0.3 + shift, "chance": 0.11}
+        for i in (1, 2, 3)
+        for k, key in enumerate(keys)
+    ]
 
 
 def fill(folder):
-    """A results folder with runs at the defaults, one with another parameter, one on real birds, and one that failed."""
-    recorded(folder, "13", {("alignment", 1): existence(61.7)}, notes=["Table 1: the order is another <here>."], caption="Birds & concepts.")
-    recorded(folder, "13", {("alignment", 1): existence(41.3)}, seed=5)
-    recorded(folder, "13", {("alignment", 1): existence(33.3)}, data="CUB_200_2011", model="squeezenet1_1", backbone="squeezenet1_1", weights="/some/where/file.pth")
-    recorded(folder, "11", {("alignment", 3): accuracies(70.3)})
+    """A results folder with runs at the defaults, another seed, real birds, and one that failed."""
+    run = recorded(folder, "13", {("alignment", 1): existence(61.7)}, heading=("Old title", "Old."))
+    run.note("Table 1: the order is another <here>.")
+    fig, ax = plt.subplots(figsize=(5, 3))
+    ax.plot([0, 1])
+    run.figure(fig, "figure", "Birds & concepts.")
+    plt.close(fig)
+    run.finish()
+    heading = ("Do the concepts exist?", "Of the most important concepts, how many are <there>?")
+    recorded(folder, "13", {("alignment", 1): existence(41.3)}, heading=heading, seed=5).finish()
+    real = {"data": "CUB_200_2011", "model": "squeezenet1_1", "backbone": "squeezenet1_1"}
+    real["weights"] = "/some/where/file.pth"
+    recorded(folder, "13", {("alignment", 1): existence(33.3)}, **real).finish()
+    recorded(folder, "11", {("alignment", 3): accuracies(70.3)}).finish()
     concepts = [{"attribute": name} for name in ("has_bill_shape::dagger", "has_eye_color::black")]
     classes = [{"class_name": name} for name in ("001.Black_footed_Albatross", "070.Great_Tit")]
-    mean = [{"over": "mean over classes", "share below 0": 0.25 + i / 8, "metric": f"CGIM{i}", "value": 0.5} for i in (1, 2, 3)]
-    recorded(folder, "12", {("alignment", 6): importances(concepts), ("alignment", 7): importances(classes), ("alignment", "6-8"): mean})
+    mean = [
+        {"over": "mean over classes", "share below 0": 0.25 + i / 8, "metric": f"CGIM{i}", "value": 0.5}
+        for i in (1, 2, 3)
+    ]
+    rows = {
+        ("alignment", 6): importances(concepts),
+        ("alignment", 7): importances(classes),
+        ("alignment", "6-8"): mean,
+        ("collection", "steps and costs"): [{"metric": "seconds", "value": 3.0}],
+    }
+    recorded(folder, "12", rows).finish()
+    recorded(folder, "81", {("collection", "world"): [{"metric": "images", "value": 40.0}]}).finish()
     (folder / "notebooks").mkdir()
-    broken = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("error", ename="ValueError", evalue="no such bird")])
-    nbformat.write(nbformat.v4.new_notebook(cells=[broken]), folder / "notebooks" / next(FOLDER.glob("91_*.ipynb")).with_suffix(".failed.ipynb").name)
+    error = nbformat.v4.new_output("error", ename="ValueError", evalue="no such bird")
+    broken = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=[error])])
+    failed = next(FOLDER.glob("91_*.ipynb")).with_suffix(".failed.ipynb").name
+    nbformat.write(broken, folder / "notebooks" / failed)
 
 
 def execute(folder):
     """Run the notebook on a results folder; returns the report as text and all that the notebook printed."""
     out = folder.parent / f"{folder.name}_executed.ipynb"
-    command = [sys.executable, "-m", "papermill", str(FOLDER / "99_report.ipynb"), str(out), "--no-progress-bar", "-p", "results", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        str(FOLDER / "99_report.ipynb"),
+        str(out),
+        "--no-progress-bar",
+        "-p",
+        "results",
+        str(folder),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
     assert done.returncode == 0, done.stderr[-4000:]
     cells = json.loads(out.read_text())["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     assert not [output for output in outputs if output.get("name") == "stderr"]
-    return (folder / "report.html").read_text(), "".join("".join(output.get("text", "")) for output in outputs)
+    return (folder / "report.html").read_text(), "".join(
+        "".join(output.get("text", "")) for output in outputs
+    )
 
 
 @pytest.fixture(scope="module")
@@ -96,34 +165,49 @@ def made(tmp_path_factory):
     return *execute(folder), folder
 
 
-def table_of(text, title):
-    """The rows of the table under the heading that begins with `title`, as lists of texts, and its headings."""
-    heading = next(h for h in BeautifulSoup(text, "html.parser").find_all("h3") if h.text.startswith(title))
-    table = heading.find_next("table")
+def heading_of(text, anchor):
+    """The heading with this address."""
+    return BeautifulSoup(text, "html.parser").find("h3", id=anchor)
+
+
+def table_of(text, table, paper="alignment"):
+    """The rows (lists of texts) and headings of a table of a paper."""
+    table = heading_of(text, f"{paper}-table-{table}").find_next("table")
     rows = [[cell.text for cell in row.find_all("td")] for row in table.tbody.find_all("tr")]
     return rows, [cell.get_text("|") for cell in table.thead.find_all("th")]
 
 
 @pytest.mark.notebooks
 def test_paper_and_runs_stand_beside_each_other(made):
-    rows, heads = table_of(made[0], "Table 1 ")
+    rows, heads = table_of(made[0], 1)
     assert len(rows) == 18
-    assert rows[0] == ["entire test set", "θ", "1", "39.2", "61.7", "[58.7, 64.7]", "24.6", "41.3", "[38.3, 44.3]", "24.6", "33.3", "[30.3, 36.3]", "24.6"]
+    assert rows[0][:4] == ["entire test set", "θ", "1", "39.2"]
+    assert rows[0][4:7] == ["61.7", "[58.7, 64.7]", "24.6"]
+    assert rows[0][7:10] == ["41.3", "[38.3, 44.3]", "24.6"]
+    assert rows[0][10:] == ["33.3", "[30.3, 36.3]", "24.6"]
     sources = [head for head in heads if head.startswith(("paper", "this run"))]
     cases = "|963 to 1,040 cases"  # a column of their own where there are fewer runs
-    assert sources == ["paper|CUB-200-2011|ResNet-18", f"this run|aviary|aviary_resnet{cases}", f"this run|aviary|aviary_resnet|seed = 5{cases}",
-                       f"this run|CUB_200_2011|squeezenet1_1|weights = file.pth{cases}"]  # fmt: skip
+    assert sources == [
+        "paper|CUB-200-2011|ResNet-18",
+        f"this run|aviary|aviary_resnet{cases}",
+        f"this run|aviary|aviary_resnet|seed = 5{cases}",
+        f"this run|CUB_200_2011|squeezenet1_1|weights = file.pth{cases}",
+    ]
     assert "CEM (%)" in heads
 
 
 @pytest.mark.notebooks
 def test_the_papers_own_choice_stands_beside_the_paper(made):
-    rows, heads = table_of(made[0], "Table 3 ")
-    assert [row[:6] for row in rows[:2]] == [["post-hoc CBM", "50", "0.001", "as published", "", "26.7"], ["", "100", "0.001", "as published", "", "52.2"]]
+    rows, heads = table_of(made[0], 3)
+    assert [row[:6] for row in rows[:2]] == [
+        ["post-hoc CBM", "50", "0.001", "as published", "", "26.7"],
+        ["", "100", "0.001", "as published", "", "52.2"],
+    ]
     black_box = next(row for row in rows if row[0] == "black box")
     assert black_box == ["black box", "", "", "", "own", "75.4", "91.2", "[90.0, 92.5]"]
     margin = [row for row in rows if row[3] == "margin"]
-    assert len(margin) == 4 and all(row[5] == "–" for row in margin)
+    assert len(margin) == 4
+    assert all(row[5] == "–" for row in margin)
     not_run = next(row for row in rows if row[1:3] == ["50", "0.01"])
     assert not_run[5:] == ["34.1", "–", "–"]
     assert "this run|aviary|aviary_resnet|1,040 cases, chance 2.5 %" in heads  # the same in all rows, so once
@@ -131,38 +215,64 @@ def test_the_papers_own_choice_stands_beside_the_paper(made):
 
 @pytest.mark.notebooks
 def test_long_tables_are_joined_by_number_and_by_name(made):
-    rows, heads = table_of(made[0], "Table 6 ·")
+    rows, heads = table_of(made[0], 6)
     assert rows[0][:3] == ["bill shape: dagger", "0.54", "−0.30"]
     assert next(row for row in rows if row[0] == "eye color: black")[1:3] == ["−0.63", "−0.25"]
-    assert len(rows) == 114 and "Duck-like shape (printed as 82)" in [row[0] for row in rows]  # as many as the paper prints
-    assert [head for head in heads if head.startswith("CGIM")] == ["CGIM1 (cosine)", "CGIM2 (cosine)", "CGIM3 (cosine)"]
-    rows, _ = table_of(made[0], "Table 7 ")
+    # as many as the paper prints
+    assert len(rows) == 114
+    assert "Duck-like shape (printed as 82)" in [row[0] for row in rows]
+    metrics = [head for head in heads if head.startswith("CGIM")]
+    assert metrics == ["CGIM1 (cosine)", "CGIM2 (cosine)", "CGIM3 (cosine)"]
+    rows, _ = table_of(made[0], 7)
     assert rows[0][:3] == ["Black footed Albatross", "0.24", "−0.30"]
     assert rows[-1][:3] == ["Great Tit", "–", "−0.25"]
     assert "102 printed by the paper, 2 measured here, 1 of them both (shown first)" in made[0]
-    rows, heads = table_of(made[0], "Table 6 to 8")
+    rows, heads = table_of(made[0], "6-8")
     assert [row[:2] for row in rows[3:5]] == [["mean over classes", "CGIM1 (cosine)"], ["", "CGIM2 (cosine)"]]
-    assert rows[4][3:] == ["0.50", "0.5"] and heads[-2:] == ["value", "share below 0"]  # a number beside, not a key
+    # a number beside, not a key
+    assert rows[4][3:] == ["0.50", "0.5"]
+    assert heads[-2:] == ["value", "share below 0"]
+
+
+@pytest.mark.notebooks
+def test_titles_and_captions_are_those_of_the_newest_run_that_gives_one(made):
+    first = heading_of(made[0], "alignment-table-1")
+    assert first.text == "Table 1 · Do the concepts exist?"
+    assert first.find_next("p").text == "Of the most important concepts, how many are <there>?"
+    assert "Old title" not in made[0]
+    # recorded without a title, or only printed: a plain heading
+    assert heading_of(made[0], "alignment-table-3").text == "Table 3"
+    assert heading_of(made[0], "alignment-table-6-8").text == "Table 6 to 8"
+    assert heading_of(made[0], "autoxplain-table-2").text == "Table 2"
+    assert heading_of(made[0], "autoxplain-table-text").text == "Text"
+    assert heading_of(made[0], "collection-table-steps-and-costs").text == "Steps and costs"
+    contents = BeautifulSoup(made[0], "html.parser").find("a", href="#alignment-table-1")
+    assert contents.text == first.text
 
 
 @pytest.mark.notebooks
 def test_what_was_not_run_is_said(made):
     soup = BeautifulSoup(made[0], "html.parser")
-    heading = next(h for h in soup.find_all("h3") if h.text.startswith("Table 2 "))
-    assert "Not run yet" in heading.find_next(class_="quiet").text
+    assert "Not run yet" in soup.find(id="alignment-table-2").find_next(class_="quiet").text
     assert "Tables 4, 5 of the paper are definitions" in soup.text
     runs = soup.find(id="runs").find_next("table")
     state = {row.find("td").text[:2]: row.find_all("td")[-1].text for row in runs.tbody.find_all("tr")}
-    assert state["91"] == "failed: ValueError: no such bird" and state["13"] == "recorded"
+    assert state["91"] == "failed: ValueError: no such bird"
+    assert state["13"] == "recorded"
     section = soup.find(id="autoxplain")  # its printed tables are here, if not its runs
-    assert "Automated Explain Vision Model" in section.text and "Nothing was run yet" in soup.find(id="autoxplain-notes").find_next("p").text
+    assert "Automated Explain Vision Model" in section.text
+    assert "Nothing was run yet" in soup.find(id="autoxplain-notes").find_next("p").text
 
 
 @pytest.mark.notebooks
 def test_notes_and_figures(made):
     soup = BeautifulSoup(made[0], "html.parser")
-    notes = next(h for h in soup.find_all("h3") if h.text.startswith("What did not reproduce")).find_next("ul")
-    assert notes.text.startswith("Table 1: the order is another <here>. (notebook 13 · aviary · aviary_resnet")
+    notes = next(h for h in soup.find_all("h3") if h.text.startswith("What did not reproduce")).find_next(
+        "ul"
+    )
+    assert notes.text.startswith(
+        "Table 1: the order is another <here>. (notebook 13 · aviary · aviary_resnet"
+    )
     (figure,) = soup.find_all("figure")
     assert figure.img["src"].startswith("data:image/png;base64,iVBOR")
     assert figure.figcaption.text.startswith("Birds & concepts. (notebook 13")
@@ -174,10 +284,15 @@ def test_it_stands_alone(made):
     soup = BeautifulSoup(text, "html.parser")
     assert not soup.find_all(["script", "link", "iframe", "object"])
     assert all(tag["src"].startswith("data:") for tag in soup.find_all(src=True))
-    assert all(tag["href"].startswith("#") and soup.find(id=tag["href"][1:]) for tag in soup.find_all(href=True))
-    assert "http://" not in text and "https://" not in text and str(folder) not in text
+    assert all(
+        tag["href"].startswith("#") and soup.find(id=tag["href"][1:]) for tag in soup.find_all(href=True)
+    )
+    assert "http://" not in text
+    assert "https://" not in text
+    assert str(folder) not in text
     assert sorted(path.name for path in folder.iterdir() if path.is_file()) == ["report.html"]
-    assert "results/report.html" in printed and str(folder) not in printed
+    assert "results/report.html" in printed
+    assert str(folder) not in printed
 
 
 @pytest.mark.notebooks
@@ -191,31 +306,110 @@ def test_an_empty_folder_gives_a_sentence(tmp_path):
 # the chrome
 
 
-def test_digits_follow_the_metric():
-    assert [report.number_text(0.1234, m) for m in ("CEM", "CGIM2", "IoU", "speed")] == ["0.1", "0.12", "0.123", "0.123"]
-    assert [report.number_text(v) for v in (float("nan"), 12345.6, -3.0, 0.00012345)] == ["–", "12,346", "−3", "0.000123"]
-    assert report.with_unit("CGIM1") == "CGIM1 (cosine)" and report.with_unit("speed") == "speed"
+@pytest.mark.parametrize(
+    "value, metric, text",
+    [
+        (0.1234, "CEM", "0.1"),
+        (0.1234, "CGIM2", "0.12"),
+        (0.1234, "IoU", "0.123"),
+        (0.1234, "speed", "0.123"),
+        (-0.01, "CEM", "0.0"),
+        (float("nan"), "", "–"),
+        (12345.6, "", "12,346"),
+        (-3.0, "", "−3"),
+        (0.00012345, "", "0.000123"),
+    ],
+)
+def test_digits_follow_the_metric(value, metric, text):
+    assert report_tables.format_number(value, metric) == text
+
+
+def test_units_and_keys_in_words():
+    assert report_tables.with_unit("CGIM1") == "CGIM1 (cosine)"
+    assert report_tables.with_unit("speed") == "speed"
+    labels = {
+        "theta*u": "θ·û",
+        "has_bill_shape::dagger": "bill shape: dagger",
+        "001.Black_footed_Albatross": "Black footed Albatross",
+        "cbm_joint": "cbm_joint",
+    }
+    assert {name: report_tables.key_label(name) for name in labels} == labels
 
 
 def test_cases_and_chance_are_columns_only_where_they_differ():
-    rows = pd.DataFrame({"metric": ["CEM"] * 2, "value": [50.0, 60.0], "low": float("nan"), "high": float("nan"), "cases": [10.0, 10.0], "chance": [20.0, 30.0]})
-    assert report.columns_of(rows) == ({"value": ["50.0", "60.0"], "chance": ["20.0", "30.0"]}, "10 cases")
+    rows = pd.DataFrame(
+        {
+            "metric": ["CEM"] * 2,
+            "value": [50.0, 60.0],
+            "low": float("nan"),
+            "high": float("nan"),
+            "cases": [10.0, 10.0],
+            "chance": [20.0, 30.0],
+        }
+    )
+    columns = {"value": ["50.0", "60.0"], "chance": ["20.0", "30.0"]}
+    assert report_tables.source_columns(rows) == (columns, "10 cases")
+    same = rows.assign(cases=[10.0, 12.0], chance=20.0, metric="found (%)")
+    columns = {"value": ["50", "60"], "cases": ["10", "12"]}
+    assert report_tables.source_columns(same) == (columns, "chance 20 %")
+    assert report_tables.source_columns(same, narrow=True)[1] == "10 to 12 cases, chance 20 %"
+    _, line = report_tables.source_columns(same.assign(metric=["found (%)", "speed"]))
+    assert line == "chance 20"
+    bounds = rows.assign(low=[40.0, float("nan")], high=[55.0, float("nan")])
+    assert report_tables.source_columns(bounds)[0]["interval"] == ["[40.0, 55.0]", "–"]
+
+
+def test_a_table_writes_shared_names_once_and_marks_the_papers_column():
+    names = pd.DataFrame({"basis": ["theta", "theta", "u"], "metric": ["CEM", "CLM", "CEM"]})
+    numbers = {"value": ["1", "2", "3"], "interval": ["[0, 2]", "–", "<"]}
+    blocks = [("", "<b>paper</b>", {"value": ["4", "5", "6"]}), ("", "<b>this run</b>", numbers)]
+    soup = BeautifulSoup(report_tables.table_html(names, blocks, "%"), "html.parser")
+    heads = [[cell.text for cell in row.find_all("th")] for row in soup.thead.find_all("tr")]
+    assert heads == [["basis", "metric", "paper", "this run"], ["%", "%", "interval"]]
+    rows = [[cell.text for cell in row.find_all("td")] for row in soup.tbody.find_all("tr")]
+    assert rows[0] == ["θ", "CEM (%)", "4", "1", "[0, 2]"]
+    assert rows[1] == ["", "CLM (%)", "5", "2", "–"]
+    assert rows[2] == ["û", "CEM (%)", "6", "3", "<"]
+    assert [cell.text for cell in soup.find_all("td", class_="paper")] == ["4", "5", "6"]
+    several = [("CEM", "a", {"value": ["1", "2", "3"]}), ("CLM", "b", {"value": ["1", "2", "3"]})]
+    soup = BeautifulSoup(report_tables.table_html(names, several, "%"), "html.parser")
+    first = soup.thead.find("tr").find_all("th")
+    assert [cell.text for cell in first] == ["basis", "metric", "CEM (%)", "CLM (%)"]
+    assert first[0]["rowspan"] == "3"
+
+
+def test_a_failed_run_is_marked():
+    runs = pd.DataFrame(
+        {"notebook": ["11", "<12>"], "seconds": ["3", ""], "state": ["recorded", "failed: x"]}
+    )
+    soup = BeautifulSoup(report.runs_html(runs), "html.parser")
+    assert [cell.text for cell in soup.find_all("td", class_="failed")] == ["failed: x"]
+    assert [cell.text for cell in soup.find_all("td", class_="n")] == ["3", ""]
+    assert soup.find_all("tr")[2].td.text == "<12>"
 
 
 def test_a_page_that_would_load_something_is_refused():
-    for html in ("<script>1</script>", "<img alt='' src='https://a.b/c.png'>", "<link href='a.css'>", "<style>a { background: url(b.png) }</style>"):
+    for html in (
+        "<script>1</script>",
+        "<img alt='' src='https://a.b/c.png'>",
+        "<link href='a.css'>",
+        "<style>a { background: url(b.png) }</style>",
+    ):
         with pytest.raises(ValueError, match="stand alone"):
             report.page([report.html_cell(html)], "t")
-    assert re.search(r"<img alt=\"\" src=\"data:image/png;base64,AA\"", report.page([report.html_cell("<img alt='' src='data:image/png;base64,AA'>")], "t"))
+    assert re.search(
+        r"<img alt=\"\" src=\"data:image/png;base64,AA\"",
+        report.page([report.html_cell("<img alt='' src='data:image/png;base64,AA'>")], "t"),
+    )
 
 
 def test_writing_is_whole_or_an_error(tmp_path, monkeypatch):
-    report.write_whole(tmp_path / "a.html", "one")
+    report.write_page(tmp_path / "a.html", "one")
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(FolderError, match="No space left on device.: make room"):
-        report.write_whole(tmp_path / "a.html", "two")
+        report.write_page(tmp_path / "a.html", "two")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]

@@ -28,23 +28,46 @@ def write(folder, name, *cells, needs=None):
     metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     if needs is not None:
         metadata["xaihelpers"] = {"needs": needs}
-    nbformat.write(nbformat.v4.new_notebook(cells=[parameters, *others], metadata=metadata), folder / f"{name}.ipynb")
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=[parameters, *others], metadata=metadata), folder / f"{name}.ipynb"
+    )
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(driver, "_shared_files", lambda: sorted(tmp_path.glob("shared.py")))
+def folder(tmp_path):
     (tmp_path / "notebooks").mkdir()
     return tmp_path
 
 
 def run(folder, *arguments):
-    return driver.main([*arguments, "--notebooks", str(folder / "notebooks"), "--results", str(folder / "results")])
+    return driver.main(
+        [*arguments, "--notebooks", str(folder / "notebooks"), "--results", str(folder / "results")]
+    )
 
 
 def finished(folder):
     """Names of the executed notebooks, in the order in which they ended."""
-    return [path.stem for path in sorted((folder / "results/notebooks").glob("*.ipynb"), key=os.path.getmtime)]
+    return [
+        path.stem for path in sorted((folder / "results/notebooks").glob("*.ipynb"), key=os.path.getmtime)
+    ]
+
+
+def test_what_a_notebook_needs_is_part_of_its_key(folder, capsys):
+    """A change of the notebook whose results another reads makes both run again; one of 00 does not."""
+    notebooks = folder / "notebooks"
+    write(notebooks, "00_first")
+    write(notebooks, "11_source", needs=["00"])
+    write(notebooks, "12_reader", needs=["00", "11"])
+    assert run(folder) == 0
+    capsys.readouterr()
+    write(notebooks, "11_source", "changed = True", needs=["00"])
+    assert run(folder) == 0
+    said = capsys.readouterr().out
+    assert "00_first: up to date" in said and "11_source: done" in said and "12_reader: done" in said
+    write(notebooks, "00_first", "changed = True")
+    assert run(folder) == 0
+    said = capsys.readouterr().out
+    assert "00_first: done" in said and said.count("up to date") == 2
 
 
 def test_order_skipping_and_failure(folder, capsys):
@@ -58,8 +81,14 @@ def test_order_skipping_and_failure(folder, capsys):
     assert run(folder, "--jobs", "2") == 1
     said = capsys.readouterr().out
     order = finished(folder)
-    assert order[0] == "00_first" and order[-1] == "99_report" and order.index("11_middle") < order.index("12_second")
-    assert "13_broken: FAILED" in said and "ZeroDivisionError: division by zero" in said and "Failed: 13" in said
+    assert (
+        order[0] == "00_first"
+        and order[-1] == "99_report"
+        and order.index("11_middle") < order.index("12_second")
+    )
+    assert (
+        "13_broken: FAILED" in said and "ZeroDivisionError: division by zero" in said and "Failed: 13" in said
+    )
     assert "13_broken.failed" in order and "13_broken" not in order
     assert f"file://{folder}/results/report.html" in said
     assert not list((folder / "results/notebooks").glob(".*"))
@@ -76,7 +105,7 @@ def test_order_skipping_and_failure(folder, capsys):
 
     next((folder / "results").glob("11-*/run.json")).unlink()  # a lost result is made again
     assert run(folder, "11") == 0 and "11_middle: done" in capsys.readouterr().out
-    (folder / "shared.py").write_text("changed = True")
+    write(notebooks, "00_first", "changed = True")
     assert run(folder, "00") == 0
     said = capsys.readouterr().out
     assert "00_first: done" in said and "of an earlier run" in said
@@ -97,7 +126,9 @@ def test_in_place_leaves_clean_notebooks(folder):
     write(folder / "notebooks", "00_first", bar, "print('seen')")
     assert run(folder, "--inplace") == 0
     made = nbformat.read(folder / "notebooks/00_first.ipynb", as_version=4)
-    assert set(made.metadata) == {"kernelspec", "language_info"} and made.metadata.kernelspec.name == "python3"
+    assert (
+        set(made.metadata) == {"kernelspec", "language_info"} and made.metadata.kernelspec.name == "python3"
+    )
     assert [cell.metadata for cell in made.cells] == [{"tags": ["parameters"]}, {}, {}, {}, {}]
     assert [cell.execution_count for cell in made.cells] == [1, 2, 3, 4, 5]
     assert made.cells[2].outputs == [] and made.cells[3].outputs[0].text == "seen\n"
@@ -125,8 +156,20 @@ def test_what_cannot_be_run_is_said(folder, capsys):
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing_broken(folder, end):
-    write(folder / "notebooks", "00_slow", f"open({str(folder / 'reached')!r}, 'w').close()\nfrom time import sleep; sleep(120)")
-    command = [sys.executable, "-m", "xaihelpers.run", "--notebooks", str(folder / "notebooks"), "--results", str(folder / "results")]
+    write(
+        folder / "notebooks",
+        "00_slow",
+        f"open({str(folder / 'reached')!r}, 'w').close()\nfrom time import sleep; sleep(120)",
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "xaihelpers.run",
+        "--notebooks",
+        str(folder / "notebooks"),
+        "--results",
+        str(folder / "results"),
+    ]
     # What runs in a shell's background inherits an ignored SIGINT; a terminal's Ctrl-C meets the default.
     heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heard)

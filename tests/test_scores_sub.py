@@ -1,3 +1,5 @@
+"""S+, S-, T and recall by hand, for a perfect and a blind model, and at the published size."""
+
 import math
 
 import numpy as np
@@ -6,33 +8,46 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xaihelpers import aviary, birds
+from xaihelpers import datasets
 from xaihelpers.scores import sub
+from xaihelpers.worlds import aviary
 
-NAMES = ["has_crown_color::red", "has_crown_color::blue", "has_crown_color::grey", "has_size::large", "has_size::small"]
-CLASSES = torch.tensor([[1, 0], [1, 0], [0, 1], [1, 1], [0, 0]])  # (L, K): class 0 has a red and blue crown, class 1 a grey one; both are large
+NAMES = [
+    "has_crown_color::red",
+    "has_crown_color::blue",
+    "has_crown_color::grey",
+    "has_size::large",
+    "has_size::small",
+]
+# (L, K): class 0 has a red and blue crown, class 1 a grey one; both are large
+CLASSES = torch.tensor([[1, 0], [1, 0], [0, 1], [1, 1], [0, 0]])
 
 
 def test_by_hand():
     targets = ["has_crown_color--grey", "has_crown_color::red", "has_size::small"]
     removed = sub.removed_attributes(targets, [0, 1, 1], CLASSES, NAMES)
     assert removed.int().tolist() == [[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0]]
-    assert sub.removed_attributes(targets, [0, 1, 1], CLASSES, NAMES, first=True).int().tolist() == [[1, 0, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0]]
+    assert sub.removed_attributes(targets, [0, 1, 1], CLASSES, NAMES, first=True).int().tolist() == [
+        [1, 0, 0, 0, 0],
+        [0, 0, 1, 0, 0],
+        [0, 0, 0, 1, 0],
+    ]
     predicted = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]], dtype=torch.bool)
-    found = sub.substitution_scores(predicted, targets, removed, NAMES)
-    assert found.added.tolist() == [1, 0, 1] and found.removed.tolist() == [0.5, 0, 1]
+    result = sub.substitution_scores(predicted, targets, removed, NAMES)
+    assert result.added.tolist() == [1, 0, 1] and result.removed.tolist() == [0.5, 0, 1]
     chance = sub.chance_scores(targets, removed, NAMES)
-    assert chance.added.tolist() == pytest.approx([1 / 4, 1 / 4, 1 / 3]) and chance.removed.tolist() == pytest.approx([3 / 4, 3 / 4, 2 / 3])
+    assert chance.added.tolist() == pytest.approx([1 / 4, 1 / 4, 1 / 3])
+    assert chance.removed.tolist() == pytest.approx([3 / 4, 3 / 4, 2 / 3])
 
 
 def test_what_does_not_count():
     targets = ["has_crown_color::red", "has_eye_color::red"]
     removed = sub.removed_attributes(targets, [0, 0], torch.tensor([[1], [0], [0], [0], [0]]), NAMES)
-    found = sub.substitution_scores(torch.ones(2, 5, dtype=torch.bool), targets, removed, NAMES)
-    assert found.added[0] == 1 and math.isnan(found.added[1])  # the second is none of the model's
-    assert found.removed.isnan().all()  # nothing was removed: the class has red itself; and an unknown group
+    result = sub.substitution_scores(torch.ones(2, 5, dtype=torch.bool), targets, removed, NAMES)
+    assert result.added[0] == 1 and math.isnan(result.added[1])  # the second is none of the model's
+    assert result.removed.isnan().all()  # nothing was removed: the class has red itself; and an unknown group
     assert sub.chance_scores(targets, removed, NAMES).added.isnan().tolist() == [False, True]
-    with pytest.raises(birds.BirdsError, match="none of the 1 substituted attributes.*one vocabulary"):
+    with pytest.raises(datasets.DatasetError, match="none of the 1 substituted attributes.*one vocabulary"):
         sub.substitution_scores(torch.ones(1, 5, dtype=torch.bool), ["red crown"], removed[:1], NAMES)
 
 
@@ -42,18 +57,21 @@ def test_group_argmax():
 
 
 def test_accuracy_on_real_images():
-    predicted, truth = torch.tensor([[1, 0, 1, 1, 0]], dtype=torch.bool), torch.tensor([[1, 1, 1, 1, 0]])
+    predicted = torch.tensor([[1, 0, 1, 1, 0]], dtype=torch.bool)
+    truth = torch.tensor([[1, 1, 1, 1, 0]])
     assert sub.concept_accuracy(predicted, truth, NAMES).tolist() == pytest.approx([0.8])
-    assert sub.concept_accuracy(predicted, truth, NAMES, ["has_crown_color--blue", "has_size--large"]).tolist() == [0.5]
-    with pytest.raises(birds.BirdsError, match="one vocabulary"):
+    among = ["has_crown_color--blue", "has_size--large"]
+    assert sub.concept_accuracy(predicted, truth, NAMES, among).tolist() == [0.5]
+    with pytest.raises(datasets.DatasetError, match="one vocabulary"):
         sub.concept_accuracy(predicted, truth, NAMES, ["red crown"])
 
 
 def test_recall_counts_what_is_there():
-    """Three of the four true concepts are predicted, one of two among those asked for; a bird that has none counts as NaN."""
-    predicted, truth = torch.tensor([[1, 0, 1, 1, 0], [1, 0, 0, 0, 0]], dtype=torch.bool), torch.tensor([[1, 1, 1, 1, 0], [0, 0, 0, 0, 0]])
-    found = sub.concept_recall(predicted, truth, NAMES)
-    assert found[0] == 0.75 and found[1].isnan()
+    """Three of four true concepts are predicted, one of two asked for; NaN for a bird without any."""
+    predicted = torch.tensor([[1, 0, 1, 1, 0], [1, 0, 0, 0, 0]], dtype=torch.bool)
+    truth = torch.tensor([[1, 1, 1, 1, 0], [0, 0, 0, 0, 0]])
+    recall = sub.concept_recall(predicted, truth, NAMES)
+    assert recall[0] == 0.75 and recall[1].isnan()
     assert sub.concept_recall(predicted[:1], truth[:1], NAMES, [NAMES[0], NAMES[1]]).tolist() == [0.5]
 
 
@@ -68,7 +86,9 @@ def test_a_perfect_and_a_blind_model(seed):
     truth = classes.T[labels] & ~removed
     truth[np.arange(20), sub.columns_of(targets, names)] = True
     perfect = sub.substitution_scores(truth, targets, removed, names)
-    assert perfect.added.eq(1).all() and perfect.removed[removed.any(1)].eq(1).all() and perfect.removed[~removed.any(1)].isnan().all()
+    assert perfect.added.eq(1).all()
+    assert perfect.removed[removed.any(1)].eq(1).all()
+    assert perfect.removed[~removed.any(1)].isnan().all()
     memory = classes.T[labels]  # names the class and recites
     recited = sub.substitution_scores(memory, targets, removed, names)
     assert recited.removed[removed.any(1)].eq(0).all()
@@ -78,14 +98,20 @@ def test_a_perfect_and_a_blind_model(seed):
 def test_scoring_the_published_size_does_the_same_as_image_by_image():
     rng = torch.Generator().manual_seed(0)
     names, n = aviary.ATTRIBUTES, 38_400
-    similarities, labels, classes = torch.randn(n, 312, generator=rng), torch.randint(33, (n,), generator=rng), torch.rand(312, 33, generator=rng) < 0.2
+    similarities = torch.randn(n, 312, generator=rng)
+    labels = torch.randint(33, (n,), generator=rng)
+    classes = torch.rand(312, 33, generator=rng) < 0.2
     targets = [names[j] for j in torch.randint(312, (n,), generator=rng)]
     predicted = sub.group_argmax(similarities, names)
-    found = sub.substitution_scores(predicted, targets, sub.removed_attributes(targets, labels, classes, names), names)
+    removed = sub.removed_attributes(targets, labels, classes, names)
+    result = sub.substitution_scores(predicted, targets, removed, names)
     groups = sub.groups_of(names)
     for i in range(0, n, 4801):
-        own = np.flatnonzero(groups == targets[i].split("::")[0])
-        best = own[int(similarities[i, own].argmax())]
-        gone = [j for j in own if classes[j, labels[i]] and names[j] != targets[i]]
-        assert found.added[i] == float(names[best] == targets[i])
-        assert (found.removed[i].isnan() if not gone else found.removed[i] == pytest.approx(np.mean([j != best for j in gone])))
+        group = np.flatnonzero(groups == targets[i].split("::")[0])
+        best = group[int(similarities[i, group].argmax())]
+        gone = [j for j in group if classes[j, labels[i]] and names[j] != targets[i]]
+        assert result.added[i] == float(names[best] == targets[i])
+        if gone:
+            assert result.removed[i] == pytest.approx(np.mean([j != best for j in gone]))
+        else:
+            assert result.removed[i].isnan()

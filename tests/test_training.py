@@ -1,4 +1,5 @@
 """A stage of training: it learns, and a killed one goes on where it was."""
+
 import math
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_killed_run_goes_on_and_ends_as_the_whole_one(tmp_path):
     stage(tmp_path / "killed", stop_at=170)
     again, continued, calls = stage(tmp_path / "killed")
     assert calls == 150 and continued == rows  # from the checkpoint of step 100
-    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
     assert stage(tmp_path / "killed")[2] == 0 and not list(tmp_path.rglob("*.part"))
 
 
@@ -52,7 +53,15 @@ def test_only_the_parameters_named_are_trained(tmp_path):
     torch.manual_seed(0)
     model = torch.nn.Linear(1, 1)
     kept = model.weight.detach().clone()
-    train("bias", 5, model, lambda: (model(torch.ones(4, 1)) - 2).square().mean(), [], folder=tmp_path, parameters=[model.bias])
+    train(
+        "bias",
+        5,
+        model,
+        lambda: (model(torch.ones(4, 1)) - 2).square().mean(),
+        [],
+        folder=tmp_path,
+        parameters=[model.bias],
+    )
     assert torch.equal(model.weight, kept) and model.bias.grad is not None
 
 
@@ -64,7 +73,10 @@ def test_a_loss_that_is_not_finite_is_told(tmp_path):
 
 def test_loss_of_groups_by_hand():
     logits = torch.log(torch.tensor([[0.5, 0.25, 0.25, 0.9, 0.1], [0.2, 0.2, 0.6, 0.5, 0.5]]))
-    wanted = torch.tensor([[1.0, 1, 0, 1, 0], [0, 0, 0, 0, 1]])  # two values of the first group; the second picture shows nothing of it
+    # two values of the first group; the second picture shows nothing of it
+    wanted = torch.tensor([[1.0, 1, 0, 1, 0], [0, 0, 0, 0, 1]])
+    groups = [slice(0, 3), slice(3, 5)]
     expected = (-(math.log(0.5) + math.log(0.25)) / 2 - math.log(0.9) - math.log(0.5)) / 3
-    assert group_loss(logits, wanted, [slice(0, 3), slice(3, 5)]).item() == pytest.approx(expected)
-    assert group_loss(torch.cat([logits, torch.full((2, 2), 9.0)], 1), wanted, [slice(0, 3), slice(3, 5)]).item() == pytest.approx(expected)  # further outputs do not count
+    assert group_loss(logits, wanted, groups).item() == pytest.approx(expected)
+    more = torch.cat([logits, torch.full((2, 2), 9.0)], 1)  # further outputs do not count
+    assert group_loss(more, wanted, groups).item() == pytest.approx(expected)

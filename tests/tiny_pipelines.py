@@ -1,59 +1,184 @@
 """Pipelines of four architectures with tiny random weights, and tokenizers of a few words."""
-from diffusers import (AutoencoderKL, DPMSolverMultistepScheduler, EulerDiscreteScheduler, FlowMatchEulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel, PixArtAlphaPipeline,
-                       PixArtTransformer2DModel, SD3Transformer2DModel, StableDiffusion3Pipeline, StableDiffusionXLPipeline, UNet2DConditionModel)
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer, T5Config, T5EncoderModel, T5Tokenizer
+
+from diffusers import (
+    AutoencoderKL,
+    DPMSolverMultistepScheduler,
+    EulerDiscreteScheduler,
+    FlowMatchEulerDiscreteScheduler,
+    FluxPipeline,
+    FluxTransformer2DModel,
+    PixArtAlphaPipeline,
+    PixArtTransformer2DModel,
+    SD3Transformer2DModel,
+    StableDiffusion3Pipeline,
+    StableDiffusionXLPipeline,
+    UNet2DConditionModel,
+)
+from transformers import (
+    CLIPTextConfig,
+    CLIPTextModel,
+    CLIPTextModelWithProjection,
+    CLIPTokenizer,
+    T5Config,
+    T5EncoderModel,
+    T5Tokenizer,
+)
 
 WORDS = ["a", "photo", "of", "bird", "blue", "jay", "with", "yellow", "crown", "red", "breast"]
 SIZE = 16
 
 
 def clip_tokenizer(length=20):
-    vocab = {token: i for i, token in enumerate(["<|startoftext|>", "<|endoftext|>", *(chr(c) for c in range(33, 127)), *(f"{chr(c)}</w>" for c in range(33, 127))])}
-    return CLIPTokenizer(vocab, [], model_max_length=length * 5)
+    letters = [chr(code) for code in range(33, 127)]
+    tokens = ["<|startoftext|>", "<|endoftext|>", *letters, *(f"{letter}</w>" for letter in letters)]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    return CLIPTokenizer(vocabulary, [], model_max_length=length * 5)
 
 
 def t5_tokenizer(length=20):
-    return T5Tokenizer(vocab=[("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -5.0), *((f"▁{word}", -1.0) for word in WORDS)], extra_ids=0, model_max_length=length)
+    special = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -5.0)]
+    words = [(f"▁{word}", -1.0) for word in WORDS]
+    return T5Tokenizer(vocab=special + words, extra_ids=0, model_max_length=length)
 
 
 def clip_text(kind=CLIPTextModel, width=16):
-    return kind(CLIPTextConfig(vocab_size=200, hidden_size=width, intermediate_size=32, projection_dim=width, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=100,
-                               bos_token_id=0, eos_token_id=1, pad_token_id=1)).eval()
+    return kind(
+        CLIPTextConfig(
+            vocab_size=200,
+            hidden_size=width,
+            intermediate_size=32,
+            projection_dim=width,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            max_position_embeddings=100,
+            bos_token_id=0,
+            eos_token_id=1,
+            pad_token_id=1,
+        )
+    ).eval()
 
 
 def t5_text(width=16):
-    return T5EncoderModel(T5Config(vocab_size=64, d_model=width, d_kv=8, num_heads=2, d_ff=32, num_layers=1, is_encoder_decoder=False, use_cache=False)).eval()
+    return T5EncoderModel(
+        T5Config(
+            vocab_size=64,
+            d_model=width,
+            d_kv=8,
+            num_heads=2,
+            d_ff=32,
+            num_layers=1,
+            is_encoder_decoder=False,
+            use_cache=False,
+        )
+    ).eval()
 
 
 def vae(channels):
-    return AutoencoderKL(block_out_channels=(8, 8), down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, latent_channels=channels, norm_num_groups=4,
-                         sample_size=SIZE, shift_factor=0.0)
+    return AutoencoderKL(
+        block_out_channels=(8, 8),
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+        latent_channels=channels,
+        norm_num_groups=4,
+        sample_size=SIZE,
+        shift_factor=0.0,
+    )
 
 
 def flux():
-    transformer = FluxTransformer2DModel(in_channels=16, num_layers=1, num_single_layers=1, attention_head_dim=16, num_attention_heads=2, joint_attention_dim=16, pooled_projection_dim=16,
-                                         guidance_embeds=True, axes_dims_rope=(4, 6, 6))
-    return FluxPipeline(FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True), vae(4), clip_text(), clip_tokenizer(), t5_text(), t5_tokenizer(), transformer)
+    transformer = FluxTransformer2DModel(
+        in_channels=16,
+        num_layers=1,
+        num_single_layers=1,
+        attention_head_dim=16,
+        num_attention_heads=2,
+        joint_attention_dim=16,
+        pooled_projection_dim=16,
+        guidance_embeds=True,
+        axes_dims_rope=(4, 6, 6),
+    )
+    return FluxPipeline(
+        FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
+        vae(4),
+        clip_text(),
+        clip_tokenizer(),
+        t5_text(),
+        t5_tokenizer(),
+        transformer,
+    )
 
 
 def stable_diffusion_3():
-    transformer = SD3Transformer2DModel(sample_size=8, patch_size=2, in_channels=4, num_layers=1, attention_head_dim=8, num_attention_heads=4, joint_attention_dim=32, caption_projection_dim=32,
-                                        pooled_projection_dim=32, out_channels=4)
-    return StableDiffusion3Pipeline(transformer, FlowMatchEulerDiscreteScheduler(), vae(4), clip_text(CLIPTextModelWithProjection), clip_tokenizer(), clip_text(CLIPTextModelWithProjection),
-                                    clip_tokenizer(), t5_text(32), t5_tokenizer())
+    transformer = SD3Transformer2DModel(
+        sample_size=8,
+        patch_size=2,
+        in_channels=4,
+        num_layers=1,
+        attention_head_dim=8,
+        num_attention_heads=4,
+        joint_attention_dim=32,
+        caption_projection_dim=32,
+        pooled_projection_dim=32,
+        out_channels=4,
+    )
+    return StableDiffusion3Pipeline(
+        transformer,
+        FlowMatchEulerDiscreteScheduler(),
+        vae(4),
+        clip_text(CLIPTextModelWithProjection),
+        clip_tokenizer(),
+        clip_text(CLIPTextModelWithProjection),
+        clip_tokenizer(),
+        t5_text(32),
+        t5_tokenizer(),
+    )
 
 
 def stable_diffusion_xl():
-    unet = UNet2DConditionModel(sample_size=8, block_out_channels=(8, 16), layers_per_block=1, down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"), norm_num_groups=4,
-                                up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"), attention_head_dim=2, cross_attention_dim=32, addition_embed_type="text_time", addition_time_embed_dim=8,
-                                projection_class_embeddings_input_dim=6 * 8 + 16, use_linear_projection=True)
-    return StableDiffusionXLPipeline(vae(4), clip_text(), clip_text(CLIPTextModelWithProjection), clip_tokenizer(), clip_tokenizer(), unet, EulerDiscreteScheduler())
+    unet = UNet2DConditionModel(
+        sample_size=8,
+        block_out_channels=(8, 16),
+        layers_per_block=1,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        norm_num_groups=4,
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+        attention_head_dim=2,
+        cross_attention_dim=32,
+        addition_embed_type="text_time",
+        addition_time_embed_dim=8,
+        projection_class_embeddings_input_dim=6 * 8 + 16,
+        use_linear_projection=True,
+    )
+    return StableDiffusionXLPipeline(
+        vae(4),
+        clip_text(),
+        clip_text(CLIPTextModelWithProjection),
+        clip_tokenizer(),
+        clip_tokenizer(),
+        unet,
+        EulerDiscreteScheduler(),
+    )
 
 
 def pixart():
-    transformer = PixArtTransformer2DModel(num_attention_heads=2, attention_head_dim=8, in_channels=4, out_channels=8, num_layers=1, cross_attention_dim=16, sample_size=8, patch_size=2,
-                                           caption_channels=16, use_additional_conditions=False)
+    transformer = PixArtTransformer2DModel(
+        num_attention_heads=2,
+        attention_head_dim=8,
+        in_channels=4,
+        out_channels=8,
+        num_layers=1,
+        cross_attention_dim=16,
+        sample_size=8,
+        patch_size=2,
+        caption_channels=16,
+        use_additional_conditions=False,
+    )
     return PixArtAlphaPipeline(t5_tokenizer(), t5_text(), vae(4), transformer, DPMSolverMultistepScheduler())
 
 
-PIPELINES = {"FluxPipeline": flux, "StableDiffusion3Pipeline": stable_diffusion_3, "StableDiffusionXLPipeline": stable_diffusion_xl, "PixArtAlphaPipeline": pixart}
+PIPELINES = {
+    "FluxPipeline": flux,
+    "StableDiffusion3Pipeline": stable_diffusion_3,
+    "StableDiffusionXLPipeline": stable_diffusion_xl,
+    "PixArtAlphaPipeline": pixart,
+}

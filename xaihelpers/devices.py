@@ -1,9 +1,19 @@
-"""The device that a name means."""
+"""The device that a name means, and tensors that must be on one device."""
 
+from __future__ import annotations
 
-def device_of(device: "str | torch.device", error: type[Exception] = ValueError) -> "torch.device":  # noqa: F821
-    """The torch device of "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1" or a device. Raises `error`, with the remedy, for any other and for a GPU that is not there."""
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
     import torch
+
+
+def resolve_device(device: str | torch.device, error: type[Exception] = ValueError) -> torch.device:
+    """The torch device of a name: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", or a device.
+
+    error: the class of what is raised for any other name and for a GPU that is not there.
+    """
+    import torch  # here, because records and run start without it
 
     name = str(device)
     if name == "auto":
@@ -13,3 +23,14 @@ def device_of(device: "str | torch.device", error: type[Exception] = ValueError)
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise error(f"The device {name!r} was asked for, but torch sees no GPU here: use auto or cpu.")
     return torch.device(name)
+
+
+def require_one_device(**tensors: torch.Tensor | None) -> None:
+    """Check that tensors, given by name, are all on one device; None is passed over.
+
+    Raises ValueError, naming the tensors and their devices, where they are not.
+    """
+    device_of = {name: tensor.device for name, tensor in tensors.items() if tensor is not None}
+    if len(set(device_of.values())) > 1:
+        places = ", ".join(f"{name} on {device}" for name, device in device_of.items())
+        raise ValueError(f"tensors on different devices: {places}. Move them to one of these by .to(device).")

@@ -1,7 +1,8 @@
 """The parameters of a notebook: what its first cell declares, checked against what a run was given.
 
-papermill only warns about a name that the notebook does not know, and takes any type. Here both are errors, and the
-check needs nothing but the kernel's own input history, so it holds for the plain papermill command as well.
+papermill only warns about a name that the notebook does not know, and takes any type. Here both are errors,
+and the check needs nothing but the kernel's own input history, so it holds for the plain papermill command as
+well.
 """
 
 import ast
@@ -17,14 +18,18 @@ class ParameterError(ValueError):
     """A parameter is unknown or its value is of the wrong type."""
 
 
-def declared(source: str) -> dict[str, tuple[str, object]]:
+def declared_parameters(source: str) -> dict[str, tuple[str, object]]:
     """Read a parameters cell: name -> (type as written, default value).
 
     Empty if the cell holds anything but annotated assignments of literals.
     """
     found = {}
     for statement in _statements(source):
-        if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value):
+        if not (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and statement.value
+        ):
             return {}
         try:
             found[statement.target.id] = ast.unparse(statement.annotation), ast.literal_eval(statement.value)
@@ -33,28 +38,30 @@ def declared(source: str) -> dict[str, tuple[str, object]]:
     return found
 
 
-def fits(value: object, kind: str) -> bool:
+def has_type(value: object, kind: str) -> bool:
     """Whether `value` is of the declared `kind`: int, float, str, bool or list[...] of one of these.
 
     An int is welcome where a float is declared, a bool is no number. An unknown kind fits nothing.
     """
     if kind.startswith("list[") and kind.endswith("]"):
-        return isinstance(value, list) and all(fits(item, kind[5:-1]) for item in value)
+        return isinstance(value, list) and all(has_type(item, kind[5:-1]) for item in value)
     if isinstance(value, bool):
         return kind == "bool"
     return isinstance(value, TYPES.get(kind, ()))
 
 
-def check(namespace: dict) -> dict[str, object]:
+def check_parameters(namespace: dict) -> dict[str, object]:
     """Check a notebook's parameters and return them, name -> value.
 
-    namespace: the notebook's `globals()`. Its `In`, IPython's history of cells, tells the declared parameters from
-        papermill's injected ones. Where no history is kept (nbval, plain Python) the annotated names of the namespace
-        are the parameters, and only their types are checked.
-    Cells may have been run again or out of order: what ran last counts. Where the notebook has since bound
-    a parameter's name to something else (`data = load(data)`), the value given to the parameter is returned.
-    Raises ParameterError for an unknown name, with the nearest known one, for a wrong type, and if the parameters
-    cell has not been run.
+    namespace: the notebook's `globals()`. Its `In`, IPython's history of cells, tells the declared parameters
+        from papermill's injected ones. Where no history is kept (nbval, plain Python) the annotated names of
+        the namespace are the parameters, and only their types are checked.
+
+    Cells may have been run again or out of order: what ran last counts. Where the notebook has since bound a
+    parameter's name to something else (`data = load(data)`), the value given to the parameter is returned.
+
+    Raises ParameterError: an unknown name, with the nearest known one; a wrong type; a parameters cell that
+    has not been run.
     """
     history = [source for source in namespace.get("In", []) if source]
     known, values, given = {}, {}, {}  # name -> type, value in force, value papermill gave
@@ -62,7 +69,7 @@ def check(namespace: dict) -> dict[str, object]:
         known = _annotated(namespace)
         values = {name: namespace.get(name) for name in known}
     for source in history:
-        cell = declared(source)
+        cell = declared_parameters(source)
         if cell and (not known or known.keys() & cell.keys()):
             known.update({name: kind for name, (kind, _) in cell.items()})
             values.update({name: value for name, (_, value) in cell.items()})
@@ -70,20 +77,22 @@ def check(namespace: dict) -> dict[str, object]:
             given = _injected(source, namespace)
             values.update(given)
     if history and not known:
-        raise ParameterError("Run the cell tagged 'parameters', the first one of the notebook, before this cell.")
+        raise ParameterError(
+            "Run the cell tagged 'parameters', the first one of the notebook, before this cell."
+        )
     for name in given:
         if name not in known:
             raise ParameterError(_unknown(name, known))
     for name, kind in known.items():
-        if not fits(values[name], kind):
+        if not has_type(values[name], kind):
             raise ParameterError(_wrong(name, kind, values[name]))
-        if fits(namespace.get(name), kind):
+        if has_type(namespace.get(name), kind):
             values[name] = namespace[name]
     return {name: _plain(values[name], kind) for name, kind in known.items()}
 
 
-def identity(parameters: dict[str, object]) -> str:
-    """Ten hexadecimal digits that name a run: a hash of its parameters, wherever and on whatever device it ran."""
+def parameters_hash(parameters: dict[str, object]) -> str:
+    """Ten hexadecimal digits that name a run: a hash of its parameters but for NOT_IDENTITY."""
     what = {name: value for name, value in parameters.items() if name not in NOT_IDENTITY}
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -108,7 +117,10 @@ def _injected(source: str, namespace: dict) -> dict[str, object]:
 
 
 def _annotated(namespace: dict) -> dict[str, str]:
-    kinds = {name: kind.__name__ if type(kind) is type else str(kind) for name, kind in namespace.get("__annotations__", {}).items()}
+    kinds = {
+        name: kind.__name__ if type(kind) is type else str(kind)
+        for name, kind in namespace.get("__annotations__", {}).items()
+    }
     return {name: kind for name, kind in kinds.items() if kind in TYPES or kind.startswith("list[")}
 
 

@@ -1,9 +1,12 @@
 """Where things lie: the project, the data folder, shipped weights, caches and results."""
 
+import logging
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
+log = logging.getLogger(__name__)
 PROJECT = Path(__file__).resolve().parents[1]  # the checkout: development installs are editable
 
 
@@ -29,8 +32,9 @@ def cache_home() -> Path:
 def results_home(name: str = "results") -> Path:
     """The folder that notebooks record their results in.
 
-    A bare name is a folder of `data_home()`, anything with a separator is a path. The default name gives way to
-    the environment variable `XAI_RESULTS`, so that a whole set of runs can be sent elsewhere without a parameter.
+    A bare name is a folder of `data_home()`, anything with a separator is a path. The default name gives way
+    to the environment variable `XAI_RESULTS`, so that a whole set of runs can be sent elsewhere without a
+    parameter.
     """
     if name == "results" and os.environ.get("XAI_RESULTS"):
         name = str(Path(os.environ["XAI_RESULTS"]).expanduser().resolve())
@@ -38,22 +42,24 @@ def results_home(name: str = "results") -> Path:
     return (Path(name).expanduser() if is_path else data_home() / name).resolve()
 
 
-def find_dataset(name_or_path: str | Path) -> Path:
-    """The folder of a data set given by its name under `data_home()` or by its path.
+def find(name: str | Path, *within: Path) -> Path | None:
+    """The file or folder that a name or a path means, or None if there is none.
 
-    Raises FolderError, saying what to place where, if neither exists.
+    That is `name` in the first of the folders `within` that holds it, else the path `name` itself.
+
+    within: by default `data_home()`, the folder that `XAI_DATA` names. `~` is expanded.
     """
-    for folder in (data_home() / name_or_path, Path(name_or_path).expanduser()):
-        if folder.is_dir():
-            return folder.resolve()
-    raise FolderError(
-        f"There is no data set {str(name_or_path)!r}: place its folder at {data_home() / name_or_path}, "
-        "or give the path of the folder, or set XAI_DATA to the folder that holds it."
-    )
+    for place in (*[folder / name for folder in within or (data_home(),)], Path(name).expanduser()):
+        if place.exists():
+            return place.resolve()
+    return None
 
 
 def write_whole(file: str | Path, content: bytes) -> Path:
-    """Put `content` in the place of `file` in one step, so that nobody ever reads half of it. Raises OSError, leaving what was there."""
+    """Put `content` in the place of `file` in one step, so that nobody ever reads half of it.
+
+    Raises OSError, leaving what was there.
+    """
     file = Path(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
@@ -80,3 +86,20 @@ def ensure_writable(folder: Path, remedy: str) -> Path:
     except OSError as error:
         raise FolderError(f"Cannot write in {folder} ({error.strerror}): {remedy}.") from error
     return folder
+
+
+def set_aside(file: str | Path, reason: object) -> Path | None:
+    """Rename a damaged cache file or folder to <name>.damaged, so that a new one takes its place, and log it.
+
+    Returns the new place; None if it could not be moved, or another process has moved it already.
+    """
+    file = Path(file)
+    aside = file.with_name(f"{file.name}.damaged")
+    try:
+        if aside.is_dir():
+            shutil.rmtree(aside)
+        os.replace(file, aside)
+    except OSError:
+        return None
+    log.warning("%s is damaged (%s): set aside as %s, what it held is made anew", file, reason, aside.name)
+    return aside

@@ -1,5 +1,7 @@
-"""Chrome of figures and tables that several notebooks share: one look, grids of pictures, lines at chance, tables with a caption."""
+"""The look of figures and tables that notebooks share: style, grids of images, chance lines, tables."""
+
 import textwrap
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,69 +14,175 @@ PALETTE = sns.color_palette("colorblind")
 
 
 def style() -> None:
-    """The look of all figures: seaborn's ticks, a colour-blind-safe palette, 90 dpi."""
-    sns.set_theme(context="notebook", style="ticks", palette="colorblind", font_scale=0.85, rc={"figure.dpi": 90, "axes.spines.top": False,
-                                                                                                "axes.spines.right": False})
+    """Set the look of all figures: seaborn's ticks, a colour-blind-safe palette, 90 dpi."""
+    sns.set_theme(
+        context="notebook",
+        style="ticks",
+        palette="colorblind",
+        font_scale=0.85,
+        rc={"figure.dpi": 90, "axes.spines.top": False, "axes.spines.right": False},
+    )
 
 
-def picture(image) -> np.ndarray:
-    """A picture for `imshow`, (H, W, 3) uint8, from a PIL image, an array (H, W, 3) or a tensor (3, H, W), bytes or in [0, 1]."""
-    array = np.asarray(image.detach().cpu().movedim(0, -1) if isinstance(image, torch.Tensor) else image)
-    return array if array.dtype == np.uint8 else (array.clip(0, 1) * 255).round().astype(np.uint8)
+def to_picture(image) -> np.ndarray:
+    """An image for `imshow`, (H, W, 3) uint8.
+
+    image: a PIL image, an array (H, W, 3) or a tensor (3, H, W); uint8, or float in [0, 1].
+    """
+    if isinstance(image, torch.Tensor):
+        image = image.detach().cpu().movedim(0, -1)
+    array = np.asarray(image)
+    if array.dtype == np.uint8:
+        return array
+    return (array.clip(0, 1) * 255).round().astype(np.uint8)
 
 
-def image_grid(images, titles=None, columns: int = 6, width: float = 9.0, fontsize: float = 8) -> plt.Figure:
-    """Pictures in a grid without axes, `columns` to a row, each with its title; returns the figure."""
-    rows = -(-len(images) // columns)
-    line = 0 if titles is None else (max(title.count("\n") for title in titles) + 1.4) * fontsize / 72
-    fig, axes = plt.subplots(rows, columns, figsize=(width, rows * (width / columns + line)), squeeze=False, layout="constrained")
+def image_grid(
+    images: Sequence,
+    titles: Sequence[str] | None = None,
+    columns: int = 6,
+    width: float = 9.0,
+    fontsize: float = 8,
+) -> plt.Figure:
+    """Images in a grid without axes, each with its title.
+
+    images: as `to_picture` takes them. columns: images in a row. width: of the figure, in inches.
+    Raises ValueError: if there are not as many titles as images.
+    """
+    n_rows = -(-len(images) // columns)
+    title_height = 0.0
+    if titles is not None:
+        n_lines = max(title.count("\n") for title in titles) + 1.4
+        title_height = n_lines * fontsize / 72
+    size = (width, n_rows * (width / columns + title_height))
+    fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
     for ax in axes.flat:
         ax.axis("off")
-    for ax, image, title in zip(axes.flat, images, titles or [""] * len(images)):
-        ax.imshow(picture(image))
+    if titles is None:
+        titles = [""] * len(images)
+    titled = zip(images, titles, strict=True)
+    for ax, (image, title) in zip(axes.flat, titled, strict=False):  # the last row may have axes to spare
+        ax.imshow(to_picture(image))
         ax.set_title(title, fontsize=fontsize, loc="left")
     return fig
 
 
-def chance(ax: plt.Axes, level: float, label: str = "chance", vertical: bool = False) -> None:
-    """A dashed grey line at the chance level."""
-    (ax.axvline if vertical else ax.axhline)(level, ls="--", lw=1, color="0.45", label=label, zorder=0)
+def chance_line(ax: plt.Axes, level: float, label: str = "chance", vertical: bool = False) -> None:
+    """Draw a dashed grey line at the chance level."""
+    draw = ax.axvline if vertical else ax.axhline
+    draw(level, ls="--", lw=1, color="0.45", label=label, zorder=0)
 
 
-def case_studies(images, texts, columns: int = 3, width: float = 10.0, wrap: int = 46, fontsize: float = 7) -> plt.Figure:
-    """Pictures, each with a text under it (its lines kept, long ones wrapped), `columns` to a row; returns the figure."""
-    wrapped = ["\n".join(textwrap.fill(line, wrap, subsequent_indent="  ") for line in text.splitlines()) for text in texts]
-    lines = max(text.count("\n") + 1 for text in wrapped)
-    rows, side = -(-len(images) // columns), width / columns * 0.55
-    fig, axes = plt.subplots(2 * rows, columns, figsize=(width, rows * (side + lines * fontsize * 1.35 / 72)), squeeze=False, layout="constrained",
-                             gridspec_kw={"height_ratios": [side, lines * fontsize * 1.35 / 72] * rows})
+def case_studies(
+    images: Sequence,
+    texts: Sequence[str],
+    columns: int = 3,
+    width: float = 10.0,
+    wrap: int = 46,
+    fontsize: float = 7,
+) -> plt.Figure:
+    """Images in a grid, each with a text under it.
+
+    images: as `to_picture` takes them. texts: their lines are kept, lines of more than `wrap` characters
+        wrapped.
+    columns: images in a row. width: of the figure, in inches.
+    Raises ValueError: if there are not as many texts as images.
+    """
+    wrapped = []
+    for text in texts:
+        lines = [textwrap.fill(line, wrap, subsequent_indent="  ") for line in text.splitlines()]
+        wrapped.append("\n".join(lines))
+    n_lines = max(text.count("\n") + 1 for text in wrapped)
+    text_height = n_lines * fontsize * 1.35 / 72
+    image_height = width / columns * 0.55
+    n_rows = -(-len(images) // columns)
+    fig, axes = plt.subplots(
+        2 * n_rows,
+        columns,
+        figsize=(width, n_rows * (image_height + text_height)),
+        squeeze=False,
+        layout="constrained",
+        gridspec_kw={"height_ratios": [image_height, text_height] * n_rows},
+    )
     for ax in axes.flat:
         ax.axis("off")
     for n, (image, text) in enumerate(zip(images, wrapped, strict=True)):
         row, column = divmod(n, columns)
-        axes[2 * row, column].imshow(picture(image))
-        axes[2 * row + 1, column].text(0, 1, text, va="top", fontsize=fontsize, transform=axes[2 * row + 1, column].transAxes)
+        axes[2 * row, column].imshow(to_picture(image))
+        below = axes[2 * row + 1, column]
+        below.text(0, 1, text, va="top", fontsize=fontsize, transform=below.transAxes)
     return fig
 
 
 def table(frame: pd.DataFrame, caption: str, precision: int = 1, small: bool = False) -> Styler:
-    """A table to be displayed: no index, a dash for what is not there; `small` for wide ones. Without cell ids, which would make a notebook three times as large."""
-    styler = Styler(frame, cell_ids=False).hide(axis="index").format(precision=precision, na_rep="–").set_caption(caption)
-    return styler.set_table_styles([{"selector": "td, th", "props": "padding: 1px 6px; font-size: 85%"}]) if small else styler
+    """A table to be displayed: no index, `precision` digits, a dash for NaN; `small` for wide tables."""
+    styler = Styler(frame, cell_ids=False)  # cell ids would make a notebook three times as large
+    styler = styler.hide(axis="index").format(precision=precision, na_rep="–").set_caption(caption)
+    if small:
+        styler = styler.set_table_styles(
+            [{"selector": "td, th", "props": "padding: 1px 6px; font-size: 85%"}]
+        )
+    return styler
 
 
-def interval_table(frame: pd.DataFrame, index: list[str], columns: str = "metric", digits: int = 1) -> pd.DataFrame:
-    """Long rows with `value`, `low` and `high` as a wide table, a cell "58.3 [52, 64]" for each line of `index` and each of `columns`, in the order in which they come; no bounds where they are NaN,
-    bounds as precise as the value where they are less than 1 apart.
-    A `chance` stands behind them, where there is one: "58.3 [52, 64] chance 25"."""
-    def cell(value, low, high, chance):
-        if value != value:
-            return "–"
-        finer = digits if high - low < 1 else 0
-        return f"{value:.{digits}f}" + f" [{low:.{finer}f}, {high:.{finer}f}]" * (low == low) + f" chance {chance:.0f}" * (chance == chance)
+def results_table(
+    rows: pd.DataFrame, keys: list[str], caption: str, digits: int = 1, more: Sequence[str] = ()
+) -> Styler:
+    """Recorded numbers as a table to be displayed: keys, paper, this run, interval, and what else there is.
 
-    bounds = frame.reindex(columns=["low", "high", *({"chance"} - set(index))])
-    text = [cell(*numbers) for numbers in zip(frame.value, bounds.low, bounds.high, bounds.get("chance", bounds.low * np.nan))]
+    rows: with the columns `value`, `low` and `high`, and perhaps `paper`, `sd`, `cases`, `chance`, `invalid`;
+        a dash stands for NaN.
+    keys: the columns that tell the rows apart. more: further columns, shown before `cases`.
+    Raises AttributeError: without `value`, `low` or `high`. Raises KeyError: without one of `keys`.
+    """
+    values = [_number(value, digits) for value in rows.value]
+    intervals = [_interval(low, high, digits) for low, high in zip(rows.low, rows.high, strict=True)]
+    view = rows.assign(**{"this run": values, "interval": intervals})
+    optional = ["paper", "this run", "interval", "sd", *more, "cases", "chance", "invalid"]
+    columns = [*keys, *(name for name in optional if name in view and name not in keys)]
+    return table(view[columns], caption, digits)
+
+
+def interval_table(
+    frame: pd.DataFrame, index: list[str], columns: str = "metric", digits: int = 1
+) -> pd.DataFrame:
+    """Long rows as a wide table of texts: "58.3 [52, 64]" or, with a chance level, "58.3 [52, 64] chance 25".
+
+    frame: with the columns `value`, `low` and `high`, and perhaps `chance`. NaN bounds and chance are left
+        out, a NaN value is a dash. Bounds less than 1 apart have as many digits as the value, others none.
+    index: the columns that tell the lines apart. columns: the column whose values become columns. Both keep
+        the order in which they come.
+    Raises AttributeError or KeyError: if a column is missing. Raises ValueError: if two rows share a cell.
+    """
+    bounds = frame.reindex(columns=["low", "high"])
+    has_chance = "chance" in frame and "chance" not in index
+    chances = frame["chance"] if has_chance else pd.Series(np.nan, index=frame.index)
+    texts = []
+    for value, low, high, chance in zip(frame.value, bounds.low, bounds.high, chances, strict=True):
+        texts.append(_value_with_interval(value, low, high, chance, digits))
+    wide = frame[index].assign(column=frame[columns], text=texts)
+    wide = wide.pivot(index=index, columns="column", values="text")
     lines = pd.MultiIndex.from_frame(frame[index].drop_duplicates())
-    wide = frame[index].assign(column=frame[columns], text=text).pivot(index=index, columns="column", values="text")
-    return wide.reindex(lines if len(index) > 1 else lines.get_level_values(0)).reindex(columns=frame[columns].unique()).rename_axis(columns=None).reset_index()
+    if len(index) == 1:
+        lines = lines.get_level_values(0)
+    wide = wide.reindex(lines).reindex(columns=frame[columns].unique())
+    return wide.rename_axis(columns=None).reset_index()
+
+
+def _number(value: float, digits: int) -> str:
+    return "–" if pd.isna(value) else f"{value:.{digits}f}"
+
+
+def _interval(low: float, high: float, digits: int) -> str:
+    return "–" if pd.isna(low) else f"[{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _value_with_interval(value: float, low: float, high: float, chance: float, digits: int) -> str:
+    text = _number(value, digits)
+    if pd.isna(value):
+        return text
+    if not pd.isna(low):
+        text += " " + _interval(low, high, digits if high - low < 1 else 0)
+    if not pd.isna(chance):
+        text += f" chance {chance:.0f}"
+    return text

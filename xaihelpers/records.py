@@ -7,24 +7,27 @@ A run lies in `<results>/<notebook>-<hash of its parameters>/`: `results.csv` (o
 import importlib.metadata
 import io
 import json
+import logging
 import os
 import platform
 import random
 import shutil
 import tempfile
 import time
-import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from tqdm.auto import tqdm
 
-from xaihelpers.devices import device_of
-from xaihelpers.parameters import ParameterError, check, identity
+from xaihelpers.devices import resolve_device
+from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
 from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
 
+log = logging.getLogger(__name__)
 NUMBERS = ["value", "low", "high", "cases", "chance"]
 TEXTS = ["paper", "table", "row", "metric", "data", "model"]
 COLUMNS = [*TEXTS[:4], *NUMBERS, *TEXTS[4:]]
@@ -43,20 +46,33 @@ class Run:
     _clock: float = field(default_factory=time.perf_counter)
     _rows: list = field(default_factory=list)
     _figures: dict = field(default_factory=dict)  # name -> (PNG bytes, caption)
+    _tables: dict = field(default_factory=dict)  # (paper, table) -> {"title": …, "caption": …}
 
     @property
     def run_folder(self) -> Path:
-        return self.folder / f"{self.notebook}-{identity(self.parameters)}"
+        return self.folder / f"{self.notebook}-{parameters_hash(self.parameters)}"
 
-    def record(self, rows: list[dict] | pd.DataFrame, paper: str, table: str | int, data: str, model: str) -> pd.DataFrame:
+    def record(
+        self,
+        rows: list[dict] | pd.DataFrame,
+        paper: str,
+        table: str | int,
+        data: str,
+        model: str,
+        title: str = "",
+        caption: str = "",
+    ) -> pd.DataFrame:
         """Collect numbers for the report; returns them as tidy rows.
 
         rows: one per number, with `metric` and `value` and, where they exist, the interval `low`, `high`, the
-            number of `cases` and the `chance` level; every further key (`concepts`, `lambda`, ...) says which row
-            of the paper's table it is. A NaN value is kept.
+            number of `cases` and the `chance` level; every further key (`concepts`, `lambda`, ...) says which
+            row of the paper's table it is. A NaN value is kept.
         paper, table: what the rows stand beside in the report, e.g. "alignment", 3.
         data, model: in words, what they were measured on.
+        title, caption: what the report writes above this table; needed once a table.
+
         A row recorded again, as when a cell is run twice, replaces the earlier one.
+
         Raises ValueError for a row without metric or value, and for two rows that nothing tells apart.
         """
         rows = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
@@ -67,7 +83,27 @@ class Run:
             twice = next(key for key in keys if keys.count(key) > 1)
             raise ValueError(f"Two rows are both {twice}: add a key that tells them apart.")
         self._rows = [row for row in self._rows if _key(row) not in keys] + tidy
+        if title:
+            self._tables[paper, str(table)] = {"title": title, "caption": caption}
         return _frame(tidy)
+
+    def record_each(
+        self,
+        frame: pd.DataFrame,
+        keys: list[str],
+        metric: str,
+        model_name: Callable[[str, str], str] = lambda model, data: model,
+        **where,
+    ) -> None:
+        """Record a table whose columns `data` and `model` name several of both, each part under its own.
+
+        keys: the columns that tell rows apart.
+        model_name: (model, data) -> the model in words.
+        where: paper, table, title and caption, as of `record`.
+        """
+        for (model, data), part in frame.groupby(["model", "data"], sort=False):
+            rows = part.reindex(columns=[*keys, *NUMBERS]).assign(metric=metric)
+            self.record(rows, data=Path(data).name, model=model_name(model, data), **where)
 
     def figure(self, fig: "matplotlib.figure.Figure", name: str, caption: str) -> None:  # noqa: F821
         """Keep a figure, as PNG of 100 dpi at most, with the caption that the report shows under it."""
@@ -85,7 +121,7 @@ class Run:
         return _frame(self._rows)
 
     def finish(self) -> pd.DataFrame:
-        """Write the run into its folder, in place of an earlier run with the same parameters; returns its rows.
+        """Write the run into its folder, over an earlier one with the same parameters; returns its rows.
 
         Raises FolderError, after printing the rows, if the folder is full or read-only.
         """
@@ -100,10 +136,11 @@ class Run:
             finally:
                 shutil.rmtree(part, ignore_errors=True)
         except OSError as error:
-            print(rows.to_string(na_rep="nan"))
+            print(rows.to_string(na_rep="nan"))  # so that the numbers are not lost
             raise FolderError(
-                f"Could not write the results to {self.folder} ({error.strerror}): make room or permit writing there "
-                "and run this cell again, or name another folder by the parameter results; the rows are printed above."
+                f"Could not write the results to {self.folder} ({error.strerror}): make room or permit "
+                "writing there and run this cell again, or name another folder by the parameter results; the "
+                "rows are printed above."
             ) from error
         return rows
 
@@ -116,11 +153,18 @@ class Run:
             "parameters": self.parameters,
             "data": sorted(rows["data"].unique()),
             "model": sorted(rows["model"].unique()),
-            "versions": {"python": platform.python_version()} | {name: _version(name) for name in ("torch", "xaihelpers")},
+            "versions": {"python": platform.python_version()}
+            | {name: _version(name) for name in ("torch", "xaihelpers")},
             "device": _device_name(self.device),
             "started": self.started.isoformat(),
             "seconds": round(time.perf_counter() - self._clock, 1),
-            "figures": [{"file": f"{name}.png", "caption": caption} for name, (_, caption) in self._figures.items()],
+            "tables": [
+                {"paper": paper, "table": table, **heading}
+                for (paper, table), heading in self._tables.items()
+            ],
+            "figures": [
+                {"file": f"{name}.png", "caption": caption} for name, (_, caption) in self._figures.items()
+            ],
             "notes": self.notes,
         }
         (folder / "run.json").write_text(json.dumps(about, indent=1) + "\n")
@@ -129,18 +173,19 @@ class Run:
 def start(notebook: str, namespace: dict) -> Run:
     """Begin a run: check the parameters, seed every generator, choose the device, try the results folder.
 
-    notebook: its number, e.g. "11". namespace: its `globals()`.
-    Uses the parameters `seed` (0), `device` ("auto", "cpu", "cuda" or "cuda:1") and `results` ("results").
-    Raises ParameterError (unknown name, wrong type, no such device) and FolderError (results cannot be written).
+    notebook: its number, e.g. "11". namespace: its `globals()`. Uses the parameters `seed` (0), `device`
+    ("auto", "cpu", "cuda" or "cuda:1") and `results` ("results"). Raises ParameterError (unknown name, wrong
+    type, no such device) and FolderError (results cannot be written).
     """
     import torch
 
-    parameters = check(namespace)
+    _show_log()
+    parameters = check_parameters(namespace)
     seed = parameters.get("seed", 0)
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
-    device = device_of(parameters.get("device", "auto"), ParameterError)
+    device = resolve_device(parameters.get("device", "auto"), ParameterError)
     folder = ensure_writable(
         results_home(parameters.get("results", "results")),
         "make room or permit writing there, or name another folder by the parameter results",
@@ -148,30 +193,63 @@ def start(notebook: str, namespace: dict) -> Run:
     return Run(notebook, parameters, device, folder)
 
 
+class _PrintHandler(logging.Handler):
+    """Prints each message of the helpers as one line of the notebook's output."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tqdm.write(self.format(record))
+
+
+def _show_log() -> None:
+    """Show what the helpers log in the running notebook;
+
+    outside notebooks they stay silent but for warnings.
+    """
+    log = logging.getLogger("xaihelpers")
+    if not any(isinstance(handler, _PrintHandler) for handler in log.handlers):
+        log.addHandler(_PrintHandler())
+        log.setLevel(logging.INFO)
+        log.propagate = False  # some libraries give the root logger a handler of its own
+
+
 def read_runs(folder: Path) -> list[dict]:
-    """The `run.json` of every run in a results folder, oldest first, each with its own folder under "folder"."""
+    """The `run.json` of every run in a results folder, oldest first, with its own folder under "folder"."""
     runs = []
     for path in sorted(folder.glob("[!.]*/run.json")):
         try:
             runs.append(json.loads(path.read_text()) | {"folder": path.parent})
         except ValueError:
-            warnings.warn(f"{path} is damaged and was left out; delete its folder and run the notebook again.")
+            log.warning("%s is damaged and was left out; delete its folder and run the notebook again.", path)
     return sorted(runs, key=lambda run: run["started"])
 
 
 def read_records(folder: Path) -> pd.DataFrame:
-    """All rows of all runs in a results folder, newest last, as recorded plus `notebook`, `run` and `parameters` (JSON)."""
+    """All rows of all runs in a results folder, newest last, as recorded plus `notebook`, `run` and
+    `parameters` (JSON).
+    """
     tables = []
     for run in read_runs(folder):
         rows = _read_csv(run["folder"] / "results.csv")
-        origin = {"notebook": run["notebook"], "run": run["folder"].name, "parameters": json.dumps(run["parameters"])}
+        origin = {
+            "notebook": run["notebook"],
+            "run": run["folder"].name,
+            "parameters": json.dumps(run["parameters"]),
+        }
         tables.append(rows.assign(**origin))
     tables = [table for table in tables if len(table)]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*COLUMNS, "notebook", "run", "parameters"])
+    return (
+        pd.concat(tables, ignore_index=True)
+        if tables
+        else pd.DataFrame(columns=[*COLUMNS, "notebook", "run", "parameters"])
+    )
 
 
 def paper_table(paper: str, table: int | str) -> pd.DataFrame:
-    """What a paper prints as tidy rows: a table by its number, or numbers of its text or figures by the name of their file. Raises FolderError if the project does not hold it."""
+    """What a paper prints as tidy rows:
+
+    a table by its number, or numbers of its text or figures by the name of their file. Raises FolderError if
+    the project does not hold it.
+    """
     name = f"table{table}" if str(table).isdigit() else table
     path = PROJECT / "data" / "papers" / f"{paper}_{name}.csv"
     if not path.is_file():
@@ -183,7 +261,11 @@ def paper_table(paper: str, table: int | str) -> pd.DataFrame:
 def _device_name(device: "torch.device") -> str:  # noqa: F821
     import torch
 
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    return (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"CPU, {torch.get_num_threads()} threads"
+    )
 
 
 def _version(package: str) -> str:

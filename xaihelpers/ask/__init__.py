@@ -1,6 +1,36 @@
 """Ask any vision-language model: a local one of Hugging Face, or one behind an OpenAI-compatible server."""
-from .asking import annotators, ask, load_annotator
-from .chats import Answer, AskError, Request, Turn, request
-from .prompts import lettered, prompt
 
-__all__ = ["Answer", "AskError", "Request", "Turn", "annotators", "ask", "lettered", "load_annotator", "prompt", "request"]
+from xaihelpers.ask.cache import ask, load_vlm, vlm_loader
+from xaihelpers.ask.local_model import LocalModel
+from xaihelpers.ask.messages import (
+    Answer,
+    AskError,
+    Request,
+    Turn,
+    data_url,
+    open_image,
+    request,
+    request_keys,
+    split_reasoning,
+)
+from xaihelpers.ask.prompt_files import lettered_options, prompt
+from xaihelpers.ask.server_model import ServerModel
+
+__all__ = [
+    "Answer",
+    "AskError",
+    "LocalModel",
+    "Request",
+    "ServerModel",
+    "Turn",
+    "ask",
+    "data_url",
+    "lettered_options",
+    "load_vlm",
+    "open_image",
+    "prompt",
+    "request",
+    "request_keys",
+    "split_reasoning",
+    "vlm_loader",
+]

@@ -1,4 +1,24 @@
-"""Concept bottleneck models (Koh et al. 2020): a network predicts the annotated concepts, and a linear layer the class from them alone."""
+"""Concept bottleneck models: a network predicts the concepts, and a linear layer the class from them alone.
+
+Koh et al. 2020, section 3, with x the features, c the concept labels and y the classes:
+
+    p = σ(g(x)),   h(p) = θᵀ p + b
+    joint          min over g, θ, b:  CE(h(p), y) + λ · mean_j BCE(p_j, c_j)
+    sequential     g by BCE alone, then θ, b on the p of that g
+    independent    g by BCE alone, and θ, b on the labels c
+
+| symbol | name | shape |
+|---|---|---|
+| x, standardised | `standardised` | (N, d), or (N, L, d) of a trunk per concept |
+| g, without hidden layer | `concept_weights`, `concept_bias` | (d, L), (L,) |
+| g, hidden layer | `hidden_weights`, `hidden_bias` | (d, h), (h,); then `concept_weights` is (h, L) |
+| g, one network per concept | the same | (L, d, h), (L, h); `concept_weights` (L, h) |
+| p | `values` | (N, L) |
+| c | `present` | (N, L) |
+| θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
+| λ | `concept_weight` | |
+"""
+
 import copy
 from dataclasses import dataclass, field
 
@@ -7,25 +27,38 @@ import torch.nn.functional as F
 from einops import einsum
 from torch import nn
 
-from .head import fit_head
-from .intervention import corrected
-from .outputs import ConceptOutputs
-from .training import check_inputs, concept_loss, encode, frozen, layer, pixel_features, train
+from xaihelpers.bottlenecks.head import fit_head, linear_head_outputs
+from xaihelpers.bottlenecks.inputs import check_inputs
+from xaihelpers.bottlenecks.intervention import intervene
+from xaihelpers.bottlenecks.minibatch import (
+    concept_loss,
+    encode,
+    feature_statistics,
+    frozen,
+    layer,
+    pixel_features,
+    train,
+)
+from xaihelpers.outputs import ConceptOutputs
 
 KINDS = ("joint", "independent", "sequential")
+CONCEPT_LAYERS = ("concept_weights", "concept_bias")
+HIDDEN_LAYERS = ("hidden_weights", "hidden_bias")
+CLASS_LAYERS = ("class_weights", "class_bias")
 
 
 @dataclass
 class ConceptBottleneck:
-    """A bottleneck whose concept values are probabilities.
+    """A bottleneck whose concept values are probabilities; shapes as in the module's table.
 
-    Concept network: features, less `mean` over `std` (d,), through `hidden_weights` (d, h) with `hidden_bias` (h,), ReLU, then `concept_weights` (h, L) with
-    `concept_bias` (L,); hidden ones None: linear from the features. One network per concept: (L, d, h), (L, h) and (L, h). `class_weights` (L, K),
-    `class_bias` (K,): the head. `trunks`: what turns pixels into features, none where the features came from a frozen backbone.
+    Features, less `mean` over `std`, go through the hidden layer and a ReLU, where there is one, to the
+    concepts.
+    `per_concept`: one network per concept, which share no weights.
+    `trunks`: what turns pixels into features, none where these come from a frozen backbone.
     """
 
-    mean: torch.Tensor
-    std: torch.Tensor
+    mean: torch.Tensor  # (d,)
+    std: torch.Tensor  # (d,)
     concept_weights: torch.Tensor
     concept_bias: torch.Tensor
     class_weights: torch.Tensor
@@ -38,106 +71,185 @@ class ConceptBottleneck:
     trunks: list[nn.Module] = field(default_factory=list)
 
     def encode(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Features of pixels (N, 3, H, W) uint8, which `explain` takes as well: (N, d), or (N, L, d) where each concept has its own trunk."""
+        """Features (N, d) of pixels (N, 3, H, W) uint8; (N, L, d) of a trunk per concept."""
         return encode(self.trunks, inputs)
 
-    def explain(self, inputs: torch.Tensor, known: torch.Tensor | None = None) -> ConceptOutputs:
-        """Outputs for features or pixels of N images; values are probabilities, `known` (N, L) replaces them by a person's 0 or 1 where it is not NaN."""
+    def explain(
+        self,
+        inputs: torch.Tensor,
+        known: torch.Tensor | None = None,
+        image_ids: list[str] | None = None,
+    ) -> ConceptOutputs:
+        """Outputs for features or pixels of N images, on the model's device; values are probabilities.
+
+        known: (N, L), a person's 0 or 1, NaN where nothing is corrected; it takes the place of the
+            probability.
+        image_ids: N file names, kept with the outputs.
+
+        Raises ValueError as `intervene` and `ConceptOutputs` do, and for pixels without a trunk.
+        """
         probability = concept_logits(self.encode(inputs).to(self.class_weights), self).sigmoid()  # (N, L)
-        values = corrected(probability, known)
+        values = intervene(probability, known)
         logits = values @ self.class_weights + self.class_bias
-        return ConceptOutputs(values, values * self.class_weights.T[logits.argmax(1)], self.class_weights, logits, self.concepts, self.classes)
+        return linear_head_outputs(values, logits, self, image_ids)
 
 
-def concept_logits(features: torch.Tensor, model) -> torch.Tensor:
-    """Logits (N, L) of the concepts from features (N, d), or (N, L, d) of a trunk per concept."""
-    x = (features - model.mean) / model.std
+def concept_logits(features: torch.Tensor, model: ConceptBottleneck) -> torch.Tensor:
+    """Logits g(x) (N, L) of the concepts from features (N, d), or (N, L, d) of a trunk per concept."""
+    activations = (features - model.mean) / model.std
     if model.hidden_weights is not None:
-        x = einsum(x, model.hidden_weights, "n d, l d h -> n l h") if model.per_concept else x @ model.hidden_weights
-        x = (x + model.hidden_bias).relu()
-    if x.ndim == 3:
-        return einsum(x, model.concept_weights, "n l h, l h -> n l") + model.concept_bias
-    return x @ (model.concept_weights.T if model.per_concept else model.concept_weights) + model.concept_bias
+        if model.per_concept:
+            hidden = einsum(activations, model.hidden_weights, "n d, l d h -> n l h")
+        else:
+            hidden = activations @ model.hidden_weights
+        activations = (hidden + model.hidden_bias).relu()
+    if activations.ndim == 3:
+        return einsum(activations, model.concept_weights, "n l h, l h -> n l") + model.concept_bias
+    weights = model.concept_weights.T if model.per_concept else model.concept_weights
+    return activations @ weights + model.concept_bias
 
 
-def fit_cbm(inputs: torch.Tensor, present: torch.Tensor, labels: torch.Tensor, concepts: list[str], classes: list[str], kind: str = "joint",
-            per_concept: bool = False, concept_weight: float = 5.0, epochs: int = 60, batch_size: int = 64, learning_rate: float = 3e-3,
-            weight_decay: float = 1e-2, hidden: int = 128, penalty: float = 1e-3, seed: int = 0, trunk: nn.Module | None = None,
-            device: str | torch.device = "cpu") -> ConceptBottleneck:
-    """Concept bottleneck of training inputs, concept labels (N, L) in [0, 1], hard or soft, and class labels (N,).
+def fit_cbm(
+    inputs: torch.Tensor,
+    present: torch.Tensor,
+    labels: torch.Tensor,
+    concepts: list[str],
+    classes: list[str],
+    kind: str = "joint",
+    per_concept: bool = False,
+    concept_weight: float = 5.0,
+    epochs: int = 60,
+    batch_size: int = 64,
+    learning_rate: float = 3e-3,
+    weight_decay: float = 1e-2,
+    hidden: int = 128,
+    penalty: float = 1e-3,
+    seed: int = 0,
+    trunk: nn.Module | None = None,
+    device: str | torch.device = "cpu",
+) -> ConceptBottleneck:
+    """Concept bottleneck of training images, in one of the three ways of the module's equations.
 
-    `inputs`: features (N, d) of a frozen backbone, then through `hidden` units (0: none); or pixels (N, 3, H, W) uint8 with a `trunk` that turns them into
-    features (B, d) and is trained with the rest, from where it stands, at a tenth of the `learning_rate` (a copy is trained; `hidden` then does not apply).
-    `kind`: "joint" trains everything at once on cross-entropy + `concept_weight` · mean concept loss; "sequential" the concepts first, then the head on the
-    probabilities they give; "independent" the head on the labels `present` themselves (head: `fit_head` with `penalty`). `per_concept`: one network per
-    concept, which share no weights. Raises ValueError for an unknown kind and inputs that do not fit.
+    inputs: features (N, d) of a frozen backbone, then through `hidden` units (0: none); or pixels (N, 3, H,
+        W) uint8 with a `trunk`, which turns them into features (B, d) and is trained with the rest, from
+        where it stands, at a tenth of the `learning_rate` (a copy is trained; `hidden` then does not apply).
+    present: (N, L) in [0, 1], hard or soft. labels: (N,) int64. All are moved to `device`.
+    kind: "joint", "sequential" or "independent". concept_weight: λ, of "joint" alone.
+    per_concept: one network per concept, which share no weights.
+    penalty: of the head that "sequential" and "independent" fit by `fit_head`.
+
+    Raises ValueError for an unknown kind, inputs that do not fit, "joint" from pixels with one network per
+    concept, and a loss that is not finite.
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     check_inputs(inputs, present, labels, concepts, classes, trunk)
     device, generator = torch.device(device), torch.Generator().manual_seed(seed)
     present, labels = present.float().to(device), labels.to(device)
-    options = dict(epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, weight_decay=weight_decay, generator=generator)
+    options = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "weight_decay": weight_decay,
+        "generator": generator,
+    }
     if trunk is not None and per_concept:
         if kind == "joint":
-            raise ValueError("from pixels one network per concept is trained after the other, so none sees the class: choose kind independent or sequential")
-        model = _each_from_pixels(inputs, present, trunk.to(device), concepts, classes, options)
+            raise ValueError(
+                "from pixels the networks of the concepts are trained one after the other, so none sees the "
+                "class: choose kind independent or sequential"
+            )
+        model = _fit_each_from_pixels(inputs, present, trunk.to(device), concepts, classes, options)
     else:
-        model = _new(inputs, present, trunk, concepts, classes, per_concept, hidden, generator, device)
+        model = _untrained(inputs, present, trunk, concepts, classes, per_concept, hidden, generator, device)
         _train_together(model, inputs, present, labels, concept_weight if kind == "joint" else None, options)
-    if kind != "joint":
+    if kind == "joint":
+        return model
+    values = present
+    if kind == "sequential":
         with torch.no_grad():
-            values = present if kind == "independent" else concept_logits(model.encode(inputs).to(device), model).sigmoid()
-        model.class_weights, model.class_bias = fit_head(values, labels, len(classes), penalty)
+            values = concept_logits(model.encode(inputs).to(device), model).sigmoid()
+    model.class_weights, model.class_bias = fit_head(values, labels, len(classes), penalty)
     return model
 
 
-def _new(inputs, present, trunk, concepts, classes, per_concept, hidden, generator, device) -> ConceptBottleneck:
+def _untrained(
+    inputs, present, trunk, concepts, classes, per_concept, hidden, generator, device
+) -> ConceptBottleneck:
     """The model before training, its layers requiring gradients."""
     trunks = [] if trunk is None else [copy.deepcopy(trunk).to(device)]
-    with torch.no_grad():
-        d = (inputs if trunk is None else trunks[0].eval()(inputs[:2].to(device))).shape[1]
-    mean, std = (inputs.mean(0), inputs.std(0).clamp(min=1e-6)) if trunk is None else (torch.zeros(d), torch.ones(d))  # a trunk's features move while it learns
-    hidden, n_concepts, own = hidden if trunk is None else 0, len(concepts), (len(concepts),) if per_concept else ()
-    width = hidden or d
-    return ConceptBottleneck(
-        mean.to(device), std.to(device), layer((n_concepts, width) if per_concept else (width, n_concepts), width, generator, device),
-        torch.logit(present.mean(0).clamp(0.01, 0.99)).requires_grad_(), layer((n_concepts, len(classes)), n_concepts, generator, device),
-        torch.zeros(len(classes), device=device, requires_grad=True), list(concepts), list(classes), per_concept,
-        layer((*own, d, hidden), d, generator, device) if hidden else None,
-        torch.zeros(*own, hidden, device=device, requires_grad=True) if hidden else None, trunks)
+    mean, std = feature_statistics(inputs, trunks[0] if trunks else None, device)
+    n_features, n_concepts, n_classes = len(mean), len(concepts), len(classes)
+    hidden = 0 if trunks else hidden
+    width = hidden or n_features  # of what the concepts are read from
+    model = ConceptBottleneck(
+        mean=mean,
+        std=std,
+        concept_weights=layer(
+            (n_concepts, width) if per_concept else (width, n_concepts), width, generator, device
+        ),
+        concept_bias=torch.logit(present.mean(0).clamp(0.01, 0.99)).requires_grad_(),
+        class_weights=layer((n_concepts, n_classes), n_concepts, generator, device),
+        class_bias=torch.zeros(n_classes, device=device, requires_grad=True),
+        concepts=list(concepts),
+        classes=list(classes),
+        per_concept=per_concept,
+        trunks=trunks,
+    )
+    if hidden:
+        networks = (n_concepts,) if per_concept else ()
+        model.hidden_weights = layer((*networks, n_features, hidden), n_features, generator, device)
+        model.hidden_bias = torch.zeros(*networks, hidden, device=device, requires_grad=True)
+    return model
 
 
 def _train_together(model, inputs, present, labels, concept_weight, options) -> None:
-    """Train the concepts, and with a `concept_weight` the head as well, on one loss."""
-    names = ["concept_weights", "concept_bias"] + ["hidden_weights", "hidden_bias"] * (model.hidden_weights is not None)
-    names += ["class_weights", "class_bias"] * (concept_weight is not None)
+    """Train the concepts, and with a `concept_weight` the head as well, on one loss; in place."""
+    names = [*CONCEPT_LAYERS]
+    if model.hidden_weights is not None:
+        names += HIDDEN_LAYERS
+    if concept_weight is not None:
+        names += CLASS_LAYERS
     trunk = model.trunks[0].train().requires_grad_(True) if model.trunks else None
-    layers = [getattr(model, name) for name in names]
     inputs = inputs if trunk else inputs.to(present.device)
 
     def loss(rows):
         features = pixel_features(trunk, inputs[rows], options["generator"]) if trunk else inputs[rows]
         logits = concept_logits(features, model)
-        value = concept_loss(logits, present[rows])
+        of_concepts = concept_loss(logits, present[rows])
         if concept_weight is not None:
-            return concept_weight * value + F.cross_entropy(logits.sigmoid() @ model.class_weights + model.class_bias, labels[rows])
-        return value * (len(model.concepts) if model.per_concept else 1)  # the sum of separate losses: each network learns as if alone
+            class_logits = logits.sigmoid() @ model.class_weights + model.class_bias
+            return concept_weight * of_concepts + F.cross_entropy(class_logits, labels[rows])
+        # one network per concept: the sum of separate losses, so that each learns as if alone
+        return of_concepts * (len(model.concepts) if model.per_concept else 1)
 
+    layers = [getattr(model, name) for name in names]
     train(layers, trunk, loss, len(inputs), what="concept bottleneck", **options)
-    for name in names + ["class_weights", "class_bias"]:
+    for name in dict.fromkeys([*names, *CLASS_LAYERS]):
         setattr(model, name, getattr(model, name).detach())
     model.trunks = [frozen(trunk)] if trunk else []
 
 
-def _each_from_pixels(pixels, present, trunk, concepts, classes, options) -> ConceptBottleneck:
-    """One copy of the trunk for each concept, trained one after the other."""
-    parts = []
+def _fit_each_from_pixels(pixels, present, trunk, concepts, classes, options) -> ConceptBottleneck:
+    """One copy of the trunk for each concept, trained one after the other; the head is left at zero."""
+    networks = []
     for j, name in enumerate(concepts):
-        one = _new(pixels, present[:, j:j + 1], trunk, [name], classes, False, 0, options["generator"], present.device)
-        _train_together(one, pixels, present[:, j:j + 1], None, None, options)
-        parts.append(one)
-    weights, bias = torch.cat([one.concept_weights for one in parts], 1).T.contiguous(), torch.cat([one.concept_bias for one in parts])
-    unset = torch.zeros(len(concepts), len(classes), device=present.device)
-    return ConceptBottleneck(parts[0].mean, parts[0].std, weights, bias, unset, unset[0], list(concepts), list(classes), True,
-                             trunks=[one.trunks[0] for one in parts])
+        column = present[:, j : j + 1]
+        network = _untrained(
+            pixels, column, trunk, [name], classes, False, 0, options["generator"], present.device
+        )
+        _train_together(network, pixels, column, None, None, options)
+        networks.append(network)
+    weights = torch.cat([network.concept_weights for network in networks], 1)  # (d, L)
+    return ConceptBottleneck(
+        mean=networks[0].mean,
+        std=networks[0].std,
+        concept_weights=weights.T.contiguous(),
+        concept_bias=torch.cat([network.concept_bias for network in networks]),
+        class_weights=torch.zeros(len(concepts), len(classes), device=present.device),
+        class_bias=torch.zeros(len(classes), device=present.device),
+        concepts=list(concepts),
+        classes=list(classes),
+        per_concept=True,
+        trunks=[network.trunks[0] for network in networks],
+    )

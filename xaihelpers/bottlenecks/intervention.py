@@ -1,38 +1,71 @@
-"""Test-time intervention: a person corrects concepts, and the head decides anew."""
+"""Test-time intervention: a person corrects concepts, and the head decides again."""
+
 import torch
 
 
 def value_range(values: torch.Tensor, rounds: int = 50) -> tuple[torch.Tensor, torch.Tensor]:
-    """What "absent" and "present" mean on an unbounded scale: the centres of the two clusters of each concept's training values (N, L), two tensors (L,).
+    """What "absent" and "present" mean on an unbounded scale: the centres of two clusters of each concept.
 
-    Koh et al. 2020 (section 5) take the 5th and 95th percentile; but what is present in 2 % of the images lies above the 95th, and for what is present in
-    half of them both are values that heads have hardly seen. The clusters (two means, started at the 1st and 99th percentile) need no labels either.
+    Koh et al. 2020 (section 5) take the 5th and 95th percentile. But what is present in 2 % of the images
+    lies above the 95th, and for what is present in half of them both are values that heads have hardly seen.
+    The clusters (2-means, started at the 1st and 99th percentile) need no labels either.
+
+    values: (N, L), of training images. rounds: of 2-means, at most.
+    Returns the lower and the upper centres, two tensors (L,).
     """
-    ends = torch.tensor([0.01, 0.99], device=values.device, dtype=values.dtype)
-    low, high = torch.stack([torch.quantile(column, ends) for column in values.T], 1)  # by column: torch takes no more than 2²⁴ values at once
+    percentiles = torch.tensor([0.01, 0.99], device=values.device, dtype=values.dtype)
+    # by column: torch takes no more than 2²⁴ values at once
+    low, high = torch.stack([torch.quantile(column, percentiles) for column in values.T], 1)
     for _ in range(rounds):
-        near = (values - low).abs() <= (values - high).abs()  # (N, L)
-        new = [torch.where(side.any(0), (values * side).sum(0) / side.sum(0).clamp(min=1), old) for side, old in ((near, low), (~near, high))]
-        if torch.equal(new[0], low) and torch.equal(new[1], high):
+        nearer_low = (values - low).abs() <= (values - high).abs()  # (N, L)
+        new_low = _cluster_means(values, nearer_low, low)
+        new_high = _cluster_means(values, ~nearer_low, high)
+        if torch.equal(new_low, low) and torch.equal(new_high, high):
             break
-        low, high = new
+        low, high = new_low, new_high
     return low, high
 
 
-def corrected(values: torch.Tensor, known: torch.Tensor | None, low=0.0, high=1.0) -> torch.Tensor:
-    """Concept values (N, L) with a person's truth put in: where `known` (N, L) is 1 at least `high`, where it is 0 at most `low`, where it is NaN as they were.
+def _cluster_means(values: torch.Tensor, members: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor:
+    """(L,): mean of the `members` (N, L) of each column, `otherwise` (L,) where a column has none."""
+    means = (values * members).sum(0) / members.sum(0).clamp(min=1)
+    return torch.where(members.any(0), means, otherwise)
 
-    `low`, `high`: numbers or (L,). A value that says so more clearly already stays. Raises ValueError for
-    another shape, truths other than 0 and 1, and a model that does not know its range.
+
+def intervene(
+    values: torch.Tensor,
+    known: torch.Tensor | None,
+    low: torch.Tensor | float | None = 0.0,
+    high: torch.Tensor | float | None = 1.0,
+) -> torch.Tensor:
+    """Concept values with a person's truth put in.
+
+    values: (N, L). known: (N, L), 0 or 1, NaN where nothing is corrected; None corrects nothing.
+    low, high: numbers or (L,), the values of what is absent and present. Where `known` is 1 the value becomes
+        at least `high`, where it is 0 at most `low`: a value that says so more clearly already stays.
+
+    Returns (N, L). Raises ValueError for `known` of another shape, truths other than 0 and 1, and a `low` or
+    `high` of None, of a model that has no range of training values.
     """
     if known is None:
         return values
     if low is None or high is None:
-        raise ValueError("this model has no range of training values (low and high), so a corrected concept cannot be put on its scale: fit it anew")
+        raise ValueError(
+            "this model has no range of training values (low and high), so a corrected concept cannot be "
+            "put on its scale: fit it again"
+        )
     if known.shape != values.shape:
-        raise ValueError(f"known is {tuple(known.shape)}, but {values.shape[0]} images and {values.shape[1]} concepts need {tuple(values.shape)}: "
-                         "NaN where nobody says anything")
-    known, low, high = known.to(values), torch.as_tensor(low).to(values), torch.as_tensor(high).to(values)
-    if len(bad := ((known != 0) & (known != 1) & ~known.isnan()).nonzero()):
-        raise ValueError(f"known must be 0, 1 or NaN, but row {int(bad[0, 0])}, concept {int(bad[0, 1])} is {known[tuple(bad[0])].item():.3g}")
-    return torch.where(known == 1, values.maximum(high), torch.where(known == 0, values.minimum(low), values))
+        raise ValueError(
+            f"known is {tuple(known.shape)}, but {values.shape[0]} images and {values.shape[1]} concepts "
+            f"need {tuple(values.shape)}: NaN where nobody says anything"
+        )
+    known = known.to(values)
+    wrong = ((known != 0) & (known != 1) & ~known.isnan()).nonzero()
+    if len(wrong):
+        row, concept = wrong[0].tolist()
+        raise ValueError(
+            f"known must be 0, 1 or NaN, but row {row}, concept {concept} is {known[row, concept].item():.3g}"
+        )
+    low, high = torch.as_tensor(low).to(values), torch.as_tensor(high).to(values)
+    corrected = torch.where(known == 0, values.minimum(low), values)
+    return torch.where(known == 1, values.maximum(high), corrected)

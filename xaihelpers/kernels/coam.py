@@ -3,21 +3,27 @@
     F_ij = (1/d) sum_k c_jk E_i(:, :, k)                        eq. 2 of the alignment paper
     rank(p) = #{q : U(q) > U(p)} + #{q before p : U(q) = U(p)}   U = F_ij upsampled bilinearly to M1 x M2
 
-    E   maps    (N, d, H, W)   last feature maps          U   never stored   (P, M1, M2)
-    c   bank    (L, d)         concept bank               p   points         (P, 2) or (P, q, 2), pixels x, y
-    F   maps    (P, H, W)      concept maps, P of them    M1, M2   size      height and width of the image
+| symbol | name | shape |
+|---|---|---|
+| E, last feature maps | `maps` of `concept_maps` | (N, d, H, W) |
+| c, concept vectors | `bank` | (L, d) |
+| F, P concept maps | `maps` | (P, H, W) |
+| U, never stored | | (P, M1, M2) |
+| p, q points on each map | `points` | (P, 2) or (P, q, 2), pixels x, y |
+| M1, M2 | `size` | height and width of the image |
 
-The concept location metric asks whether p is among the floor(alpha M1 M2 / 12) highest pixels, that is whether
-rank(p) is below that number; one rank answers for every alpha.
+The concept location metric asks whether p is among the floor(alpha M1 M2 / 12) highest pixels, that is
+whether rank(p) is below that number; one rank answers for every alpha.
 
-Why a kernel: storing U writes and reads P M1 M2 floats (2,500 maps at 224 x 224: 0.5 GB, and more to sort it), while
-a map is 49 numbers and its answer one. Fused, 200 bytes per map are read and 8 written.
+Why a kernel: storing U writes and reads P M1 M2 floats (2,500 maps at 224 x 224: 0.5 GB, and more to sort
+it), while a map is 49 numbers and its rank one. Fused, 200 bytes per map are read and 8 written.
 
-Ties are decided by row-major order, as a stable descending sort does, so the arithmetic must give equal values where
-the mathematics does. All paths compute `(a + b)/2 + t (b - a)`, t = w - 1/2, in float64, down the columns and then
-along the rows: constant areas stay constant to the last bit, and mirrored maps have mirrored values. (The usual
-`(1 - w) a + w b` in float32 has neither property, so sorting its output orders a plateau by rounding errors.) Upsampling by
-a power of two is then exact altogether, unless the values of float32 maps differ by many orders of magnitude.
+Ties are decided by row-major order, as a stable descending sort does, so the arithmetic must give equal
+values where the mathematics does. All paths compute `(a + b)/2 + t (b - a)`, t = w - 1/2, in float64, down
+the columns and then along the rows: constant areas stay constant to the last bit, and mirrored maps have
+mirrored values. (The usual `(1 - w) a + w b` in float32 has neither property, so sorting its output orders a
+plateau by rounding errors.) Upsampling by a power of two is then exact altogether, unless the values of
+float32 maps differ by many orders of magnitude.
 """
 
 import numba
@@ -30,29 +36,36 @@ except ImportError:  # a machine without Triton keeps the torch paths
     triton = None
 
 
-def concept_maps(maps, bank):
-    """Weight feature maps with every concept's vector (eq. 2 of the alignment paper).
+def concept_maps(maps: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
+    """Weight feature maps with every concept's vector: (N, L, H, W) in float32, or float64 if either is.
 
-    maps (N, d, H, W) and bank (L, d), floating point -> (N, L, H, W) in float32, or float64 if either is.
-    Raises ValueError if the shapes do not fit.
+    maps: (N, d, H, W), floating point. bank: (L, d), floating point, on the same device.
+
+    Raises ValueError if shapes or devices do not fit. Source: paper alignment, eq. 2.
     """
     if maps.ndim != 4 or bank.ndim != 2 or maps.shape[1] != bank.shape[1]:
-        raise ValueError(f"maps (N, d, H, W) and bank (L, d) must share d; got {tuple(maps.shape)} and {tuple(bank.shape)}")
+        raise ValueError(
+            f"maps (N, d, H, W) and bank (L, d) must share d; got {tuple(maps.shape)} and {tuple(bank.shape)}"
+        )
+    if maps.device != bank.device:
+        raise ValueError(f"bank is on {bank.device}, maps on {maps.device}")
     dtype = torch.float64 if torch.float64 in (maps.dtype, bank.dtype) else torch.float32
     maps, bank = maps.to(dtype), bank.to(dtype)
     return torch.matmul(bank, maps.flatten(2)).unflatten(2, maps.shape[2:]) / bank.shape[1]  # (N, L, H, W)
 
 
 def _neighbours(source, target, device):
-    """For each of `target` pixels: the two of `source` cells between which it lies (half-pixel centres), and t = w - 1/2.
+    """For each of `target` pixels the two of `source` cells between which its centre lies, and t = w - 1/2.
 
-    In whole numbers up to the last division, so that pixel target-1-i has exactly -t of pixel i.
+    Centres are at half pixels. In whole numbers up to the last division, so that pixel target-1-i has exactly
+    -t of pixel i.
     """
     pixel = torch.arange(target, device=device)
     numerator = (2 * pixel + 1) * source - target  # the position in cells, times 2 * target
     low = numerator.div(2 * target, rounding_mode="floor")
     rest = numerator - low * 2 * target
-    high = torch.where(rest == 0, low, low + 1)  # on a cell's centre the value is that cell's, without rounding
+    # on a cell's centre the value is that cell's, without rounding
+    high = torch.where(rest == 0, low, low + 1)
     t = (rest - target).double() / (2 * target)
     return low.clamp(0, source - 1), high.clamp(0, source - 1), t
 
@@ -61,10 +74,12 @@ def _between(low, high, t):
     return (low + high) * 0.5 + t * (high - low)
 
 
-def upsample(maps, size):
-    """Upsample maps (P, H, W) bilinearly with half-pixel centres -> float64 (P, M1, M2); size = (M1, M2) in pixels.
+def upsample(maps: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    """Upsample maps bilinearly with half-pixel centres: float64 (P, M1, M2).
 
-    `F.interpolate(mode="bilinear", align_corners=False)` up to rounding; see the module's text for why not that.
+    maps: (P, H, W). size: (M1, M2) in pixels.
+
+    `F.interpolate(mode="bilinear", align_corners=False)` up to rounding; the module's text says why not that.
     """
     top, bottom, t = _neighbours(maps.shape[1], size[0], maps.device)
     left, right, s = _neighbours(maps.shape[2], size[1], maps.device)
@@ -73,11 +88,15 @@ def upsample(maps, size):
     return _between(rows[:, :, left], rows[:, :, right], s)  # (P, M1, M2)
 
 
-def location_region(maps, n_pixels, size):
-    """The n_pixels highest pixels of each upsampled map, ties in row-major order: Omega of the concept location metric.
+def location_region(maps: torch.Tensor, n_pixels: int, size: tuple[int, int]) -> torch.Tensor:
+    """The highest pixels of each upsampled map, Omega of the concept location metric: bool (P, M1, M2).
 
-    maps (P, H, W), n_pixels an int, size = (M1, M2) -> bool (P, M1, M2), True where location_rank < n_pixels.
-    Stores the upsampled maps: for pictures and overlaps, a few maps at a time.
+    True where `location_rank` < n_pixels: ties in row-major order. Stores the upsampled maps: for pictures
+    and overlaps, a few maps at a time.
+
+    maps: (P, H, W), floating point. size: (M1, M2).
+
+    Raises ValueError for NaN or infinite maps, a size below 1 and more pixels than there are.
     """
     _check_maps(maps, size)
     if not 0 <= n_pixels <= size[0] * size[1]:
@@ -87,12 +106,13 @@ def location_region(maps, n_pixels, size):
     return torch.zeros_like(values, dtype=torch.bool).scatter_(1, order, True).unflatten(1, tuple(size))
 
 
-def location_rank_reference(maps, points, size):
+def location_rank_reference(maps: torch.Tensor, points: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     """`location_rank` by upsampling every map and sorting its pixels; same arguments, returns and errors."""
     pixels = _check(maps, points, size)  # (P, q)
     values = upsample(maps.detach(), size).flatten(1)  # (P, M1*M2)
     order = values.argsort(dim=1, descending=True, stable=True)
-    rank = torch.empty_like(order).scatter_(1, order, torch.arange(values.shape[1], device=maps.device).expand_as(order))
+    places = torch.arange(values.shape[1], device=maps.device).expand_as(order)
+    rank = torch.empty_like(order).scatter_(1, order, places)
     ranks = torch.where(pixels >= 0, rank.gather(1, pixels.clamp(min=0)), values.shape[1])
     return ranks.reshape(points.shape[:-1])
 
@@ -104,16 +124,25 @@ def _mid(low, high, t):
 
 @numba.njit(cache=True, nogil=True)
 def _rank_one(F, y, x, top, bottom, t, left, right, s, lines, columns):
-    """Rank of pixel (y, x) of map F (H, W). The pixels between the same four cells form a patch; `lines` and `columns` say where patches begin."""
-    level = _mid(_mid(F[top[y], left[x]], F[bottom[y], left[x]], t[y]), _mid(F[top[y], right[x]], F[bottom[y], right[x]], t[y]), s[x])
+    """Rank of pixel (y, x) of map F (H, W).
+
+    The pixels between the same four cells form a patch; `lines` and `columns` say where patches begin.
+    """
+    level = _mid(
+        _mid(F[top[y], left[x]], F[bottom[y], left[x]], t[y]),
+        _mid(F[top[y], right[x]], F[bottom[y], right[x]], t[y]),
+        s[x],
+    )
     count = 0
     for i in range(len(lines) - 1):
         up, down = top[lines[i]], bottom[lines[i]]
         for k in range(len(columns) - 1):
             begin, end = columns[k], columns[k + 1]
-            a, b, c, d = F[up, left[begin]], F[up, right[begin]], F[down, left[begin]], F[down, right[begin]]
+            a, b = F[up, left[begin]], F[up, right[begin]]
+            c, d = F[down, left[begin]], F[down, right[begin]]
             least, most = min(min(a, b), min(c, d)), max(max(a, b), max(c, d))
-            slack = max(abs(least), abs(most)) * 2.0**-48  # rounding may pass a corner by a few units in the last place
+            # rounding may pass a corner by a few units in the last place
+            slack = max(abs(least), abs(most)) * 2.0**-48
             if most + slack < level:
                 continue
             if least - slack > level:
@@ -144,7 +173,11 @@ def _rank_all(maps, pixels, ranks, top, bottom, t, left, right, s, lines, column
     for p in numba.prange(pixels.shape[0]):
         for q in range(pixels.shape[1]):
             pixel = pixels[p, q]
-            ranks[p, q] = M1 * M2 if pixel < 0 else _rank_one(maps[p], pixel // M2, pixel % M2, top, bottom, t, left, right, s, lines, columns)
+            if pixel < 0:
+                ranks[p, q] = M1 * M2
+            else:
+                y, x = pixel // M2, pixel % M2
+                ranks[p, q] = _rank_one(maps[p], y, x, top, bottom, t, left, right, s, lines, columns)
 
 
 def _starts(low, high):
@@ -156,13 +189,16 @@ def _starts(low, high):
 def _rank_torch(maps, pixels, size):
     """Ranks (P, q) of pixels (P, q), -1 for none, without upsampling: on the CPU, compiled, a map per thread.
 
-    Between four cells the largest and smallest value are at the corners, so most patches lie above or below the point's value as a whole.
+    Between four cells the largest and smallest value are at the corners, so most patches lie above or below
+    the point's value as a whole.
     """
-    lines, columns = _neighbours(maps.shape[1], size[0], "cpu"), _neighbours(maps.shape[2], size[1], "cpu")
+    rows = _neighbours(maps.shape[1], size[0], "cpu")  # top, bottom, t
+    columns = _neighbours(maps.shape[2], size[1], "cpu")  # left, right, s
     ranks = torch.empty_like(pixels, device="cpu")
+    tensors = [maps.detach().double().cpu(), pixels.cpu(), ranks, *rows, *columns]
+    tensors += [_starts(*rows[:2]), _starts(*columns[:2])]
     numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
-    given = (maps.detach().double().cpu(), pixels.cpu(), ranks, *lines, *columns, _starts(*lines[:2]), _starts(*columns[:2]))
-    _rank_all(*(tensor.contiguous().numpy() for tensor in given))
+    _rank_all(*[tensor.contiguous().numpy() for tensor in tensors])
     return ranks.to(pixels.device)
 
 
@@ -170,30 +206,60 @@ if triton is not None:
 
     @triton.jit
     def _value(base, top, bottom, t, left, right, s, width):
-        a, b = tl.load(base + top * width + left).to(tl.float64), tl.load(base + bottom * width + left).to(tl.float64)
-        c, d = tl.load(base + top * width + right).to(tl.float64), tl.load(base + bottom * width + right).to(tl.float64)
+        a = tl.load(base + top * width + left).to(tl.float64)
+        b = tl.load(base + bottom * width + left).to(tl.float64)
+        c = tl.load(base + top * width + right).to(tl.float64)
+        d = tl.load(base + bottom * width + right).to(tl.float64)
         low, high = (a + b) * 0.5 + t * (b - a), (c + d) * 0.5 + t * (d - c)
         return (low + high) * 0.5 + s * (high - low)
 
     @triton.jit
-    def _rank_kernel(maps, pixels, ranks, tops, bottoms, ts, lefts, rights, ss, q, cells, width, M1, M2, Y: tl.constexpr, X: tl.constexpr):
+    def _rank_kernel(
+        maps,
+        pixels,
+        ranks,
+        tops,
+        bottoms,
+        ts,
+        lefts,
+        rights,
+        ss,
+        q,
+        cells,
+        width,
+        M1,
+        M2,
+        Y: tl.constexpr,
+        X: tl.constexpr,
+    ):
         """One program per (map, point): evaluates every pixel on chip, Y x X at a time, and counts."""
         program = tl.program_id(0).to(tl.int64)
         base = maps + program // q * cells
         pixel = tl.load(pixels + program)
         point = tl.maximum(pixel, 0)
         y, x = point // M2, point % M2
-        level = _value(base, tl.load(tops + y), tl.load(bottoms + y), tl.load(ts + y), tl.load(lefts + x), tl.load(rights + x), tl.load(ss + x), width)
+        level = _value(
+            base,
+            tl.load(tops + y),
+            tl.load(bottoms + y),
+            tl.load(ts + y),
+            tl.load(lefts + x),
+            tl.load(rights + x),
+            tl.load(ss + x),
+            width,
+        )
         count = tl.zeros((Y, X), tl.int32)
         for r in range(0, M1, Y):
             rows = r + tl.arange(0, Y)[:, None]
             in_rows = rows < M1
-            top, bottom = tl.load(tops + rows, mask=in_rows, other=0), tl.load(bottoms + rows, mask=in_rows, other=0)
+            top = tl.load(tops + rows, mask=in_rows, other=0)
+            bottom = tl.load(bottoms + rows, mask=in_rows, other=0)
             t = tl.load(ts + rows, mask=in_rows, other=0.0)
             for c in range(0, M2, X):
                 columns = c + tl.arange(0, X)[None, :]
                 in_columns = columns < M2
-                left, right = tl.load(lefts + columns, mask=in_columns, other=0), tl.load(rights + columns, mask=in_columns, other=0)
+                left = tl.load(lefts + columns, mask=in_columns, other=0)
+                right = tl.load(rights + columns, mask=in_columns, other=0)
                 s = tl.load(ss + columns, mask=in_columns, other=0.0)
                 value = _value(base, top, bottom, t, left, right, s, width)
                 before = rows.to(tl.int64) * M2 + columns < point
@@ -211,62 +277,94 @@ def _rank_triton(maps, pixels, size, ranks=None):
         raise RuntimeError(f"backend='triton' needs maps on a GPU, got {maps.device}")
     maps, pixels = maps.contiguous(), pixels.contiguous()
     ranks = torch.empty_like(pixels) if ranks is None else ranks
-    rows, columns = _neighbours(maps.shape[1], size[0], maps.device), _neighbours(maps.shape[2], size[1], maps.device)
+    rows = _neighbours(maps.shape[1], size[0], maps.device)
+    columns = _neighbours(maps.shape[2], size[1], maps.device)
     if pixels.numel():
-        # Fusing a multiplication with an addition would round differently from the other paths, and move ties.
+        # a fused multiply-add would round differently from the other paths, and move ties
         with torch.cuda.device_of(maps):
             _rank_kernel[(pixels.numel(),)](
-                maps, pixels, ranks, *rows, *columns, pixels.shape[1], maps[0].numel(), maps.shape[2], *size, Y=8, X=128,
-                num_warps=4, enable_fp_fusion=False,
-            )  # fmt: skip
+                maps,
+                pixels,
+                ranks,
+                *rows,
+                *columns,
+                pixels.shape[1],
+                maps[0].numel(),
+                maps.shape[2],
+                *size,
+                Y=8,
+                X=128,
+                num_warps=4,
+                enable_fp_fusion=False,
+            )
     return ranks
 
 
 def _check_maps(maps, size):
     if maps.ndim != 3 or not maps.is_floating_point() or 0 in maps.shape[1:]:
-        raise ValueError(f"maps must be floating point of shape (P, H, W), got {maps.dtype} {tuple(maps.shape)}")
+        raise ValueError(
+            f"maps must be floating point of shape (P, H, W), got {maps.dtype} {tuple(maps.shape)}"
+        )
     if len(size) != 2 or min(size) < 1:
         raise ValueError(f"size must be (M1, M2), height and width in pixels, got {size}")
-    bad = (~maps.isfinite()).flatten(1).any(1).nonzero()
-    if len(bad):
-        raise ValueError(f"maps[{int(bad[0])}] has a NaN or infinite value ({len(bad)} of {len(maps)} maps do)")
+    wrong = (~maps.isfinite()).flatten(1).any(1).nonzero()
+    if len(wrong):
+        raise ValueError(
+            f"maps[{int(wrong[0])}] has a NaN or infinite value ({len(wrong)} of {len(maps)} maps do)"
+        )
 
 
 def _check(maps, points, size):
-    """Raise on bad arguments; else the points' pixels in row-major order, int64 (P, q), -1 where there is no point."""
+    """The points' pixels in row-major order, int64 (P, q), -1 where there is none; raises on bad ones."""
     _check_maps(maps, size)
     if points.ndim not in (2, 3) or len(points) != len(maps) or points.shape[-1] != 2:
-        raise ValueError(f"points must be (P, 2) or (P, q, 2) with P = {len(maps)} maps, got {tuple(points.shape)}")
+        raise ValueError(
+            f"points must be (P, 2) or (P, q, 2) with P = {len(maps)} maps, got {tuple(points.shape)}"
+        )
     if points.device != maps.device:
         raise ValueError(f"points are on {points.device}, maps on {maps.device}")
     points = points.detach().double()
     points = points if points.ndim == 3 else points[:, None]  # (P, q, 2)
     x, y = points.unbind(-1)
     absent = x.isnan() & y.isnan()
-    bad = (~absent & ~((x >= 0) & (x <= size[1]) & (y >= 0) & (y <= size[0]))).nonzero()
-    if len(bad):
-        row, k = bad[0].tolist()
-        raise ValueError(f"points[{row}]: ({float(x[row, k])}, {float(y[row, k])}) lies outside the {size[1]} x {size[0]} image ({len(bad)} points do)")
+    inside = (x >= 0) & (x <= size[1]) & (y >= 0) & (y <= size[0])
+    outside = (~absent & ~inside).nonzero()
+    if len(outside):
+        row, k = outside[0].tolist()
+        raise ValueError(
+            f"points[{row}]: ({float(x[row, k])}, {float(y[row, k])}) lies outside the {size[1]} x {size[0]} "
+            f"image ({len(outside)} points do)"
+        )
     column = x.nan_to_num().floor().long().clamp(max=size[1] - 1)
     line = y.nan_to_num().floor().long().clamp(max=size[0] - 1)
     return torch.where(absent, -1, line * size[1] + column)
 
 
 @torch.no_grad()
-def location_rank(maps, points, size, backend="auto"):
-    """Rank of a point's pixel among all pixels of its upsampled map: 0 for the highest, ties in row-major order.
+def location_rank(
+    maps: torch.Tensor, points: torch.Tensor, size: tuple[int, int], backend: str = "auto"
+) -> torch.Tensor:
+    """Rank of a point's pixel among the pixels of its upsampled map: 0 is the highest, ties row-major.
 
-    maps: (P, H, W), floating point. points: (P, 2), or (P, q, 2) for q points on each map (a left and a right eye);
-    x, y in pixels of the image, in pixel (floor(y), floor(x)), on the right and lower border in the last one; both NaN: no point.
-    size: (M1, M2), height and width of the image. backend: "auto" (Triton for maps on a GPU, else torch), "torch" or "triton".
-    Returns int64 (P,) or (P, q); M1*M2, which no region contains, where there is no point.
-    Raises ValueError for NaN or infinite maps and points outside the image, naming the first; RuntimeError if a backend cannot run.
     Serves CLM, tables 2, 3, 7 and 8 of the alignment paper: a hit is rank < floor(alpha * M1 * M2 / 12).
+
+    maps: (P, H, W), floating point.
+    points: (P, 2), or (P, q, 2) for q points on each map (a left and a right eye), on the same device; x, y
+        in pixels of the image, in pixel (floor(y), floor(x)), on the right and lower border in the last one;
+        both NaN: no point.
+    size: (M1, M2), height and width of the image.
+    backend: "auto" (Triton for maps on a GPU, else torch), "torch" (on the CPU, through numba) or "triton".
+
+    Returns int64 (P,) or (P, q) on the maps' device; M1*M2, which no region contains, where there is no
+    point.
+
+    Raises ValueError for NaN or infinite maps and points outside the image, naming the first, and points on
+    another device; RuntimeError if a backend cannot run.
     """
     pixels = _check(maps, points, size)
     if backend == "auto":
         backend = "triton" if maps.is_cuda and triton is not None else "torch"
     if backend not in ("torch", "triton"):
         raise ValueError(f"backend must be 'auto', 'torch' or 'triton', got {backend!r}")
-    ranks = (_rank_torch if backend == "torch" else _rank_triton)(maps, pixels, size)
-    return ranks.reshape(points.shape[:-1])
+    rank = _rank_torch if backend == "torch" else _rank_triton
+    return rank(maps, pixels, size).reshape(points.shape[:-1])

@@ -1,17 +1,21 @@
-"""Images seen through attention maps: a map is upsampled, turned into a mask and multiplied with an image, in one pass.
+"""Masking by attention: a map is upsampled, turned into a mask and multiplied with an image, in one pass.
 
-    A_p(c, y, x) = I_r(c, y, x) * M_p(y, x),   r = rows[p]
-    M_p(y, x) = 1 / (1 + exp(alpha (beta - v)))      (autoxplain, equations 1 and 2)
-             or v                                    (alpha None: the masks of Score-CAM and RISE)
+    A_p(c, y, x) = I_r(c, y, x) * M_p(y, x),   r = rows[p]                  (autoxplain, equation 2)
+    M_p(y, x) = 1 / (1 + exp(alpha (beta - v)))                             (autoxplain, equation 1)
+             or v                                   (alpha None: the masks of Score-CAM and RISE)
     v = map p, upsampled bilinearly to F1 x F2, at (y + top_p, x + left_p)
 
-    I  images  (B, C, H, W)   uint8 or floating point      rows     (P,)    which image a map belongs to
-    v  maps    (P, h, w)      low resolution               corners  (P, 2)  top_p, left_p, where a map is cut (RISE)
-    A  masked  (P, C, H, W)   the images' dtype            full     F1, F2  size of a whole upsampled map
+    I        images   (B, C, H, W)  uint8 or floating point
+    v        maps     (P, h, w)     low resolution
+    A        masked   (P, C, H, W)  the images' dtype
+    r        rows     (P,)          which image a map belongs to
+    top_p, left_p     corners       (P, 2), where a map is cut (RISE)
+    F1, F2   full                   size of a whole upsampled map
 
-Why a kernel: step by step, the upsampled map and the mask are written and read again: 16 H W bytes besides the 2 C H W e of the images. Score-CAM multiplies one image
-with 512 maps, RISE with 8,000: 1.6 GB of masks at 224 x 224, which nobody needs to see. Fused, a program reads its pixels once, computes v from four cells of a map
-that fits into the cache, and writes the product.
+Why a kernel: step by step, the upsampled map and the mask are written and read again: 16 H W bytes besides
+the 2 C H W e of the images, of e bytes a number. Score-CAM multiplies one image with 512 maps, RISE with
+8,000: 1.6 GB of masks at 224 x 224, which nobody needs to see. Fused, a program reads its pixels once,
+computes v from four cells of a map that fits into the cache, and writes the product.
 """
 
 import torch
@@ -25,16 +29,21 @@ except ImportError:  # a machine without Triton keeps the torch path
 
 
 def upsample_maps(maps, size, corners=None, full=None):
-    """Maps (P, h, w) upsampled bilinearly (half-pixel centres) to `full` (default: size), and cut at `corners` (P, 2) to (P, H, W); float32."""
-    whole = F.interpolate(maps.float()[:, None], tuple(full or size), mode="bilinear", align_corners=False)[:, 0]
+    """Maps upsampled bilinearly (half-pixel centres) to `full`, and cut to `size`; (P, H, W) float32.
+
+    maps: (P, h, w). size: H, W. corners: (P, 2), top and left of what is cut from each; full: by default
+    `size`.
+    """
+    whole = F.interpolate(maps.float()[:, None], tuple(full or size), mode="bilinear", align_corners=False)
+    whole = whole[:, 0]  # (P, F1, F2)
     if corners is None:
         return whole
     y = corners[:, :1] + torch.arange(size[0], device=maps.device)  # (P, H)
-    x = corners[:, 1:] + torch.arange(size[1], device=maps.device)
+    x = corners[:, 1:] + torch.arange(size[1], device=maps.device)  # (P, W)
     return whole[torch.arange(len(maps), device=maps.device)[:, None, None], y[:, :, None], x[:, None, :]]
 
 
-def mask_of(values, alpha=25.0, beta=0.4):
+def attention_mask(values, alpha=25.0, beta=0.4):
     """Equation 1: attention (...) in [0, 1] -> mask (...); alpha None gives the attention itself."""
     return values if alpha is None else torch.sigmoid(alpha * (values - beta))
 
@@ -42,23 +51,49 @@ def mask_of(values, alpha=25.0, beta=0.4):
 def mask_images_reference(images, maps, rows=None, alpha=25.0, beta=0.4, corners=None, full=None):
     """`mask_images` step by step; same arguments, returns and errors."""
     rows, corners, full = _check(images, maps, rows, corners, full)
-    masks = mask_of(upsample_maps(maps, images.shape[2:], corners, full), alpha, beta)[:, None]  # (P, 1, H, W)
-    masked = images[rows].float() * masks
+    masks = attention_mask(upsample_maps(maps, images.shape[2:], corners, full), alpha, beta)  # (P, H, W)
+    masked = images[rows].float() * masks[:, None]
     return (masked if images.is_floating_point() else masked.round()).to(images.dtype)
 
 
 if triton is not None:
 
     @triton.jit
-    def _cells(at, cells, full):
-        """For pixels `at` of an axis upsampled from `cells` to `full`: the two cells between which each lies, and the second one's weight."""
-        source = tl.maximum((at.to(tl.float32) + 0.5) * (cells.to(tl.float32) / full.to(tl.float32)) - 0.5, 0.0)
+    def _cells(pixel, cells, full):
+        """The two cells between which a pixel of an upsampled axis lies, and the second one's weight."""
+        scale = cells.to(tl.float32) / full.to(tl.float32)
+        source = tl.maximum((pixel.to(tl.float32) + 0.5) * scale - 0.5, 0.0)
         low = tl.minimum(source.to(tl.int32), cells - 1)
         return low, tl.minimum(low + 1, cells - 1), source - low.to(tl.float32)
 
     @triton.jit
-    def _mask_kernel(images, maps, masked, rows, corners, alpha, beta, h, w, F1, F2, H, W, sb, sc, sy, sx, tp, tc, ty, tx,
-                     C: tl.constexpr, SIGMOID: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    def _mask_kernel(
+        images,
+        maps,
+        masked,
+        rows,
+        corners,
+        alpha,
+        beta,
+        h,
+        w,
+        F1,
+        F2,
+        H,
+        W,
+        sb,
+        sc,
+        sy,
+        sx,
+        tp,
+        tc,
+        ty,
+        tx,
+        C: tl.constexpr,
+        SIGMOID: tl.constexpr,
+        ROUND: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
         """One program: a block of pixels of one masked image, all its channels."""
         p = tl.program_id(0).to(tl.int64)
         pixel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -67,72 +102,128 @@ if triton is not None:
         top, bottom, t = _cells(y + tl.load(corners + 2 * p), h, F1)
         left, right, s = _cells(x + tl.load(corners + 2 * p + 1), w, F2)
         cell = maps + p * h * w
-        a, b = tl.load(cell + top * w + left, mask=inside, other=0.0).to(tl.float32), tl.load(cell + top * w + right, mask=inside, other=0.0).to(tl.float32)
-        c, d = tl.load(cell + bottom * w + left, mask=inside, other=0.0).to(tl.float32), tl.load(cell + bottom * w + right, mask=inside, other=0.0).to(tl.float32)
+        a = tl.load(cell + top * w + left, mask=inside, other=0.0).to(tl.float32)
+        b = tl.load(cell + top * w + right, mask=inside, other=0.0).to(tl.float32)
+        c = tl.load(cell + bottom * w + left, mask=inside, other=0.0).to(tl.float32)
+        d = tl.load(cell + bottom * w + right, mask=inside, other=0.0).to(tl.float32)
         value = (1 - t) * ((1 - s) * a + s * b) + t * ((1 - s) * c + s * d)
         if SIGMOID:
             value = 1 / (1 + tl.exp(alpha * (beta - value)))
         image = images + tl.load(rows + p) * sb + y.to(tl.int64) * sy + x.to(tl.int64) * sx
         out = masked + p * tp + y.to(tl.int64) * ty + x.to(tl.int64) * tx
         for channel in range(C):
-            seen = tl.load(image + channel * sc, mask=inside, other=0).to(tl.float32) * value
+            product = tl.load(image + channel * sc, mask=inside, other=0).to(tl.float32) * value
             if ROUND:  # to the nearest whole number, halves to the even one, as torch does
-                low = tl.floor(seen)
+                low = tl.floor(product)
                 odd = low - 2 * tl.floor(low / 2)
-                seen = low + ((seen - low > 0.5) | ((seen - low == 0.5) & (odd == 1))).to(tl.float32)
-            tl.store(out + channel * tc, seen.to(masked.dtype.element_ty), mask=inside)
+                product = low + ((product - low > 0.5) | ((product - low == 0.5) & (odd == 1))).to(tl.float32)
+            tl.store(out + channel * tc, product.to(masked.dtype.element_ty), mask=inside)
 
 
 def _mask_triton(images, maps, rows, alpha, beta, corners, full, masked=None):
-    """Launch the kernel; `masked`, (P, C, H, W) in any layout, may be given, and is overwritten."""
+    """Launch the kernel; `masked`, (P, C, H, W) in any layout, may be given, and is overwritten.
+
+    Raises RuntimeError without Triton or a GPU, ValueError as of `mask_images`.
+    """
     if triton is None:
         raise RuntimeError("backend='triton' needs the package triton, which is not installed")
     if not (images.is_cuda or triton.knobs.runtime.interpret):
         raise RuntimeError(f"backend='triton' needs images on a GPU, got {images.device}")
     rows, corners, full = _check(images, maps, rows, corners, full)
-    (_, C, H, W), (P, h, w), BLOCK = images.shape, maps.shape, 1024
+    _, C, H, W = images.shape
+    P, h, w = maps.shape
+    BLOCK = 1024
     if masked is None:
         masked = torch.empty((P, C, H, W), dtype=images.dtype, device=images.device)
-        masked = masked.contiguous(memory_format=torch.channels_last) if images.is_contiguous(memory_format=torch.channels_last) else masked
-    corners = torch.zeros(P, 2, dtype=torch.int64, device=images.device) if corners is None else corners.long().contiguous()
+        if images.is_contiguous(memory_format=torch.channels_last):
+            masked = masked.contiguous(memory_format=torch.channels_last)
+    if corners is None:
+        corners = torch.zeros(P, 2, dtype=torch.int64, device=images.device)
+    corners = corners.long().contiguous()
     if masked.numel():
         with torch.cuda.device_of(images):
-            _mask_kernel[(P, triton.cdiv(H * W, BLOCK))](images, maps.contiguous(), masked, rows, corners, alpha or 0.0, beta, h, w, *full, H, W, *images.stride(), *masked.stride(), C=C,
-                                                         SIGMOID=alpha is not None, ROUND=not images.is_floating_point(), BLOCK=BLOCK)
+            _mask_kernel[(P, triton.cdiv(H * W, BLOCK))](
+                images,
+                maps.contiguous(),
+                masked,
+                rows,
+                corners,
+                alpha or 0.0,
+                beta,
+                h,
+                w,
+                *full,
+                H,
+                W,
+                *images.stride(),
+                *masked.stride(),
+                C=C,
+                SIGMOID=alpha is not None,
+                ROUND=not images.is_floating_point(),
+                BLOCK=BLOCK,
+            )
     return masked
 
 
 def _check(images, maps, rows, corners, full):
-    """Raise on bad arguments; else rows (P,) int64, corners or None, and full."""
+    """Raise ValueError on bad arguments; else rows (P,) int64, corners or None, and full."""
+    size = tuple(images.shape[2:])
     if images.ndim != 4 or maps.ndim != 3 or not maps.is_floating_point() or 0 in maps.shape[1:]:
-        raise ValueError(f"images must be (B, C, H, W) and maps floating point (P, h, w), got {tuple(images.shape)} and {maps.dtype} {tuple(maps.shape)}")
+        raise ValueError(
+            "images must be (B, C, H, W) and maps floating point (P, h, w), "
+            f"got {tuple(images.shape)} and {maps.dtype} {tuple(maps.shape)}"
+        )
     if not (images.is_floating_point() or images.dtype == torch.uint8):
         raise ValueError(f"images must be uint8 or floating point, got {images.dtype}")
     if rows is None and len(maps) != len(images):
-        raise ValueError(f"{len(maps)} maps for {len(images)} images: pass rows, which image each map belongs to")
+        raise ValueError(
+            f"{len(maps)} maps for {len(images)} images: pass rows, which image each map belongs to"
+        )
     rows = torch.arange(len(maps)) if rows is None else torch.as_tensor(rows)
-    if len(rows) != len(maps) or rows.dtype not in (torch.int64, torch.int32) or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(images)):
+    if len(rows) != len(maps) or not _are_indices(rows, len(images)):
         raise ValueError(f"rows must hold {len(maps)} whole numbers in 0..{len(images) - 1}, one a map")
-    full = tuple(full or images.shape[2:])
-    if corners is not None and (corners.shape != (len(maps), 2) or (len(corners) and (corners.min() < 0 or (corners.amax(0).cpu() + torch.tensor(images.shape[2:]) > torch.tensor(full)).any()))):
-        raise ValueError(f"corners must be (P, 2), the top and left of {tuple(images.shape[2:])} pixels within {full}")
-    if corners is None and full != tuple(images.shape[2:]):
-        raise ValueError(f"full {full} is larger than the images {tuple(images.shape[2:])}: pass corners too")
+    full = tuple(full or size)
+    if corners is None and full != size:
+        raise ValueError(f"full {full} is larger than the images {size}: pass corners too")
+    if corners is not None and not _fit(corners, len(maps), size, full):
+        raise ValueError(f"corners must be (P, 2), the top and left of {size} pixels within {full}")
     if maps.device != images.device:
         raise ValueError(f"maps are on {maps.device}, images on {images.device}")
     return rows.to(images.device, torch.int64), corners, full
+
+
+def _are_indices(rows, count):
+    """Whether a tensor holds whole numbers in 0..count - 1 only."""
+    if rows.dtype not in (torch.int64, torch.int32):
+        return False
+    return len(rows) == 0 or 0 <= int(rows.min()) <= int(rows.max()) < count
+
+
+def _fit(corners, count, size, full):
+    """Whether corners are (count, 2) and all cuts of `size` pixels from there lie within `full`."""
+    if corners.shape != (count, 2):
+        return False
+    if count == 0:
+        return True
+    ends = corners.amax(0).cpu() + torch.tensor(size)
+    return bool(corners.min() >= 0 and (ends <= torch.tensor(full)).all())
 
 
 @torch.no_grad()
 def mask_images(images, maps, rows=None, alpha=25.0, beta=0.4, corners=None, full=None, backend="auto"):
     """Images through their attention maps: what lies under a low attention is black.
 
-    images: (B, C, H, W), uint8 (rounded to whole numbers) or floating point. maps: (P, h, w) in [0, 1], of any resolution. rows: (P,), which image each map belongs to; None: one map an image.
-    alpha, beta: of equation 1; alpha None multiplies with the map itself. corners (P, 2), full (F1, F2): maps are upsampled to `full` and cut from there, in pixels (RISE).
-    backend: "auto" (Triton for images on a GPU, else torch), "torch" or "triton". Returns (P, C, H, W) in the images' dtype. Raises ValueError naming the argument; RuntimeError if a backend cannot run.
+    images: (B, C, H, W), uint8 (rounded to whole numbers) or floating point. maps: (P, h, w) in [0, 1], of
+    any resolution. rows: (P,), which image each map belongs to; None: one map an image.
+    alpha, beta: of equation 1; alpha None multiplies with the map itself.
+    corners (P, 2), full (F1, F2): maps are upsampled to `full` and cut from there, in pixels (RISE).
+    backend: "auto" (Triton for images on a GPU, else torch), "torch" or "triton".
+    Returns (P, C, H, W) in the images' dtype. Raises ValueError naming the argument; RuntimeError if a
+    backend cannot run.
     """
     if backend == "auto":
         backend = "triton" if images.is_cuda and triton is not None else "torch"
     if backend not in ("torch", "triton"):
         raise ValueError(f"backend must be 'auto', 'torch' or 'triton', got {backend!r}")
-    return (mask_images_reference if backend == "torch" else _mask_triton)(images, maps, rows, alpha, beta, corners, full)
+    launch = mask_images_reference if backend == "torch" else _mask_triton
+    return launch(images, maps, rows, alpha, beta, corners, full)

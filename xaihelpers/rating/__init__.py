@@ -1,7 +1,25 @@
-"""Rating by people: a blinded panel in the notebook, and the SQLite file in which every answer is kept at once."""
-from .items import FORMS, QUESTIONS, Choice, Item, Page, RatingError, choices, prepare
-from .panel import RatingPanel, panel
-from .store import Study, export, open_study, order_of, page_of, rate, rated, ratings, ratings_file, studies, undo
+"""Rating by people: a blinded panel in the notebook, and the SQLite file that stores every answer at once."""
 
-__all__ = ["FORMS", "QUESTIONS", "Choice", "Item", "Page", "RatingError", "RatingPanel", "Study", "choices", "export", "open_study", "order_of", "page_of",
-           "panel", "prepare", "rate", "rated", "ratings", "ratings_file", "studies", "undo"]
+from xaihelpers.rating.answers import current_answers, export, rate, ratings, undo
+from xaihelpers.rating.items import Item, RatingError, choices, prepare
+from xaihelpers.rating.panel import RatingPanel
+from xaihelpers.rating.study import Study, item_order, open_study, ratings_file, read_page, studies
+
+__all__ = [
+    "Item",
+    "RatingError",
+    "RatingPanel",
+    "Study",
+    "choices",
+    "current_answers",
+    "export",
+    "item_order",
+    "open_study",
+    "prepare",
+    "rate",
+    "ratings",
+    "ratings_file",
+    "read_page",
+    "studies",
+    "undo",
+]

@@ -1,4 +1,5 @@
-"""How good explanations are: one module a paper, and the intervals that all of them report."""
-from .intervals import Interval, mean_interval
+"""Metrics, one module a paper: tensors and tables in, numbers out; no model runs here."""
+
+from xaihelpers.scores.intervals import Interval, mean_interval
 
 __all__ = ["Interval", "mean_interval"]

@@ -1,51 +1,93 @@
-"""CGIM, CEM and CLM: are a bottleneck's important concepts the right ones, do they exist in the image, and in the right place?
+"""CGIM, CEM and CLM: are the important concepts the right ones, in the image, and in the right place?
 
-Paper alignment, section 3. All metrics take `ConceptOutputs`; none knows which model it came from.
+CEM here is the concept existence METRIC; the concept embedding MODEL, a bottleneck, is `bottlenecks.cem`.
+All metrics take `ConceptOutputs` or parts of them; none knows which model these came from, and none runs one.
+
+Paper alignment, section 3, with φ the cosine and k the predicted class of image i:
+
+    CGIM₁ = φ(θ, V),  CGIM₂ = φ(Û*, V),  CGIM₃ = φ(θ ⊙ Û*, V)       eq. 3–5 by concept, eq. 6–8 by class
+    q_i = concepts by θ_jk û_ij, descending                         section 3.3
+    CEM_l = 1/l Σ_{s ≤ l} 1[q_is ∈ Λ_i]                             eq. 9 and 10
+    CLM_l = 1/l Σ_{s ≤ l} 1[p_i,q_is ∈ Ω_i,q_is]                    eq. 11
+
+| symbol | name | shape |
+|---|---|---|
+| θ | `outputs.class_weights` | (L, K) |
+| û | `outputs.values` | (N, L) |
+| θ_jk û_ij | `outputs.contributions` | (N, L) |
+| Û*, mean û of a class's correctly classified images | `mean_values` | (L, K) |
+| V | `truth` | (L, K), in [0, 1] |
+| q, first l | `top_concepts` | (N, l) |
+| Λ | `present` | (N, L), 0 or 1 |
+| p, centre of a concept's part | `points` | (N, L, 2, 2): up to two points, x and y |
+| Ω, the ⌊α M₁ M₂/12⌋ highest pixels | rank < that number | |
 """
+
 from collections.abc import Sequence
 
 import torch
 
-from ..bottlenecks import ConceptOutputs
-from ..kernels.coam import location_rank, location_region
+from xaihelpers.devices import require_one_device
+from xaihelpers.kernels.coam import location_rank, location_region
+from xaihelpers.outputs import ConceptOutputs
 
 BASES = ("weight", "value", "product")  # θ_jk, û_ij, θ_jk û_ij
 
 
 def mean_values(outputs: ConceptOutputs, labels: torch.Tensor) -> torch.Tensor:
-    """Û* (L, K): mean concept values over the images of each class that are predicted correctly; NaN for a class with none (section 3.2)."""
-    right = outputs.predictions == labels
-    total = torch.zeros(len(outputs.classes), len(outputs.concepts), dtype=torch.float64, device=outputs.values.device)
-    total.index_add_(0, labels[right], outputs.values[right].double())
-    count = torch.bincount(labels[right], minlength=len(outputs.classes))
+    """Û* (L, K) float64: mean concept values over the images of each class that are predicted correctly.
+
+    labels: (N,) int64. A class without such an image is NaN. Raises ValueError for labels on another device.
+        Source: paper alignment, section 3.2.
+    """
+    require_one_device(outputs=outputs.values, labels=labels)
+    correct = outputs.predictions == labels
+    n_classes, n_concepts = len(outputs.classes), len(outputs.concepts)
+    total = torch.zeros(n_classes, n_concepts, dtype=torch.float64, device=labels.device)
+    total.index_add_(0, labels[correct], outputs.values[correct].double())
+    count = torch.bincount(labels[correct], minlength=n_classes)
     return (total / count[:, None]).T  # 0/0 is NaN
 
 
 def cgim(outputs: ConceptOutputs, labels: torch.Tensor, truth: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Concept global importance: cosines of V with θ (1), Û* (2) and θ ⊙ Û* (3), eq. 3–8.
+    """Concept global importance: the cosines of V with θ (1), Û* (2) and θ ⊙ Û* (3).
 
-    `labels` (N,), `truth` V (L, K) in [0, 1]. Returns "concept" (3, L) and "class" (3, K). A class with no correctly predicted image is left out of 2 and 3
-    (its own entries are NaN); a row or column of zeros has no direction and is NaN. Raises ValueError for a model without a linear head.
+    labels: (N,) int64. truth: V (L, K) in [0, 1]. Both on the device of the outputs.
+
+    Returns "concept" (3, L) and "class" (3, K), float64. A class with no correctly predicted image is left
+    out of 2 and 3 (its own entries are NaN); a row or column of zeros has no direction and is NaN. Raises
+    ValueError for a model without a linear head, a truth of another shape, and tensors on different devices.
+    Source: paper alignment, eq. 3–8.
     """
     if outputs.class_weights is None:
         raise ValueError("CGIM compares the class weights of a linear head; this model has none")
     if truth.shape != outputs.class_weights.shape:
-        raise ValueError(f"truth is {tuple(truth.shape)}, but there are {outputs.class_weights.shape[0]} concepts and {outputs.class_weights.shape[1]} classes")
+        n_concepts, n_classes = outputs.class_weights.shape
+        raise ValueError(
+            f"truth is {tuple(truth.shape)}, but there are {n_concepts} concepts and {n_classes} classes"
+        )
+    require_one_device(outputs=outputs.values, labels=labels, truth=truth)
     truth, theta, mean = truth.double(), outputs.class_weights.double(), mean_values(outputs, labels)
     seen = ~mean.isnan().any(0)  # (K,)
-    scores = {"concept": [], "class": []}
-    for importance, columns in ((theta, torch.ones_like(seen)), (mean, seen), (theta * mean, seen)):
-        scores["concept"].append(_cosine(importance[:, columns], truth[:, columns], 1))
-        scores["class"].append(_cosine(importance, truth, 0))
-    return {name: torch.stack(rows) for name, rows in scores.items()}
+    everything = torch.ones_like(seen)
+    by_concept, by_class = [], []
+    for importance, columns in ((theta, everything), (mean, seen), (theta * mean, seen)):
+        by_concept.append(_cosine(importance[:, columns], truth[:, columns], 1))
+        by_class.append(_cosine(importance, truth, 0))
+    return {"concept": torch.stack(by_concept), "class": torch.stack(by_class)}
 
 
 def _cosine(a: torch.Tensor, b: torch.Tensor, dim: int) -> torch.Tensor:
     return (a * b).sum(dim) / (a.norm(dim=dim) * b.norm(dim=dim))
 
 
-def importance(outputs: ConceptOutputs, basis: str) -> torch.Tensor:
-    """(N, L): what the concepts of each image are ranked by: "weight" θ_jk with k the predicted class, "value" û_ij, or "product" θ_jk û_ij (section 3.3)."""
+def concept_importance(outputs: ConceptOutputs, basis: str) -> torch.Tensor:
+    """(N, L): what the concepts of each image are ranked by.
+
+    basis: "weight" θ_jk with k the predicted class, "value" û_ij, or "product" θ_jk û_ij. Raises ValueError
+        for another one, and for "weight" of a model without a linear head. Source: paper alignment, section
+        3.3.
+    """
     if basis == "value":
         return outputs.values
     if basis == "product":
@@ -57,72 +99,118 @@ def importance(outputs: ConceptOutputs, basis: str) -> torch.Tensor:
     return outputs.class_weights.T[outputs.predictions]
 
 
-def top_concepts(scores: torch.Tensor, l: int, among: torch.Tensor | None = None) -> torch.Tensor:
-    """(N, l) indices of the concepts of highest score, first the highest (equal ones in concept order); `among` (L,) bool passes over the others."""
-    allowed = scores.shape[1] if among is None else int(among.sum())
-    if not 1 <= l <= allowed:
-        raise ValueError(f"cannot take the first {l} of {allowed} concepts")
-    if among is not None:
-        scores = scores.masked_fill(~among, -torch.inf)
-    return scores.sort(dim=1, descending=True, stable=True).indices[:, :l]
+def top_concepts(importance: torch.Tensor, first: int, eligible: torch.Tensor | None = None) -> torch.Tensor:
+    """Indices (N, l) of each image's most important concepts, descending; equal ones in concept order.
 
+    importance: (N, L). first: l. eligible: (L,) bool, concepts that are not passed over; None is all.
 
-def concept_existence(scores: torch.Tensor, present: torch.Tensor, l: int) -> torch.Tensor:
-    """CEM_l of every image, (N,): the share of its first l concepts by `scores` (N, L) that its own labels `present` (N, L) have (eq. 9).
-
-    Raises ValueError where the two do not fit, as when concepts without examples were left out of a model but not of the labels.
+    Raises ValueError for an l below 1 or above the number of eligible concepts, and tensors on different
+    devices.
     """
-    if scores.shape != present.shape:
-        raise ValueError(f"scores are {tuple(scores.shape)} and labels {tuple(present.shape)}, but both are images x concepts")
-    return present.float().gather(1, top_concepts(scores, l)).mean(1)
+    require_one_device(importance=importance, eligible=eligible)
+    n_eligible = importance.shape[1] if eligible is None else int(eligible.sum())
+    if not 1 <= first <= n_eligible:
+        raise ValueError(f"cannot take the first {first} of {n_eligible} concepts")
+    if eligible is not None:
+        importance = importance.masked_fill(~eligible, -torch.inf)
+    return importance.sort(dim=1, descending=True, stable=True).indices[:, :first]
+
+
+def concept_existence(importance: torch.Tensor, present: torch.Tensor, first: int) -> torch.Tensor:
+    """The concept existence metric CEM_l of every image, (N,): the share of its first l concepts that it has.
+
+    (Not the concept embedding model, which is `bottlenecks.cem`.)
+
+    importance: (N, L) as from `concept_importance`. present: (N, L), 0 or 1, the image's own labels. first:
+        l.
+
+    Raises ValueError where the two do not fit, as when concepts without examples were left out of a model but
+    not of the labels, for an l out of range, and for tensors on different devices. Source: paper alignment,
+    eq. 9.
+    """
+    if importance.shape != present.shape:
+        raise ValueError(
+            f"importance is {tuple(importance.shape)} and present {tuple(present.shape)}, but both are "
+            "images x concepts"
+        )
+    require_one_device(importance=importance, present=present)
+    return present.float().gather(1, top_concepts(importance, first)).mean(1)
 
 
 def concept_points(points: torch.Tensor, concept_parts: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Where each concept's part lies in each image, (N, L, 2, 2): up to two points (left and right), NaN where there is none.
+    """Where each concept's part lies in each image, (N, L, 2, 2): up to two points (left, right), else NaN.
 
-    `points` (N, P, 2): x, y of the part centres, NaN where not visible. `concept_parts`: part indices of each concept, none, one or two.
+    points: (N, P, 2), x and y of the part centres in pixels, NaN where not visible. concept_parts: part
+        indices of each of the L concepts, none, one or two.
     """
-    out = points.new_full((len(points), len(concept_parts), 2, 2), torch.nan)
+    by_concept = points.new_full((len(points), len(concept_parts), 2, 2), torch.nan)
     for j, parts in enumerate(concept_parts):
         for side, part in enumerate(parts):
-            out[:, j, side] = points[:, part]
-    return out
+            by_concept[:, j, side] = points[:, part]
+    return by_concept
 
 
 def location_ranks(concept_maps: torch.Tensor, points: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-    """Rank (N, l) of the concept's point in its upsampled map, the better of left and right; M₁·M₂ where no point is visible.
+    """Rank of each concept's point in its upsampled map, (N, l) int64: the better one of left and right.
 
-    `concept_maps` (N, l, H, W) of the chosen concepts, `points` (N, l, 2, 2) as from `concept_points`, `size` (M₁, M₂).
+    concept_maps: (N, l, H, W) of the chosen concepts. points: (N, l, 2, 2) as from `concept_points`, on the
+        same device. size: (M₁, M₂), height and width of the image in pixels.
+
+    Where no point is visible the rank is M₁·M₂. Raises ValueError as `kernels.coam.location_rank` does: NaN
+    in maps, points outside the image, tensors on different devices.
     """
-    n, l = concept_maps.shape[:2]
-    return location_rank(concept_maps.flatten(0, 1), points.flatten(0, 1), size).amin(1).view(n, l)
+    n_images, n_chosen = concept_maps.shape[:2]
+    ranks = location_rank(concept_maps.flatten(0, 1), points.flatten(0, 1), size)
+    return ranks.amin(1).view(n_images, n_chosen)
 
 
-def concept_location(ranks: torch.Tensor, size: tuple[int, int], alpha: float, l: int, hidden: str = "leave out") -> torch.Tensor:
-    """CLM_l of every image, (N,): the share of its first l concepts whose point is among the ⌊α·M₁·M₂/12⌋ highest pixels (eq. 11).
+def concept_location(
+    ranks: torch.Tensor, size: tuple[int, int], alpha: float, first: int, hidden: str = "leave out"
+) -> torch.Tensor:
+    """The concept location metric CLM_l of every image, (N,): the share of its first l concepts with a hit.
 
-    `ranks` (N, ≥ l) as from `location_ranks`, in order of importance. `hidden`: a pair whose part is not visible is left out ("leave out"; an image with none
-    left is NaN) or counts as a "miss". Raises ValueError for fewer than l ranks, and for an alpha outside 0…12.
+    A hit is a point among the ⌊α·M₁·M₂/12⌋ highest pixels of its map.
+
+    ranks: (N, ≥ l) as from `location_ranks`, in order of importance. size: (M₁, M₂). alpha: α, 0 to 12.
+        first: l.
+    hidden: what a pair whose part is not visible is: "leave out" (an image with none left is NaN) or a
+        "miss".
+
+    Raises ValueError for fewer than l ranks, an alpha out of range and another `hidden`. Source: paper
+    alignment, eq. 11.
     """
     if hidden not in ("leave out", "miss"):
         raise ValueError(f'hidden must be "leave out" or "miss", not {hidden!r}')
-    if not 1 <= l <= ranks.shape[1]:
-        raise ValueError(f"cannot take the first {l} of {ranks.shape[1]} concepts")
+    if not 1 <= first <= ranks.shape[1]:
+        raise ValueError(f"cannot take the first {first} of {ranks.shape[1]} concepts")
     if not 0 <= alpha <= 12:
         raise ValueError(f"alpha is a number of twelfths of the image, 0 to 12, not {alpha}")
     pixels = size[0] * size[1]
-    ranks = ranks[:, :l]
-    hits, counted = ranks < int(alpha * pixels / 12), (ranks < pixels) | (hidden == "miss")
+    ranks = ranks[:, :first]
+    hits = ranks < int(alpha * pixels / 12)
+    counted = (ranks < pixels) | (hidden == "miss")
     return (hits & counted).sum(1) / counted.sum(1)  # 0/0 is NaN
 
 
-def region_overlap(concept_maps: torch.Tensor, masks: torch.Tensor, alpha: float, chunk: int = 64) -> torch.Tensor:
-    """IoU (P,) of Ω, the ⌊α·M₁·M₂/12⌋ highest pixels of each upsampled map (P, H, W), with the true mask (P, M₁, M₂) bool; NaN for an empty mask."""
+def region_overlap(
+    concept_maps: torch.Tensor, masks: torch.Tensor, alpha: float, chunk: int = 64
+) -> torch.Tensor:
+    """IoU (P,) of Ω, the ⌊α·M₁·M₂/12⌋ highest pixels of each upsampled map, with the true mask.
+
+    concept_maps: (P, H, W). masks: (P, M₁, M₂), of which what is not 0 is the region. alpha: α, 0 to 12.
+        chunk: maps upsampled at a time.
+
+    NaN for an empty mask. Raises ValueError for another number of masks, tensors on different devices, and
+    maps that are NaN or infinite.
+    """
     if len(concept_maps) != len(masks):
         raise ValueError(f"{len(concept_maps)} maps, but {len(masks)} masks")
+    require_one_device(concept_maps=concept_maps, masks=masks)
     size, masks = tuple(masks.shape[1:]), masks.bool()
+    n_pixels = int(alpha * size[0] * size[1] / 12)
     overlaps = []
-    for part, mask in zip(concept_maps.split(chunk), masks.split(chunk)):
-        region = location_region(part, int(alpha * size[0] * size[1] / 12), size)
-        overlaps.append((region & mask).sum((1, 2)) / (region | mask).sum((1, 2)).where(mask.any(2).any(1), torch.nan))
+    for maps, mask in zip(concept_maps.split(chunk), masks.split(chunk), strict=True):
+        region = location_region(maps, n_pixels, size)
+        overlap = (region & mask).sum((1, 2)) / (region | mask).sum((1, 2))
+        overlaps.append(overlap.where(mask.flatten(1).any(1), torch.nan))
     return torch.cat(overlaps)

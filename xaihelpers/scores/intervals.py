@@ -1,9 +1,11 @@
 """Bootstrap intervals, through scipy."""
+
 import math
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.stats import bootstrap
 
 
@@ -16,10 +18,14 @@ class Interval(NamedTuple):
     cases: int
 
 
-def mean_interval(scores, resamples: int = 1000, seed: int = 0, groups=None) -> Interval:
-    """Mean of one score per case, with its 95 % percentile bootstrap interval over the cases; NaN scores are left out and not counted.
+def mean_interval(
+    scores: ArrayLike, resamples: int = 1000, seed: int = 0, groups: ArrayLike | None = None
+) -> Interval:
+    """Mean of one score per case, with its 95 % percentile bootstrap interval over the cases.
 
-    groups: (N,), where cases belong together, as the images of one model: whole groups are drawn.
+    scores: any shape, N numbers in all; NaN ones are left out and not counted.
+    resamples, seed: of the bootstrap.
+    groups: (N,), which cases belong together, as the images of one model: whole groups are drawn.
     """
     scores = np.asarray(scores, dtype=np.float64).ravel()
     kept = ~np.isnan(scores)
@@ -27,9 +33,23 @@ def mean_interval(scores, resamples: int = 1000, seed: int = 0, groups=None) -> 
     if len(scores) < 2 or np.ptp(scores) == 0:
         value = float(scores[0]) if len(scores) else math.nan
         return Interval(value, value, value, len(scores))
-    if groups is not None and len(of := pd.Series(scores).groupby(np.asarray(groups).ravel()[kept]).agg(["sum", "count"])) > 1:
-        samples, mean = (of["sum"].to_numpy(), of["count"].to_numpy()), lambda total, count, axis: total.sum(axis) / count.sum(axis)
-    else:
-        samples, mean = (scores,), np.mean
-    interval = bootstrap(samples, mean, paired=len(samples) > 1, n_resamples=resamples, batch=max(1, 2_000_000 // len(scores)), method="percentile", rng=seed).confidence_interval
+    samples, statistic, paired = (scores,), np.mean, False
+    if groups is not None:
+        members = pd.Series(scores).groupby(np.asarray(groups).ravel()[kept])
+        sums, counts = members.sum().to_numpy(), members.count().to_numpy()
+        if len(sums) > 1:
+            samples, statistic, paired = (sums, counts), _mean_of_groups, True
+    interval = bootstrap(
+        samples,
+        statistic,
+        paired=paired,
+        n_resamples=resamples,
+        batch=max(1, 2_000_000 // len(scores)),
+        method="percentile",
+        rng=seed,
+    ).confidence_interval
     return Interval(float(scores.mean()), float(interval.low), float(interval.high), len(scores))
+
+
+def _mean_of_groups(sums: np.ndarray, counts: np.ndarray, axis: int) -> np.ndarray:
+    return sums.sum(axis) / counts.sum(axis)

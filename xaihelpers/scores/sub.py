@@ -1,102 +1,164 @@
-"""Scores of a substitution benchmark: is the new attribute seen (S+), is the removed one not (S-), and are concepts right on real images (T, T_A, recall)? (sub, section 5.5, appendix F)
+"""Scores of a substitution benchmark (sub, section 5.5, appendix F): is the changed attribute predicted?
 
-Everything is told by one table of predictions, bool (N, L), over L attributes: of a bottleneck, sigmoid >= 0.5; of a vision-language model, the likest of each group (`group_argmax`).
+Every score is computed from one table of predictions, bool (N, L), of L attributes on N images: of a
+bottleneck, sigmoid >= 0.5; of a CLIP, the most similar attribute of each group (`group_argmax`).
+
+    symbol   name                            shape
+    S+       SubstitutionScores.added        (N,), the substituted attribute is predicted
+    S-       SubstitutionScores.removed      (N,), share of the removed attributes that are not predicted
+    T, T_A   concept_accuracy                (N,), share of the concepts predicted right on real images, of
+                                             all concepts and of those of the benchmark
+    recall   concept_recall                  (N,), share of the concepts present that are predicted
 """
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from ..birds import BirdsError, normalise_attribute
+from xaihelpers.datasets.attribute_names import normalise_attribute
+from xaihelpers.datasets.dataset import DatasetError
 
 
 def groups_of(attributes: Sequence[str]) -> np.ndarray:
     """The attribute group of each name, (L,) of str: has_crown_color::red -> has_crown_color."""
-    of = {name: normalise_attribute(name).split("::")[0] for name in set(attributes)}
-    return np.array([of[name] for name in attributes])
+    group_of_name = {name: normalise_attribute(name).split("::")[0] for name in set(attributes)}
+    return np.array([group_of_name[name] for name in attributes])
 
 
 def group_argmax(similarities: torch.Tensor, attributes: Sequence[str]) -> torch.Tensor:
-    """Which attribute of each group an image is likest to, bool (N, L), one a group; ties go to the first.
+    """The attribute of each group that an image is most similar to, bool (N, L); ties go to the first.
 
-    similarities: (N, L) of images and the texts of L attributes, whole groups of them.
+    similarities: (N, L), of images and the texts of L attributes, whole groups of them.
     """
-    groups, chosen = groups_of(attributes), torch.zeros(similarities.shape, dtype=torch.bool, device=similarities.device)
+    groups = groups_of(attributes)
+    predicted = torch.zeros(similarities.shape, dtype=torch.bool, device=similarities.device)
+    rows = torch.arange(len(predicted), device=predicted.device)
     for group in dict.fromkeys(groups):
         columns = torch.from_numpy(np.flatnonzero(groups == group)).to(similarities.device)
         best = columns[similarities[:, columns].argmax(1)]
-        chosen[torch.arange(len(chosen), device=chosen.device), best] = True
-    return chosen
+        predicted[rows, best] = True
+    return predicted
 
 
 def _same_group(targets: Sequence[str], attributes: Sequence[str]) -> torch.Tensor:
-    """Which of L attributes are of the same group as each target, bool (N, L)."""
-    known, number = np.unique(np.asarray(targets, dtype=object).astype(str), return_inverse=True)
-    return torch.from_numpy(groups_of(known)[:, None] == groups_of(attributes)[None])[number]
+    """Which of L attributes are of the same group as each of N targets, bool (N, L)."""
+    names, number = np.unique(np.asarray(targets, dtype=object).astype(str), return_inverse=True)
+    return torch.from_numpy(groups_of(names)[:, None] == groups_of(attributes)[None])[number]
 
 
 def columns_of(targets: Sequence[str], attributes: Sequence[str]) -> np.ndarray:
-    """Where each image's substituted attribute lies among L attributes, (N,), -1 where it is none of them. Raises BirdsError if no image's is: other names, then."""
-    place = {normalise_attribute(name): j for j, name in enumerate(attributes)}
-    of = {target: place.get(normalise_attribute(target), -1) for target in set(targets)}
-    found = np.array([of[target] for target in targets], int)
-    if len(found) and (found < 0).all():
-        raise BirdsError(f"none of the {len(set(targets))} substituted attributes (first: {targets[0]!r}) is among the model's {len(attributes)} (first: {attributes[0]!r}): "
-                         "are the names of one vocabulary?")
-    return found
+    """Column of each image's substituted attribute among L attributes, (N,), -1 where it is none of them.
+
+    Raises DatasetError where no image's attribute is among them: the names are of another vocabulary.
+    """
+    column_of = {normalise_attribute(name): j for j, name in enumerate(attributes)}
+    column_of_target = {target: column_of.get(normalise_attribute(target), -1) for target in set(targets)}
+    columns = np.array([column_of_target[target] for target in targets], int)
+    if len(columns) and (columns < 0).all():
+        raise DatasetError(
+            f"none of the {len(set(targets))} substituted attributes (first: {targets[0]!r}) is among the "
+            f"model's {len(attributes)} (first: {attributes[0]!r}): are the names of one vocabulary?"
+        )
+    return columns
 
 
-def removed_attributes(targets: Sequence[str], labels: Sequence[int] | torch.Tensor, class_labels: torch.Tensor, attributes: Sequence[str], first: bool = False) -> torch.Tensor:
-    """What a substitution removes: the other attributes of the target's group that the bird's class has, bool (N, L).
+def removed_attributes(
+    targets: Sequence[str],
+    labels: Sequence[int] | torch.Tensor,
+    class_labels: torch.Tensor,
+    attributes: Sequence[str],
+    first: bool = False,
+) -> torch.Tensor:
+    """What a substitution removes, bool (N, L): the other attributes of its group that the bird's class has.
 
-    labels: (N,) class of each image's bird. class_labels: (L, K) of 0 and 1, whether a class has an attribute. first: only the first of them, as the authors coded it.
+    targets: N substituted attributes. labels: (N,), class of each image's bird. class_labels: (L, K) of 0 and
+    1, whether a class has an attribute. first: only the first of them, as the authors coded it.
+    Raises DatasetError as `columns_of`.
     """
     removed = (class_labels > 0.5).T[torch.as_tensor(labels)] & _same_group(targets, attributes)
-    rows = np.arange(len(targets))
     columns = columns_of(targets, attributes)
-    removed[rows[columns >= 0], columns[columns >= 0]] = False
-    return removed & (removed.cumsum(1) == 1) if first else removed
+    rows = np.flatnonzero(columns >= 0)
+    removed[rows, columns[rows]] = False
+    if first:
+        removed &= removed.cumsum(1) == 1
+    return removed
 
 
 class SubstitutionScores(NamedTuple):
-    """Of each image, in [0, 1], NaN where it does not count: whether the new attribute is predicted (S+), and the share of the removed ones that are not (S-)."""
-    added: torch.Tensor  # (N,), NaN where the attribute is none of the model's
-    removed: torch.Tensor  # (N,), NaN where nothing was removed that the model knows, or the attribute is none of the model's
+    """S+ and S- of N images, float32 in [0, 1], NaN where an image does not count."""
+
+    # (N,), whether the substituted attribute is predicted; NaN where the model does not know it
+    added: torch.Tensor
+    # (N,), share of the removed attributes not predicted; NaN where there is none, or `added` is NaN
+    removed: torch.Tensor
 
 
-def substitution_scores(predicted: torch.Tensor, targets: Sequence[str], removed: torch.Tensor, attributes: Sequence[str]) -> SubstitutionScores:
-    """S+ and S- of each image (section 5.5): predicted and removed bool (N, L), targets the N substituted attributes. Raises BirdsError as `columns_of`."""
+def substitution_scores(
+    predicted: torch.Tensor, targets: Sequence[str], removed: torch.Tensor, attributes: Sequence[str]
+) -> SubstitutionScores:
+    """S+ and S- of each image (section 5.5).
+
+    predicted, removed: bool (N, L), removed of `removed_attributes`. targets: N substituted attributes.
+    Raises DatasetError as `columns_of`.
+    """
     columns = torch.from_numpy(columns_of(targets, attributes))
     known = columns >= 0
     added = predicted.gather(1, columns.clamp(min=0)[:, None])[:, 0].float()
-    gone = (removed & ~predicted).sum(1) / removed.sum(1)  # 0/0 is NaN: nothing was removed
-    return SubstitutionScores(torch.where(known, added, torch.nan), torch.where(known, gone, torch.nan))
+    not_predicted = (removed & ~predicted).sum(1) / removed.sum(1)  # 0/0 is NaN: nothing was removed
+    return SubstitutionScores(
+        torch.where(known, added, torch.nan), torch.where(known, not_predicted, torch.nan)
+    )
 
 
-def chance_scores(targets: Sequence[str], removed: torch.Tensor, attributes: Sequence[str]) -> SubstitutionScores:
-    """The same of a guess among each group's attributes and none, 1 / (|A| + 1) to be right about what is there (appendix F)."""
+def chance_scores(
+    targets: Sequence[str], removed: torch.Tensor, attributes: Sequence[str]
+) -> SubstitutionScores:
+    """S+ and S- of a random guess among the attributes of each group and none of them (appendix F).
+
+    Of a group of |A| attributes, the guess is right about the one that is present with probability 1 / (|A| +
+    1).
+    """
     size = _same_group(targets, attributes).sum(1)
     guess = torch.where(size > 0, 1 / (size + 1), torch.nan)
     return SubstitutionScores(guess, torch.where(removed.any(1), 1 - guess, torch.nan))
 
 
-def concept_accuracy(predicted: torch.Tensor, truth: torch.Tensor, attributes: Sequence[str], among: Sequence[str] = ()) -> torch.Tensor:
-    """Share of each image's concepts that are predicted right, (N,): T, or T_A with the attributes of the benchmark in `among`."""
-    columns = _among(attributes, among)
+def concept_accuracy(
+    predicted: torch.Tensor, truth: torch.Tensor, attributes: Sequence[str], among: Sequence[str] = ()
+) -> torch.Tensor:
+    """Share of each image's concepts that are predicted right, float32 (N,): T, or T_A.
+
+    predicted, truth: (N, L), truth of 0 and 1. among: the attributes of the benchmark, for T_A; all by
+    default.
+    Raises DatasetError: none of `among` is one of the L attributes.
+    """
+    columns = _columns_among(attributes, among)
     return (predicted[:, columns] == (truth[:, columns] > 0.5)).float().mean(1)
 
 
-def concept_recall(predicted: torch.Tensor, truth: torch.Tensor, attributes: Sequence[str], among: Sequence[str] = ()) -> torch.Tensor:
-    """Share of each image's true concepts that are predicted, (N,), NaN where it has none: what S+ is of a bird as it is. T is higher, since most concepts of an image are false."""
-    columns = _among(attributes, among)
+def concept_recall(
+    predicted: torch.Tensor, truth: torch.Tensor, attributes: Sequence[str], among: Sequence[str] = ()
+) -> torch.Tensor:
+    """Share of each image's present concepts that are predicted, float32 (N,), NaN where none is present.
+
+    This is what S+ is on an unchanged bird; T is higher, since most concepts of an image are absent.
+
+    predicted, truth, among, raises: as of `concept_accuracy`.
+    """
+    columns = _columns_among(attributes, among)
     present = truth[:, columns] > 0.5
     return (present & predicted[:, columns]).sum(1) / present.sum(1)
 
 
-def _among(attributes, among) -> list[int]:
+def _columns_among(attributes: Sequence[str], among: Sequence[str]) -> list[int]:
+    """Columns of the attributes that are in `among`, all where it is empty."""
     wanted = {normalise_attribute(name) for name in among}
     columns = [j for j, name in enumerate(attributes) if not wanted or normalise_attribute(name) in wanted]
     if not columns:
-        raise BirdsError(f"none of {sorted(wanted)[:3]} is among the model's {len(attributes)} attributes (first: {attributes[0]!r}): are the names of one vocabulary?")
+        raise DatasetError(
+            f"none of {sorted(wanted)[:3]} is among the model's {len(attributes)} attributes (first: "
+            f"{attributes[0]!r}): are the names of one vocabulary?"
+        )
     return columns

@@ -1,12 +1,26 @@
-"""BLEU, METEOR and ROUGE of P(ĉ) against P(c): how many words of the labels' text does the model's text hold? Offline, through NLTK and RapidFuzz.
+"""BLEU, METEOR and ROUGE-L of the model's text against that of the labels, through NLTK and RapidFuzz.
 
-Paper conceptscore, section 3.4, by the standard definitions. Where the printed ones differ, they are misprints or simplifications: eq. 5's brevity penalty
-exp(1 − len(ĉ)/len(c)) would reward short texts and punish long ones (the fraction is upside down, and it must be 1 from equal length on); eq. 9 weighs
-precision and recall alike, where METEOR weighs recall 9 : 1; eq. 11–12 are recall alone, where ROUGE-L is usually reported as F with β = 1.2.
+Paper conceptscore, section 3.4, eq. 4–12. By the standard definitions, of the text's tokens:
+
+    (4)-(6)    BLEU    = BP · exp(¼ Σ_n log P_n) with n = 1 … 4,  BP = min(1, exp(1 − len(c) / len(ĉ)))
+    (7)-(10)   METEOR  = F · (1 − γ (chunks / matches)^β),  F = P R / (α P + (1 − α) R)
+    (11)-(12)  ROUGE-L = (1 + β²) P R / (R + β² P)
+
+symbol                                  name                       shape
+P(ĉ), the model's text                  candidate                  text
+P(c), the labels' texts                 references                 one text or more
+P_n, precision of n-grams               inside NLTK                scalar
+P, R of matched words (METEOR), or of   precision, recall          scalars
+the longest common subsequence (ROUGE)
+β of ROUGE-L                            beta                       scalar
+
+Where the printed equations differ, they are misprints or simplifications. Eq. 5 prints the brevity
+penalty's fraction upside down, which would reward short texts; eq. 9 weighs precision and recall alike,
+where METEOR weighs recall 9 : 1; eq. 11–12 are recall alone, where ROUGE-L is usually F with β = 1.2.
 """
+
 import re
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
 import numpy as np
@@ -18,84 +32,96 @@ from nltk.translate import bleu_score, meteor_score
 from rapidfuzz.distance import LCSseq
 
 METRICS = ["BLEU", "METEOR", "ROUGE"]
-PARALLEL_FROM = 4000  # fewer pairs are done sooner than a second process has started
+PARALLEL_FROM = 4000  # pairs; fewer are done sooner than a second process has started
+CHUNK = 2000  # pairs that a process computes at a time
 _NIST = bleu_score.SmoothingFunction().method3
-_FOUR = [tuple(1 / n for _ in range(n)) for n in range(1, 5)]
 
 
 @lru_cache(200_000)
-def words(text: str) -> tuple[str, ...]:
-    """Lower-cased words and numbers of a text, without punctuation; "-0.53" is one, letters of any script stay together."""
-    found = (token.strip(".*=–—_'’") for token in re.findall(r"[^\s,;:|()\[\]{}\"“”!?<>]+", text.lower()))
-    return tuple(token for token in found if token.strip("-"))
+def tokenize(text: str) -> tuple[str, ...]:
+    """Lower-cased words and numbers of a text, without punctuation; "-0.53" is one token, in any script."""
+    tokens = re.findall(r"[^\s,;:|()\[\]{}\"“”!?<>]+", text.lower())
+    stripped = [token.strip(".*=–—_'’") for token in tokens]
+    return tuple(token for token in stripped if token.strip("-"))
 
 
-def text_scores(candidates: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], jobs: int = 2) -> pd.DataFrame:
-    """BLEU, METEOR and ROUGE in [0, 1] of N pairs: a table with these three columns and one row per pair.
+def text_scores(
+    candidates: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], jobs: int = 2
+) -> pd.DataFrame:
+    """BLEU, METEOR and ROUGE of N pairs of a candidate and its references.
 
-    BLEU: up to 4-grams, of each pair, with NIST's smoothing of n-grams that never match. METEOR: α 0.9, β 3, γ 0.5; `meteor_matching` says what counts as
-    equal. ROUGE: ROUGE-L, F with β = 1.2. `references`: one text a candidate, or several (BLEU takes each n-gram's best, METEOR the best, ROUGE the best
-    precision and recall). Equal pairs are computed once, on up to `jobs` processes. Raises ValueError for lengths that differ, and for a candidate without
-    a reference.
+    BLEU counts up to 4-grams within each pair, with NIST's smoothing of n-grams that never match. METEOR
+    has α 0.9, β 3 and γ 0.5; `meteor_matching` says what counts as a match. ROUGE is ROUGE-L with β = 1.2.
+    Equal pairs are computed once.
+
+    candidates: N texts. references: one text for each, or several: BLEU takes the best count of each
+    n-gram, METEOR the best score, ROUGE the best precision and the best recall. jobs: processes at most.
+    Returns a table with one row for each pair and the three columns, in [0, 1].
+    Raises ValueError: another number of references than candidates, a candidate without a reference.
     """
     if len(candidates) != len(references):
         raise ValueError(f"{len(candidates)} candidates, but {len(references)} references")
-    pairs = [(candidate, (reference,) if isinstance(reference, str) else tuple(reference)) for candidate, reference in zip(candidates, references)]
-    if bare := [n for n, (_, texts) in enumerate(pairs) if not texts]:
-        raise ValueError(f"candidate {bare[0]} has no reference ({len(bare)} such in all)")
-    row_of = {pair: row for row, pair in enumerate(dict.fromkeys(pairs))}
-    distinct = list(row_of)
+    pairs = []
+    for candidate, reference in zip(candidates, references, strict=True):
+        pairs.append((candidate, (reference,) if isinstance(reference, str) else tuple(reference)))
+    without = [number for number, (_, texts) in enumerate(pairs) if not texts]
+    if without:
+        raise ValueError(f"candidate {without[0]} has no reference ({len(without)} such in all)")
+    distinct = list(dict.fromkeys(pairs))
+    row_of = {pair: row for row, pair in enumerate(distinct)}
+    chunks = [distinct[start : start + CHUNK] for start in range(0, len(distinct), CHUNK)]
     jobs = min(jobs, cpu_count()) if len(distinct) >= PARALLEL_FROM else 1
-    parts = [distinct[start:start + 2000] for start in range(0, len(distinct), 2000)]
-    scores = Parallel(n_jobs=jobs)(delayed(_scores)(part) for part in parts)
-    table = np.concatenate(scores) if scores else np.zeros((0, 3))
+    scores = Parallel(n_jobs=jobs)(delayed(_scores)(chunk) for chunk in chunks)
+    table = np.concatenate(scores) if scores else np.zeros((0, len(METRICS)))
     return pd.DataFrame(table[[row_of[pair] for pair in pairs]], columns=METRICS)
 
 
 def _scores(pairs: list[tuple[str, tuple[str, ...]]]) -> np.ndarray:
-    rows = []
-    for candidate, texts in pairs:
-        said, known = words(candidate), [words(text) for text in texts]
-        rows.append((_bleu(said, known), max(_meteor(reference, said) for reference in known), _rouge(said, known)))
-    return np.array(rows)
+    """The three scores of each pair, (len(pairs), 3)."""
+    return np.array([(bleu(*pair), meteor(*pair), rouge_l(*pair)) for pair in pairs])
 
 
-def _bleu(said: tuple[str, ...], known: Sequence[tuple[str, ...]]) -> float:
-    return float(bleu_score.sentence_bleu(known, said, smoothing_function=_NIST))
-
-
-def corpus_bleu(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-    """BLEU-1 … BLEU-4 of a whole set, unsmoothed, with the closest reference's length: as captioning reports it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that no 4-gram matches is a result
-        known, said = [[words(text) for text in texts] for texts in references], [words(text) for text in candidates]
-        return [float(score) for score in bleu_score.corpus_bleu(known, said, weights=_FOUR)]
+def bleu(candidate: str, references: Sequence[str]) -> float:
+    """BLEU of one text: up to 4-grams, NIST's smoothing, the closest reference's length."""
+    known = [tokenize(text) for text in references]
+    return float(bleu_score.sentence_bleu(known, tokenize(candidate), smoothing_function=_NIST))
 
 
 def rouge_l(candidate: str, references: Sequence[str], beta: float = 1.2) -> float:
-    """ROUGE-L: F_β of the longest common subsequence's share of the candidate (precision) and of the reference (recall), each best over the references."""
-    return _rouge(words(candidate), [words(text) for text in references], beta)
+    """ROUGE-L of one text: F_β of the longest common subsequence.
 
-
-def _rouge(said: tuple[str, ...], known: Sequence[tuple[str, ...]], beta: float = 1.2) -> float:
-    common = [LCSseq.similarity(said, reference) for reference in known]
+    Precision (its share of the candidate) and recall (of the reference) are each best over the references.
+    """
+    tokens, known = tokenize(candidate), [tokenize(text) for text in references]
+    common = [LCSseq.similarity(tokens, reference) for reference in known]
     if not any(common):
         return 0.0
-    precision, recall = max(common) / len(said), max(length / len(reference) for length, reference in zip(common, known) if reference)
+    precision = max(common) / len(tokens)
+    recall = max(
+        length / len(reference) for length, reference in zip(common, known, strict=True) if reference
+    )
     return (1 + beta**2) * precision * recall / (recall + beta**2 * precision)
 
 
 def meteor(candidate: str, references: Sequence[str]) -> float:
     """METEOR of one text, best over the references."""
-    return max(_meteor(words(text), words(candidate)) for text in references)
-
-
-def _meteor(reference: tuple[str, ...], said: tuple[str, ...]) -> float:
-    return meteor_score.single_meteor_score(reference, said, preprocess=str, stemmer=_stemmer(), wordnet=_synonyms())
+    return max(
+        meteor_score.single_meteor_score(
+            tokenize(reference),
+            tokenize(candidate),
+            preprocess=str,
+            stemmer=_stemmer(),
+            wordnet=_synonyms(),
+        )
+        for reference in references
+    )
 
 
 def meteor_matching() -> str:
-    """What METEOR takes for equal here: "exact and stem", or "exact, stem and WordNet" where NLTK finds WordNet's files (`nltk.download("wordnet")`)."""
+    """What METEOR takes for equal here: "exact and stem", or "exact, stem and WordNet".
+
+    WordNet is used where NLTK finds its files (`nltk.download("wordnet")`).
+    """
     return "exact, stem and WordNet" if _has_wordnet() else "exact and stem"
 
 
@@ -108,18 +134,22 @@ def _has_wordnet() -> bool:
     return True
 
 
-class _Cached:
-    """Remembers what a slow look-up of single words gave: `method` of `source` under its own name; nothing at all without a source."""
+class _CachedLookup:
+    """An object whose one method, `name`, is a slow function of a word, each word looked up once."""
 
-    def __init__(self, method: str, source=None):
-        setattr(self, method, lru_cache(100_000)(getattr(source, method)) if source is not None else lambda word: [])
+    def __init__(self, name: str, function: Callable):
+        setattr(self, name, lru_cache(100_000)(function))
+
+
+def _no_synonyms(word: str) -> list:
+    return []
 
 
 @cache
-def _stemmer() -> _Cached:
-    return _Cached("stem", PorterStemmer())
+def _stemmer() -> _CachedLookup:
+    return _CachedLookup("stem", PorterStemmer().stem)
 
 
 @cache
-def _synonyms() -> _Cached:
-    return _Cached("synsets", wordnet if _has_wordnet() else None)
+def _synonyms() -> _CachedLookup:
+    return _CachedLookup("synsets", wordnet.synsets if _has_wordnet() else _no_synonyms)

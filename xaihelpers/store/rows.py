@@ -1,5 +1,7 @@
-"""Rows of tensors by content: from the cache where they are there, else computed batch by batch and written at once."""
+"""Rows of tensors by content: from the cache where they are there, else computed batch by batch."""
+
 import hashlib
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -9,9 +11,11 @@ from typing import Any
 import torch
 from tqdm.auto import tqdm
 
-from .shards import claim, read_shards, shard_folder, write_shard
+from xaihelpers.store.shards import claim, read_shards, shard_folder, write_shard
 
-Rows = dict[str, torch.Tensor]
+log = logging.getLogger(__name__)
+
+Rows = dict[str, torch.Tensor]  # tensors of one row per item, by name
 
 
 def content_key(content: bytes | str) -> str:
@@ -19,89 +23,133 @@ def content_key(content: bytes | str) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
-def cached_rows(name: str, identity: str, items: dict[str, Any], shapes: dict[str, tuple[int, ...]], load: Callable[[Any], Any],
-                forward: Callable[[list], tuple[Rows, torch.Tensor]], not_finite: Callable[[Any, int, int], Exception], batch_size: int, unit: str) -> Rows:
-    """Tensors of one row per item, float32, in the order of `items` {content key: item}.
+def cached_rows(
+    name: str,
+    identity: str,
+    items: dict[str, Any],
+    shapes: dict[str, tuple[int, ...]],
+    load: Callable[[Any], Any],
+    forward: Callable[[list], tuple[Rows, torch.Tensor]],
+    not_finite: Callable[[Any, int, int], Exception],
+    batch_size: int,
+    unit: str,
+) -> Rows:
+    """Tensors with one row for each item, from the cache or computed.
 
-    `shapes`: of one row of each tensor. `load` prepares an item, in threads and one batch ahead; `forward` makes of a list of prepared items (rows, bad):
-    a dict of tensors (B, …), and which of its rows are not finite (B,) bool. The cache, `features/` in `paths.cache_home()`, is keyed by `identity` and
-    the content, and written batch by batch; processes that want the same rows at the same time share the work. If it cannot be written, one line says so.
-    Items that come close together lie in one batch. Raises what `load` raises, and `not_finite(first bad item, bad, batch)`; what was computed before stays.
+    The cache, `features/` in `paths.cache_home()`, is written batch by batch; processes that want the same
+    rows at the same time share the work. If it cannot be written, one line says so. Items that come close
+    together lie in one batch.
+
+    name, unit: of the network, and of one item, for the progress bar. identity: all that the rows depend on
+    beside the content.
+    items: {content key: item}. shapes: of one row of each tensor. load: prepares an item, in threads, one
+    batch ahead.
+    forward: prepared items -> tensors (B, …) by name, and which of the B rows are not finite, bool.
+    not_finite: (first bad item, bad items, items of the batch) -> the error that is raised then.
+    Returns float32 tensors (len(items), …), in the order of `items`.
+    Raises what `load` raises, and `not_finite`; what was computed before stays in the cache.
     """
-    out = {tensor: torch.empty(len(items), *shape) for tensor, shape in shapes.items()}
-    folder, seen, wanted = shard_folder(name, identity), set(), {key: row for row, key in enumerate(items)}
-    read_shards(folder, wanted, out, seen)
-    computed, writable = 0, True
-    parts = {}  # sixteenths by content: what processes side by side divide among themselves
+    rows = {tensor: torch.empty(len(items), *shape) for tensor, shape in shapes.items()}
+    folder = shard_folder(name, identity)
+    row_of = {key: row for row, key in enumerate(items)}
+    wanted = dict(row_of)  # those not there yet
+    seen: set[Path] = set()  # shards read
+    read_shards(folder, wanted, rows, seen)
+    computed = 0
+    writable = True
+    parts: dict[str, list[str]] = {}  # sixteenths by content, which processes divide among themselves
     for key in wanted:
         parts.setdefault(key[0], []).append(key)
-    place = dict(wanted)
     # loading threads: as many as torch may use, so that limits set for processes side by side hold here too
     pool = ThreadPoolExecutor(torch.get_num_threads())
     with pool, tqdm(total=len(wanted), desc=name, unit=unit, leave=False, delay=1) as bar:
         while parts:
-            with ExitStack() as held:
-                taken = []
-                for part in list(parts):
-                    if len(taken) < 2 * batch_size and (claimed := claim(folder, part, wait=False)):
-                        held.enter_context(claimed)
-                        taken += parts.pop(part)
-                if not taken:  # all that is left is in other processes' hands: wait for one of them
-                    part = next(iter(parts))
-                    held.enter_context(claim(folder, part, wait=True))
-                    taken = parts.pop(part)
-                read_shards(folder, wanted, out, seen)  # what others wrote meanwhile
-                taken = sorted((key for key in taken if key in wanted), key=place.__getitem__)
-                for batch, loaded in _loaded(load, pool, items, taken, batch_size):
-                    rows, bad = forward(loaded)
+            with ExitStack() as locks:
+                claimed = _claim_parts(folder, parts, 2 * batch_size, locks)
+                read_shards(folder, wanted, rows, seen)  # what others wrote meanwhile
+                keys = sorted((key for key in claimed if key in wanted), key=row_of.__getitem__)
+                for batch, loaded in _load_batches(load, pool, items, keys, batch_size):
+                    values, bad = forward(loaded)
                     good = [key for key, is_bad in zip(batch, bad.tolist(), strict=True) if not is_bad]
-                    rows = {tensor: values[~bad] for tensor, values in rows.items()}
-                    writable = writable and _stored(folder, good, rows)
+                    values = {tensor: part[~bad] for tensor, part in values.items()}
+                    writable = writable and _write(folder, good, values)
                     if bad.any():
-                        raise not_finite(items[batch[int(bad.int().argmax())]], int(bad.sum()), len(batch))
-                    numbers = [wanted.pop(key) for key in good]
-                    for tensor, values in rows.items():
-                        out[tensor][numbers] = values
+                        first = items[batch[int(bad.int().argmax())]]
+                        raise not_finite(first, int(bad.sum()), len(batch))
+                    places = [wanted.pop(key) for key in good]
+                    for tensor, part in values.items():
+                        rows[tensor][places] = part
                     computed += len(good)
                     bar.update(bar.total - len(wanted) - bar.n)
-    print(f"{unit} features: {len(items) - computed:,} from the cache, {computed:,} computed")
-    return out
+    cached = len(items) - computed
+    log.info("%s features: %s from the cache, %s computed", unit, f"{cached:,}", f"{computed:,}")
+    return rows
 
 
-def _stored(folder: Path, keys: list[str], rows: Rows) -> bool:
-    """Add to the cache; where that fails the results are still good, so it is said and not raised."""
+def _claim_parts(folder: Path, parts: dict[str, list[str]], enough: int, locks: ExitStack) -> list[str]:
+    """Take parts, until they hold `enough` keys, for this process alone; returns their keys.
+
+    Where all parts are in other processes' hands, waits for one of them.
+    """
+    keys: list[str] = []
+    for part in list(parts):
+        if len(keys) >= enough:
+            break
+        lock = claim(folder, part, wait=False)
+        if lock:
+            locks.enter_context(lock)
+            keys += parts.pop(part)
+    if not keys:
+        part = next(iter(parts))
+        locks.enter_context(claim(folder, part, wait=True))
+        keys = parts.pop(part)
+    return keys
+
+
+def _write(folder: Path, keys: list[str], rows: Rows) -> bool:
+    """Add rows to the cache; where that fails, they are good all the same: a warning, and False."""
     try:
         if keys:
             write_shard(folder, keys, rows)
     except OSError as error:
-        print(f"features: the cache {folder} cannot be written ({error.strerror or error}), results are kept in memory only: "
-              "free some space, or set XAI_DATA to another folder")
+        log.warning(
+            "features: the cache %s cannot be written (%s), results are kept in memory only: "
+            "free some space, or set XAI_DATA to another folder",
+            folder,
+            error.strerror or error,
+        )
         return False
     return True
 
 
-def _loaded(load, pool, items, keys, batch_size) -> Iterator[tuple[list[str], list]]:
+def _load_batches(
+    load: Callable[[Any], Any],
+    pool: ThreadPoolExecutor,
+    items: dict[str, Any],
+    keys: list[str],
+    batch_size: int,
+) -> Iterator[tuple[list[str], list]]:
     """Batches of keys and their loaded items, loaded one batch ahead of the network.
 
     At an item that cannot be loaded the good ones before it make a last batch; then its error is raised.
     """
-    batches = [keys[start:start + batch_size] for start in range(0, len(keys), batch_size)]
+    batches = [keys[start : start + batch_size] for start in range(0, len(keys), batch_size)]
 
-    def begin(number):
+    def submit(number):
         return [pool.submit(load, items[key]) for key in batches[number]] if number < len(batches) else []
 
-    ahead = begin(0)
-    for number in range(len(batches)):
-        now, ahead = ahead, begin(number + 1)
+    ahead = submit(0)
+    for number, batch in enumerate(batches):
+        current, ahead = ahead, submit(number + 1)
         loaded, error = [], None
-        for future in now:
+        for future in current:
             error = future.exception()
             if error:
                 break
             loaded.append(future.result())
         if loaded:
-            yield batches[number][:len(loaded)], loaded
+            yield batch[: len(loaded)], loaded
         if error:
-            for future in now + ahead:
+            for future in current + ahead:
                 future.cancel()
             raise error

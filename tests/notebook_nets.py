@@ -1,0 +1,176 @@
+"""What the nets of notebooks share: executing one at its defaults, and one's cells in this process."""
+
+import json
+import os
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import nbformat
+import pandas as pd
+from filelock import FileLock
+
+from xaihelpers import run as driver
+from xaihelpers.parameters import declared_parameters
+from xaihelpers.paths import cache_home
+from xaihelpers.records import read_records
+
+FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
+PATHS = {path.name[:2]: path for path in NOTEBOOKS}
+
+
+# Parameters that keep a notebook's runs short here; also of the run that cases are compared with.
+BASE = {
+    "11": {"n_samples": [50], "svm_c": [0.1, 1.0], "repeats": 1},
+    "12": {"permutations": 20},
+    "21": {"models": ["cbm", "lfcbm_unsupervised"], "corrected": [0, 100], "orders": 1},
+    "22": {"models": ["cbm", "phcbm"], "n_images": 40, "top_k": [3, 8], "shown": [1, 8]},
+    "23": {"models": ["cbm", "phcbm"], "n_items": 40},
+    "24": {"n_images": 40, "n_replaced": [1, 3]},
+    "31": {"data": ["aviary"], "n_cases": 30},
+    "32": {"data": ["aviary"], "general": [], "n_cases": 8, "n_seeds": 2},
+    "33": {"n_cases": 12, "n_seeds": 1},
+    "34": {"n_cases": 12, "n_seeds": 1},
+    "41": {
+        "n_measured": 6,
+        "n_slow": 1,
+        "n_masks": 10,
+        "n_shown": 2,
+        "methods": ["cam", "gradcam", "eigencam", "rise"],
+    },
+    "42": {
+        "n_images": 6,
+        "networks": ["aviary_resnet"],
+        "steps": 3,
+        "lengths": [],
+        "other_alphas": [15.0],
+        "other_betas": [0.6],
+        "ratings": "ratings_of_tests.sqlite",
+    },
+    "43": {"n_images": 8, "networks": ["aviary_resnet", "segmenter"]},
+    "44": {"n_models": 4, "n_judged": 4, "epochs": 12},
+    "51": {"n_pairs": 2, "steps": 4, "n_compared": 2, "other_k": [1.0], "other_t_min": [], "other_t_max": []},
+    "52": {
+        "candidates": ["Cardinal", "Blue_Jay"],
+        "attributes": ["has_breast_color::blue", "has_wing_color::white"],
+        "n_recognised": 2,
+        "n_real": 40,
+        "n_per_pair": 4,
+        "steps": 4,
+        "benchmark": "sub_of_tests",
+    },
+    "53": {"benchmark": "", "n_rendered": 24, "epochs": 3, "label_kinds": ["hard"]},
+    "81": {
+        "n_images": 20,
+        "n_concepts": 6,
+        "n_files": 20,
+        "repeats": 1,
+        "n_scored": 4,
+        "n_pairs": 100,
+        "n_asked": 8,
+        "n_requests": 32,
+        "latency": 0.02,
+        "n_tied": 2,
+        "n_substituted": 500,
+    },
+    "82": {"n_attended": 2, "n_masks": 8, "n_perturbed": 2, "steps": 2, "repeats": 1, "image_side": 64},
+    "91": {"epochs": 1, "size": 48},
+    "92": {
+        "drawn": 20,
+        "attribute_steps": 2,
+        "caption_steps": 2,
+        "joint_steps": 1,
+        "long_steps": 1,
+        "batch_size": 16,
+    },
+    "93": {
+        "birds_drawn": 8,
+        "things_drawn": 8,
+        "judged": 16,
+        "tower_steps": [1, 1],
+        "letter_steps": 1,
+        "task_steps": 2,
+        "choice_steps": 2,
+        "portraits_drawn": 16,
+        "second_steps": 1,
+        "attribute_steps": 1,
+        "batch_size": 16,
+        "n_test": 8,
+    },
+    "94": {
+        "drawn": 24,
+        "autoencoder_steps": 1,
+        "flow_steps": [1, 1],
+        "guidance_steps": 1,
+        "reader_steps": [1, 1],
+        "changed": 8,
+        "batch_size": 8,
+        "n_test": 8,
+    },
+}
+
+
+def code_cells(path: Path) -> list:
+    """The code cells of a notebook, in order."""
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+
+
+def executed_at_defaults(i: str) -> dict:
+    """Notebook `i`, executed at its defaults by the collection's own runner, after those it needs.
+
+    Runs lie in the cache, under a key of all that they depend on, so a second call, in another process as
+    well, reads what the first has made. Tests in several processes share the work: each takes what none has
+    begun.
+    """
+    results = cache_home() / "test_runs"
+    (results / "notebooks").mkdir(parents=True, exist_ok=True)
+    (job,) = [job for job in driver.find_jobs(FOLDER, [], results) if job.id == i]
+    for needed in job.needs:
+        executed_at_defaults(needed)
+    with FileLock(results / f".{i}.lock"):
+        job.key = driver.current_key(job, results)
+        if not driver.is_up_to_date(job, results):
+            driver.launch(job, int(os.environ["OMP_NUM_THREADS"]), results)
+            job.process.wait()
+            error = driver.finish(job, results, inplace=False)
+            assert not error, f"{job.path.stem}: {error}"
+    return json.loads(job.output.read_text())
+
+
+def run_cells(i: str, parameters: dict, results: Path):
+    """Execute the cells of notebook `i` here, with other parameters; returns the records of that run.
+
+    As papermill does, the parameters are set in a cell of their own behind the first one. A process that has
+    imported the libraries already saves half of the time that a kernel would take.
+    """
+    first, *others = [cell.source for cell in code_cells(PATHS[i])]
+    assert declared_parameters(first)
+    values = {**parameters, "results": str(results)}
+    injected = "# Parameters\n" + "".join(f"{name} = {value!r}\n" for name, value in values.items())
+    history: list[str] = [""]
+    namespace = {"__name__": "__main__", "In": history, "display": _display}
+    try:
+        for source in (first, injected, *others):
+            history.append(source)
+            exec(compile(source, f"{PATHS[i].stem}, cell {len(history) - 1}", "exec"), namespace)
+    finally:
+        plt.close("all")
+        namespace.clear()
+    return read_records(results)
+
+
+def _display(*shown, **_) -> None:
+    """Render what a notebook displays, as a browser would ask for it."""
+    for one in shown:
+        repr(one)
+        if hasattr(one, "_repr_html_"):
+            one._repr_html_()
+
+
+def values(records, **keys):
+    """The values of the rows with these keys, by what else tells rows apart."""
+    for name, value in keys.items():
+        column = records[name] if isinstance(value, str) else pd.to_numeric(records[name], errors="coerce")
+        records = records[column == value]
+    assert len(records)
+    return records.set_index(["row", "metric"]).value

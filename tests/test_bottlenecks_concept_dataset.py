@@ -1,0 +1,52 @@
+"""What bottlenecks are trained on: concepts from a file, truths by name, the aviary with its concepts."""
+
+import pytest
+import torch
+from toy_concepts import toy_dataset
+
+from xaihelpers.bottlenecks import concept_dataset
+from xaihelpers.bottlenecks.concept_dataset import load_concept_dataset, read_concepts
+
+
+def test_concept_files(tmp_path):
+    file = tmp_path / "concepts.txt"
+    file.write_text("a red crown\n\n  a gray back \nein grauer Rücken\n", encoding="utf-8")
+    assert read_concepts(file) == ["a red crown", "a gray back", "ein grauer Rücken"]
+    for text, message in (
+        ("", "concepts.txt: the list of concepts is empty"),
+        ("a bill\na leg\nA  bill\n", "'A  bill' stands twice, at places 0 and 2"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_concepts(file)
+    with pytest.raises(ValueError, match="nowhere.txt: No such file"):
+        read_concepts(tmp_path / "nowhere.txt")
+
+
+def test_the_aviary(tmp_path):
+    dataset = load_concept_dataset(clip="")
+    assert len(dataset.images) == len(dataset.image_ids) == 2400 and dataset.train.sum() == 1440
+    assert len(dataset.pooled) == len(dataset.labels) == len(dataset.present) == 2400
+    names = "".join(dataset.classes)
+    assert len(dataset.classes) == 48 and "_" not in names and "." not in names
+    assert len(dataset.concepts) == len(set(dataset.concepts)) == 112
+    assert torch.equal(dataset.present, dataset.truth)
+    assert dataset.phrase_truth.shape == (2400, len(dataset.phrases))
+    assert len(set(dataset.phrases)) == len(dataset.phrases) > 300
+    annotated = dataset.truth[:, dataset.concepts.index("blue crown")]
+    by_phrase = dataset.phrase_truth[:, dataset.phrases.index("a blue crown")]
+    assert annotated.any() and torch.equal(annotated, by_phrase)
+    of_class = load_concept_dataset(clip="", labels="class", label_kind="soft")
+    assert ((of_class.present > 0) & (of_class.present < 1)).any()
+    assert set(of_class.truth.unique().tolist()) == {0.0, 1.0}
+    assert all(len(of_class.truth[of_class.labels == k].unique(dim=0)) == 1 for k in range(5))
+    file = tmp_path / "concepts.txt"
+    file.write_text("a beak\na nest")
+    assert load_concept_dataset(clip="", concept_file=str(file)).phrases == ["a beak", "a nest"]
+
+
+def test_truths_by_name():
+    dataset = toy_dataset()
+    truth = concept_dataset.concept_truth(dataset, ["concept 2", "a thing 4", "something else"])
+    assert torch.equal(truth[:, 0], dataset.truth[:, 2]) and torch.equal(truth[:, 1], dataset.truth[:, 4])
+    assert truth[:, 2].isnan().all()

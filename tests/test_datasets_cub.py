@@ -1,0 +1,606 @@
+"""Data in CUB's format: a tiny folder, broken in every way, and the real annotations where they are."""
+
+import functools
+import hashlib
+import http.server
+import io
+import shutil
+import tarfile
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from xaihelpers import datasets
+from xaihelpers.datasets import DatasetError
+
+PARTS = [
+    "back",
+    "beak",
+    "belly",
+    "breast",
+    "crown",
+    "forehead",
+    "left eye",
+    "left leg",
+    "left wing",
+    "nape",
+    "right eye",
+    "right leg",
+    "right wing",
+    "tail",
+    "throat",
+]
+ATTRIBUTES = [
+    "has_bill_shape::needle",
+    "has_wing_color::blue",
+    "has_size::small_(5_-_9_in)",
+    "has_eye_color::black",
+]
+IMAGES = {
+    5: "003.Red_Bird/a.jpg",
+    9: "003.Red_Bird/b.jpg",
+    12: "003.Red_Bird/c.jpg",
+    20: "007.Blue_Jay-bird/d.jpg",
+}
+CLASS = {5: 3, 9: 3, 12: 3, 20: 7}  # ids with gaps, as in a subset of CUB
+TRAIN = {5: 1, 9: 1, 12: 0, 20: 1}
+# (present, certainty) of the four attributes
+LABELS = {
+    5: ["1 4", "1 3", "0 1", "0 4"],
+    9: ["0 4", "0 3", "0 1", "0 2"],
+    12: ["0 4", "0 4", "0 4", "1 1"],
+    20: ["1 2", "0 1", "1 4", "1 1"],
+}
+
+
+@pytest.fixture
+def cub(tmp_path):
+    root = tmp_path / "cub"
+    for folder in ("attributes", "parts"):
+        (root / folder).mkdir(parents=True)
+
+    def write(name, lines):
+        (root / name).write_text("".join(f"{line}\n" for line in lines))
+
+    write("images.txt", [f"{key} {name}" for key, name in IMAGES.items()])
+    write("classes.txt", ["3 003.Red_Bird", "7 007.Blue_Jay-bird"])
+    # another order than images.txt
+    write("image_class_labels.txt", [f"{key} {CLASS[key]}" for key in reversed(IMAGES)])
+    write("train_test_split.txt", [f"{key} {TRAIN[key]}" for key in IMAGES])
+    write("bounding_boxes.txt", [f"{key} 1.0 2.0 30.0 {key}.5" for key in IMAGES])
+    write("parts/parts.txt", [f"{k} {name}" for k, name in enumerate(PARTS, 1)])
+    write(
+        "parts/part_locs.txt",
+        [f"{key} {k} {k}.0 {key}.0 {int(k != 3)}" for key in IMAGES for k in range(1, 16)],
+    )
+    write("attributes/attributes.txt", [f"{k} {name}" for k, name in enumerate(ATTRIBUTES, 1)])
+    write("attributes/certainties.txt", ["1 not visible", "2 guessing", "3 probably", "4 definitely"])
+    write(
+        "attributes/class_attribute_labels_continuous.txt",
+        [f"{k}.0 50.0 {10 * k}.0 0.0" for k in range(1, 8)],
+    )
+    write(
+        "attributes/image_attribute_labels.txt",
+        [f"{key} {k} {label} 1.5" for key in IMAGES for k, label in enumerate(LABELS[key], 1)],
+    )
+    for key, name in IMAGES.items():
+        path = root / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.random.default_rng(key).integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(path)
+    return root
+
+
+def edit(path, change):
+    """Apply `change` to the list of the file's lines."""
+    lines = path.read_text().splitlines()
+    change(lines)
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def set_line(number, text):
+    def change(lines):
+        lines[number - 1] = text
+
+    return change
+
+
+def test_tables(cub):
+    birds = datasets.load(cub, check_files=True)
+    assert birds.images.index.tolist() == [5, 9, 12, 20]
+    assert birds.images["class_id"].tolist() == [3, 3, 3, 7]
+    assert birds.labels.tolist() == [0, 0, 0, 1] and birds.labels.dtype == torch.int64
+    assert birds.images["train"].tolist() == [True, True, False, True]
+    assert birds.images.loc[9, ["x", "y", "width", "height"]].tolist() == [1, 2, 30, 9.5]
+    assert birds.classes["name"].to_dict() == {3: "003.Red_Bird", 7: "007.Blue_Jay-bird"}
+    assert birds.attributes.loc[3].tolist() == ["has_size::small_(5_-_9_in)", "has_size", "small_(5_-_9_in)"]
+    assert birds.parts == PARTS
+    assert birds.part_locations.shape == (4, 15, 2) and birds.part_locations[1, 3].tolist() == [4, 9]
+    visible = ~birds.part_locations.isnan().any(-1)
+    assert birds.part_locations[:, 2].isnan().all() and visible.sum() == 56
+    torch.testing.assert_close(
+        birds.class_attributes, torch.tensor([[0.03, 0.5, 0.3, 0], [0.07, 0.5, 0.7, 0]])
+    )
+    assert "4 images, 3 of them for training, 2 classes" in repr(birds)
+
+
+def test_labels_by_hand(cub):
+    birds = datasets.load(cub)
+    present, certainty = datasets.image_attributes(birds)
+    assert present.dtype == torch.bool and certainty.dtype == torch.int8
+    assert present.int().tolist() == [[1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], [1, 0, 1, 1]]
+    assert certainty[0].tolist() == [4, 3, 1, 4]
+    assert datasets.concept_labels(birds, ATTRIBUTES).tolist() == present.float().tolist()
+    soft = datasets.concept_labels(birds, ATTRIBUTES, kind="soft")
+    assert soft.tolist() == [[1, 0.75, 0, 0], [0, 0.25, 0, 0.5], [0, 0, 0, 0], [0.5, 0, 1, 0]]
+    # class 3: one vote each way twice (ties 1), nobody saw the third (tie 1), two against the fourth;
+    # image 12 is for testing
+    hard = datasets.class_concepts(birds, ATTRIBUTES, "hard")
+    assert hard.T.tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+    assert torch.equal(datasets.class_concepts(birds, ATTRIBUTES, "soft"), birds.class_attributes.T)
+    assert torch.equal(datasets.concept_labels(birds, ATTRIBUTES, level="class"), hard.T[birds.labels])
+    assert torch.equal(
+        datasets.concept_labels(birds, ["has_size--small_(5_-_9_in)", 1], "class", "soft"),
+        birds.class_attributes[birds.labels][:, [2, 0]],
+    )
+
+
+def test_class_level(cub):
+    as_class = datasets.load(cub, attributes="class")
+    assert torch.equal(
+        datasets.concept_labels(as_class, ATTRIBUTES),
+        datasets.class_concepts(as_class, ATTRIBUTES, "hard").T[as_class.labels],
+    )
+    present, certainty = datasets.image_attributes(as_class)
+    assert present.int().tolist() == [[1, 1, 1, 0]] * 3 + [[1, 1, 1, 1]] and (certainty == 4).all()
+
+    (cub / "attributes/image_attribute_labels.txt").unlink()
+    with pytest.raises(DatasetError, match=r'image_attribute_labels\.txt: missing.*attributes="class"'):
+        datasets.load(cub, attributes="image")
+    for birds in (datasets.load(cub, attributes="class"), datasets.load(cub)):
+        assert birds.present is None and birds.certainty is None and birds.attribute_level == "class"
+    share_of_half = [[0, 1, 0, 0], [0, 1, 1, 0]]
+    assert datasets.class_concepts(birds, ATTRIBUTES, "hard").T.tolist() == share_of_half
+    assert datasets.concept_labels(birds, [3], kind="soft")[:, 0].tolist() == pytest.approx(
+        [0.3, 0.3, 0.3, 0.7]
+    )
+
+
+def test_class_without_training_image_has_no_majority(cub):
+    edit(cub / "train_test_split.txt", set_line(4, "20 0"))
+    with pytest.raises(DatasetError, match="007.Blue_Jay-bird.*no training image"):
+        datasets.class_concepts(datasets.load(cub), [1], "hard")
+
+
+def test_formats_that_are_accepted(cub):
+    # attributes.txt one folder up, as in CUB's archive; DOS line ends; a blank end; too many fields; rows of
+    # other images
+    (cub / "attributes/attributes.txt").rename(cub.parent / "attributes.txt")
+    labels = cub / "attributes/image_attribute_labels.txt"
+    before = datasets.image_attributes(datasets.load(cub))
+    edit(labels, set_line(6, "9 2 0 3 0 0.6 1"))
+    edit(labels, lambda lines: lines.insert(0, "1 1 1 1 2.0"))
+    for path in (cub / "images.txt", cub / "bounding_boxes.txt", cub / "classes.txt", labels):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
+    after = datasets.image_attributes(datasets.load(cub, check_files=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+FILES = [
+    "images.txt",
+    "classes.txt",
+    "image_class_labels.txt",
+    "train_test_split.txt",
+    "bounding_boxes.txt",
+    "parts/parts.txt",
+    "parts/part_locs.txt",
+    "attributes/attributes.txt",
+    "attributes/class_attribute_labels_continuous.txt",
+    "attributes/image_attribute_labels.txt",
+]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_missing_or_empty_file_is_named(cub, name):
+    (cub / name).write_text("")
+    with pytest.raises(DatasetError, match=name):
+        datasets.load(cub)
+    (cub / name).unlink()
+    with pytest.raises(DatasetError, match=f"{name}.*missing"):
+        datasets.load(cub, attributes="image")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_lost_end_is_noticed(cub, name):
+    edit(cub / name, lambda lines: lines.pop())
+    with pytest.raises(
+        DatasetError,
+        match=r"\.txt.*(truncated|not in classes|a number per|where 15 belong|where 3 belong|out of range)",
+    ):
+        datasets.load(cub)
+
+
+@pytest.mark.parametrize(
+    "name, line",
+    [
+        ("images.txt", 4),
+        ("image_class_labels.txt", 4),
+        ("train_test_split.txt", 4),
+        ("bounding_boxes.txt", 4),
+        ("parts/part_locs.txt", 60),
+        ("attributes/image_attribute_labels.txt", 16),
+        ("attributes/class_attribute_labels_continuous.txt", 7),
+    ],
+)
+def test_cut_last_line_is_named(cub, name, line):
+    text = (cub / name).read_text()
+    last = text.splitlines()[-1]
+    (cub / name).write_text(text[: -len(last) - 1] + last.split()[0])
+    with pytest.raises(DatasetError, match=f"{name}, line {line}:"):
+        datasets.load(cub)
+
+
+@pytest.mark.parametrize(
+    "name, line, text, message",
+    [
+        ("images.txt", 2, "x9 b.jpg", "'<id> <name>' expected"),
+        ("images.txt", 2, "5 003.Red_Bird/b.jpg", "id 5 for the second time"),
+        ("images.txt", 4, "20 007.Blue_Jay-bird/d.j", "no image file's name"),
+        ("images.txt", 4, "20 ../../d.jpg", "leads out"),
+        ("images.txt", 4, "20 003.Red_Bird/b.jpg", "the image '003.Red_Bird/b.jpg' for the second time"),
+        ("classes.txt", 2, "3 007.Blue_Jay-bird", "id 3 for the second time"),
+        ("classes.txt", 1, "0 003.Red_Bird", "ids count from 1"),
+        ("image_class_labels.txt", 1, "20 8", "class id 8 is not in classes.txt"),
+        ("image_class_labels.txt", 3, "5 3", None),  # 9 replaced by 5: line 4 is its second time
+        ("image_class_labels.txt", 2, "12 three", "class_id is 'three', which is not a whole number"),
+        ("image_class_labels.txt", 2, "13 3", "image id 13 is not in images.txt"),
+        ("train_test_split.txt", 2, "9 2", "0 .test. or 1 .training. expected, found 2"),
+        ("bounding_boxes.txt", 3, "12 1.0 nan 3.0 4.0", "y is 'nan'"),
+        ("bounding_boxes.txt", 3, "12 1.0 2.0 3.0", "4 fields where 5 belong"),
+        ("parts/part_locs.txt", 17, "9 16 1.0 1.0 1", "part id 16 out of range .1 to 15."),
+        ("parts/part_locs.txt", 17, "9 1 1.0 1.0 1", "same image and part for the second time"),
+        ("parts/part_locs.txt", 17, "9 2 1.0 1.0 5", "visible must be 0 or 1, found 5"),
+        ("attributes/attributes.txt", 2, "2 has_wing_color", "'group::value' expected"),
+        (
+            "attributes/attributes.txt",
+            2,
+            "3 has_wing_color::blue",
+            "id 3 out of order|id 3 for the second time",
+        ),
+        ("attributes/class_attribute_labels_continuous.txt", 5, "1.0 2.0 3.0", "3 numbers where 4 belong"),
+        ("attributes/class_attribute_labels_continuous.txt", 5, "1.0 2.0 3.0 101.0", "outside 0 to 100"),
+        ("attributes/class_attribute_labels_continuous.txt", 5, "1.0 2.0 - 10.0", "column 3 is '-'"),
+        ("attributes/image_attribute_labels.txt", 7, "9 5 0 1 1.5", "attribute id 5 out of range .1 to 4."),
+        (
+            "attributes/image_attribute_labels.txt",
+            7,
+            "9 2 0 1 1.5",
+            "same image and attribute for the second time",
+        ),
+        ("attributes/image_attribute_labels.txt", 7, "9 3 2 1 1.5", "is_present must be 0 or 1, found 2"),
+        ("attributes/image_attribute_labels.txt", 7, "9 3 0 0 1.5", "certainty id 0 out of range"),
+        ("attributes/image_attribute_labels.txt", 7, "9 3 0 1,0 1.5", "certainty_id is '1,0'"),
+    ],
+)
+def test_wrong_line_is_named(cub, name, line, text, message):
+    edit(cub / name, set_line(line, text))
+    if message is None:
+        line, message = 4, "image id 5 for the second time"
+    lines = f"({line}|{line + 1})" if "second time" in message else line
+    with pytest.raises(DatasetError, match=f"{name}, line {lines}: .*({message}).*(Unpack|delete)"):
+        datasets.load(cub)
+
+
+def test_binary_rubbish_is_an_error(cub):
+    (cub / "bounding_boxes.txt").write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(DatasetError, match="bounding_boxes.txt, line 1"):
+        datasets.load(cub)
+
+
+def test_line_numbers_count_blank_lines_and_other_images(cub):
+    labels = cub / "attributes/image_attribute_labels.txt"
+    edit(labels, lambda lines: lines.insert(0, "1 1 1 1 2.0"))
+    edit(labels, lambda lines: lines.insert(0, ""))
+    edit(labels, set_line(9, "9 1 0 1 1.5"))
+    with pytest.raises(
+        DatasetError, match=r"line 9: the same image and attribute for the second time \(image id 9\)"
+    ):
+        datasets.load(cub)
+
+
+def test_wrong_folder(cub):
+    with pytest.raises(DatasetError, match="images.txt: missing.*'cub'"):
+        datasets.load(cub.parent)
+    with pytest.raises(DatasetError, match="There is no data set 'no_such_birds'"):
+        datasets.load("no_such_birds")
+    with pytest.raises(DatasetError, match="'auto', 'image', 'class', not 'images'"):
+        datasets.load(cub, attributes="images")
+
+
+def test_misspelt_names_get_the_nearest(cub):
+    birds = datasets.load(cub)
+    with pytest.raises(DatasetError, match="did you mean 'has_bill_shape::needle'"):
+        datasets.concept_labels(birds, ["has_bil_shape--needle"])
+    with pytest.raises(DatasetError, match="unknown attribute id 5: ids run from 1 to 4"):
+        datasets.class_concepts(birds, [5])
+    with pytest.raises(DatasetError, match="not the one text"):
+        datasets.class_concepts(birds, "has_bill_shape::needle")
+    with pytest.raises(DatasetError, match="'left wing'"):
+        datasets.part_index(birds, "lft wing")
+    with pytest.raises(DatasetError, match="unknown class 'Blue Jey-bird'; did you mean 'Blue Jay-bird'"):
+        datasets.class_label(birds, "Blue Jey-bird")
+    with pytest.raises(DatasetError, match="did you mean 'has_bill_shape'"):
+        datasets.parts_of("has_bil_shape::cone")
+    with pytest.raises(DatasetError, match="'hard', 'soft'"):
+        datasets.class_concepts(birds, [1], "harder")
+    names = ("003.Red_Bird", "Red Bird", "blue_jay-bird")
+    assert [datasets.class_label(birds, name) for name in names] == [0, 0, 1]
+    assert datasets.part_index(birds, "right wing") == 12
+    assert datasets.normalise_attribute(" has_bill_shape--needle ") == "has_bill_shape::needle"
+    assert datasets.normalise_attribute("has_size::small_(5_-_9_in)") == "has_size::small_(5_-_9_in)"
+
+
+def test_concepts_and_parts():
+    concepts = datasets.cbm_concepts()
+    assert concepts.index.tolist() == list(range(1, 113)) and concepts["attribute_id"].is_monotonic_increasing
+    assert concepts.loc[51, "name"] == "has_eye_color::black"
+    assert concepts.loc[51, "parts"] == ("left eye", "right eye")
+    assert (concepts["parts"].map(len) > 0).sum() == 89
+    assert len({part.split()[-1] for parts in concepts["parts"] for part in parts}) == 12
+    assert {part for parts in concepts["parts"] for part in parts} == set(PARTS)
+    assert datasets.parts_of("has_head_pattern--eyebrow") == ("forehead",)
+    assert datasets.parts_of("has_primary_color::red") == ()
+
+
+# Images
+
+
+def test_images_read_and_refused(cub):
+    birds = datasets.load(cub)
+    path = birds.images.loc[5, "path"]
+    image = datasets.load_image(path)
+    assert image.mode == "RGB" and image.size == (60, 40)
+    assert datasets.image_sizes(birds).tolist() == [[60, 40]] * 4
+
+    data = (cub / "images" / IMAGES[5]).read_bytes()
+    (cub / "images" / IMAGES[5]).write_bytes(data[: len(data) // 2])
+    with pytest.raises(DatasetError, match="a.jpg: image cannot be read.*truncated"):
+        datasets.load_image(path)
+    (cub / "images" / IMAGES[9]).write_bytes(b"no image")
+    (cub / "images" / IMAGES[12]).unlink()
+    birds = datasets.load(cub)  # the files are not looked at unless asked for
+    with pytest.raises(DatasetError, match="b.jpg: image cannot be read"):
+        datasets.image_sizes(birds, [1])
+    with pytest.raises(DatasetError, match="c.jpg: image file missing"):
+        datasets.part_points(birds, [2])
+    with pytest.raises(DatasetError, match="c.jpg: image file missing.*1 such"):
+        datasets.load(cub, check_files=True)
+
+
+def test_place_points_by_hand():
+    points = torch.tensor([[0.0, 0.0], [50, 25], [99, 49], [25, 25], [float("nan"), 3]])
+    # 100 x 50 to 448 x 224, then 112 cut off on either side
+    placed = datasets.place_points(points, (100, 50), resize=224, crop=224)
+    assert placed[1].tolist() == [112, 112] and placed[3].tolist() == [0, 112]
+    assert placed.isnan().all(-1).tolist() == [True, False, True, False, True]
+    # resize is (height, width)
+    assert datasets.place_points(points[1], (100, 50), resize=(100, 50)).tolist() == [25, 50]
+    assert torch.equal(datasets.place_points(points[:4], (100, 50)), points[:4])
+    # 5 rows of padding above
+    assert datasets.place_points(points[1], (100, 50), crop=60).tolist() == [30, 30]
+    assert datasets.place_points(torch.tensor([[100.0, 0]]), (100, 50)).isnan().all()
+    several = datasets.place_points(
+        points[[0, 3]].expand(3, 2, 2), torch.tensor([[100, 50], [50, 100], [100, 100]]), resize=10
+    )
+    assert several[:, 1].tolist() == [[5, 5], [5, 5], [2.5, 2.5]]
+
+
+@pytest.mark.parametrize(
+    "width, height, resize, crop",
+    [(500, 335, 256, 224), (335, 501, 256, 224), (40, 61, None, 31), (40, 31, None, 50), (30, 91, 45, 64)],
+)
+def test_place_points_follows_torchvision(width, height, resize, crop):
+    from torchvision.transforms import v2
+
+    mark = 2 if resize is None else 12  # a bright square, whose centre of mass is followed
+    x, y = width // 2 + 5, height // 2 - 4
+    image = torch.zeros(1, height, width)
+    image[0, y - mark // 2 : y + mark // 2, x - mark // 2 : x + mark // 2] = 1
+    steps = [v2.Resize(resize, antialias=True)] if resize else []
+    seen = v2.Compose([*steps, v2.CenterCrop(crop)])(image)[0]
+    rows, columns = torch.meshgrid(torch.arange(crop) + 0.5, torch.arange(crop) + 0.5, indexing="ij")
+    centre = torch.stack([(seen * columns).sum(), (seen * rows).sum()]) / seen.sum()
+    torch.testing.assert_close(
+        datasets.place_points(torch.tensor([float(x), float(y)]), (width, height), resize, crop),
+        centre,
+        atol=0.1,
+        rtol=0,
+    )
+
+
+def test_part_points_keep_left_and_right(cub):
+    birds = datasets.load(cub)
+    points = datasets.part_points(birds, [3, 0], resize=(80, 60))
+    assert points.shape == (2, 15, 2)
+    assert points[1, datasets.part_index(birds, "left wing")].tolist() == [9, 10]
+    assert points[1, datasets.part_index(birds, "right wing")].tolist() == [13, 10]
+    assert points[:, 2].isnan().all()  # not visible
+    assert datasets.part_points(birds, crop=40)[0, 0].isnan().all()  # cropped away
+
+
+# Download, from this machine to itself
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Serve the bytes of an archive; returns a function giving (address, hash)."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    handler = functools.partial(
+        type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None}),
+        directory=folder,
+    )
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def publish(data):
+        (folder / "birds.tgz").write_bytes(data)
+        address = f"http://127.0.0.1:{server.server_address[1]}/birds.tgz"
+        return address, "md5:" + hashlib.md5(data).hexdigest()
+
+    yield publish
+    server.shutdown()
+    server.server_close()
+
+
+def archive(cub, *more):
+    """A .tgz laid out as CUB's: attributes.txt beside the folder; `more` are extra member names."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        tar.add(cub / "attributes/attributes.txt", "attributes.txt")
+        tar.add(
+            cub,
+            "CUB_200_2011",
+            filter=lambda member: None if member.name.endswith("attributes/attributes.txt") else member,
+        )
+        for name in more:
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return buffer.getvalue()
+
+
+def test_download(cub, serve, tmp_path):
+    url, known = serve(archive(cub))
+    target = datasets.download_cub(tmp_path / "data", url, known)
+    assert target == tmp_path / "data/CUB_200_2011"
+    assert [path.name for path in target.parent.iterdir()] == ["CUB_200_2011"]
+    assert len(datasets.load(target, check_files=True).images) == 4
+    assert datasets.download_cub(tmp_path / "data", "http://127.0.0.1:9/never-asked", known) == target
+
+
+def test_download_that_fails_leaves_nothing(cub, serve, tmp_path):
+    folder = tmp_path / "data"
+    url, _ = serve(archive(cub))
+    with pytest.raises(DatasetError, match="not the file expected"):
+        datasets.download_cub(folder, url, "md5:" + "0" * 32)
+    with pytest.raises(DatasetError, match="cannot be unpacked"):
+        datasets.download_cub(folder, *serve(archive(cub, "../escaped.txt")))
+    with pytest.raises(DatasetError, match="cannot be unpacked"):
+        datasets.download_cub(folder, *serve(archive(cub)[:2000]))
+    with pytest.raises(DatasetError, match="download failed"):
+        datasets.download_cub(folder, url.replace("birds.tgz", "nothing.tgz"))
+    with pytest.raises(DatasetError, match="holds no CUB_200_2011/images.txt"):
+        (cub / "images.txt").rename(cub / "list.txt")
+        datasets.download_cub(folder, *serve(archive(cub)))
+    assert list(folder.iterdir()) == []
+    assert not list(tmp_path.rglob("escaped.txt"))
+
+
+def test_killed_download_is_not_taken_for_a_whole(cub, serve, tmp_path):
+    folder = tmp_path / "data"
+    leftover = folder / ".CUB_200_2011-unfinished-abc/unpacked/CUB_200_2011"
+    leftover.parent.mkdir(parents=True)
+    shutil.copytree(cub, leftover)
+    (leftover / "images.txt").unlink()
+    with pytest.raises(DatasetError, match="no data set"):
+        datasets.load(folder / "CUB_200_2011")
+    assert len(datasets.load(datasets.download_cub(folder, *serve(archive(cub)))).images) == 4
+    half = tmp_path / "half/CUB_200_2011"
+    half.mkdir(parents=True)
+    with pytest.raises(DatasetError, match="has no images.txt. Move it away"):
+        datasets.download_cub(half.parent)
+
+
+# The real annotations, where they are
+
+
+def test_real_counts(real_data):
+    root = real_data("CUB_200_2011")
+    birds = datasets.load(root, attributes="class")
+    assert (len(birds.classes), len(birds.images)) == (200, 11_788)
+    assert (len(birds.attributes), len(birds.parts)) == (312, 15)
+    assert birds.parts == PARTS
+    assert (birds.images["train"].sum(), (~birds.images["train"]).sum()) == (5_994, 5_794)
+    assert birds.part_locations.shape == (11_788, 15, 2)
+    concepts = datasets.cbm_concepts()
+    assert birds.attributes["name"].loc[concepts["attribute_id"]].tolist() == concepts["name"].tolist()
+    assert datasets.class_concepts(birds, concepts).shape == (112, 200)
+    for group in birds.attributes["group"].unique():
+        assert set(datasets.parts_of(group)) <= set(birds.parts)
+    assert birds.attributes["group"].nunique() == 28
+
+
+def test_real_subset(real_data):
+    root = real_data("CUB_200_2011_full50")
+    with pytest.raises(DatasetError, match=r'image_attribute_labels\.txt: missing.*attributes="class"'):
+        datasets.load(root, attributes="image")
+    birds = datasets.load(root, check_files=True)
+    assert birds.attribute_level == "class" and birds.present is None
+    assert (len(birds.images), len(birds.classes), birds.images["train"].sum()) == (2_889, 50, 1_500)
+    sizes = datasets.image_sizes(birds).numpy()
+    listed = pd.read_csv(root / "sizes.txt", sep=" ", comment="#", header=None, index_col=0).loc[
+        birds.images.index, [3, 4]
+    ]
+    assert (sizes == listed.to_numpy()).all()
+    points = datasets.part_points(birds, resize=224, crop=224)
+    visible = ~birds.part_locations.isnan().any(-1)
+    lost = points.isnan().any(-1) & visible
+    assert 0 < lost.sum() < 0.1 * visible.sum()
+    assert ((points >= 0) & (points < 224) | points.isnan()).all()
+
+
+def test_real_class_labels_agree_with_the_cbm_concepts(real_data):
+    path = real_data("cub_cbm_112") / "class_concepts_200x112.csv"
+    published = pd.read_csv(path, index_col=["class_id", "class_name"]).to_numpy()
+    birds = datasets.load(real_data("CUB_200_2011"), attributes="class")
+    ours = datasets.class_concepts(birds, datasets.cbm_concepts(), "hard").T.numpy()
+    assert (ours == published).mean() == pytest.approx(0.955, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    "name, plain",
+    [
+        ("has_breast_color::yellow", "yellow breast"),
+        ("has_bill_shape::cone", "cone bill shape"),
+        ("has_under_tail_color--buff", "buff under tail"),
+        ("has_size::small_(5_-_9_in)", "small size"),
+        ("has_wing_shape::rounded-wings", "rounded wing shape"),
+        ("has_tail_shape::notched_tail", "notched tail shape"),
+    ],
+)
+def test_names_as_people_say_them(name, plain):
+    assert datasets.plain_name(name) == plain
+
+
+def test_class_names_in_plain_words():
+    plain = {
+        "018.Spotted_Catbird": "Spotted Catbird",
+        "053.Western_Grebe": "Western Grebe",
+        " Western Grebe ": "Western Grebe",
+        "motor_cycle": "motor cycle",
+        "St. Bernard": "St. Bernard",
+    }
+    assert {name: datasets.class_name(name) for name in plain} == plain
+    names = ("Anna Hummingbird", "European Goldfinch", "Blue Jay", "umbrella")
+    assert [datasets.with_article(name).split()[0] for name in names] == ["an", "a", "a", "an"]
+    assert datasets.phrase("has_crown_color::olive") == "an olive crown"
+
+
+def test_what_is_transparent_is_white(tmp_path):
+    Image.new("RGBA", (4, 4), (9, 9, 9, 0)).save(tmp_path / "clear.png")
+    Image.new("L", (4, 4), 9).save(tmp_path / "grey.png")
+    assert datasets.load_image(tmp_path / "clear.png").getpixel((0, 0)) == (255, 255, 255)
+    assert datasets.load_image(tmp_path / "grey.png").getpixel((0, 0)) == (9, 9, 9)
+
+
+def test_crop_to_box_by_hand():
+    image = Image.new("RGB", (100, 60))
+    assert datasets.crop_to_box(image, (20, 20, 20, 10), margin=0).size == (20, 20)
+    assert datasets.crop_to_box(image, (20, 20, 20, 10)).size == (24, 24)
+    image.putpixel((99, 0), (255, 0, 0))
+    corner = datasets.crop_to_box(image, (90, 0, 10, 10), margin=0.5)  # moved to lie within the image
+    assert corner.size == (20, 20) and corner.getpixel((19, 0)) == (255, 0, 0)
+    assert datasets.crop_to_box(image, (0, 0, 100, 60)).size == (60, 60)
+    assert datasets.crop_to_box(image, (0, 0, 0, 0)).size == (60, 60)

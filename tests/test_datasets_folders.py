@@ -1,0 +1,451 @@
+"""Images by class folder and by table, and torchvision's sets in exactly its layout."""
+
+import io
+import os
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from scipy.io import savemat
+from torchvision import datasets
+
+from xaihelpers.datasets import DatasetError, load
+
+
+def fill(root, splits=("train", "test"), classes=("cat", "fire_truck"), n=2):
+    for split in splits:
+        for name in classes:
+            (root / split / name).mkdir(parents=True)
+            for i in range(n):
+                Image.new("RGB", (8, 8), (i, 0, 0)).save(root / split / name / f"{i}.png")
+    return root
+
+
+def test_a_folder_by_class(tmp_path):
+    world = load(fill(tmp_path / "things"))
+    assert world.classes.name.tolist() == ["cat", "fire truck"] and len(world.images) == 8
+    assert world.labels.tolist() == [0, 0, 1, 1] * 2
+    assert world.images.train.tolist() == [True] * 4 + [False] * 4
+    assert repr(world) == "Dataset(things: 8 images, 4 of them for training, 2 classes)"
+
+
+def test_classes_of_one_split_only(tmp_path):
+    root = fill(tmp_path / "things")
+    (root / "test" / "dog").mkdir()
+    with pytest.raises(DatasetError, match="'dog' is in one of them only"):
+        load(root)
+
+
+def test_a_class_without_images(tmp_path):
+    root = fill(tmp_path / "things")
+    for split in ("train", "test"):
+        (root / split / "dog").mkdir()
+    with pytest.raises(DatasetError, match="dog: no image file"):
+        load(root)
+
+
+def test_no_such_folder():
+    with pytest.raises(
+        DatasetError,
+        match="no data set 'nowhere': name one of aviary, everyday, cifar10, .*imagenet, or place a folder",
+    ):
+        load("nowhere")
+
+
+class Archive:
+    """Stands for torchvision's CIFAR10: 3 classes, two images each in either split."""
+
+    filename = "cifar-10-python.tar.gz"
+    classes = ["airplane", "automobile", "bird"]
+    reads = 0
+
+    def __init__(self, root, train, download):
+        assert download
+        type(self).reads += 1
+        self.data = np.full((6, 32, 32, 3), 200 if train else 10, np.uint8)
+        self.targets = [0, 1, 2, 2, 1, 0]
+
+    def __len__(self):
+        return 6
+
+
+@pytest.mark.parametrize("given", ["cifar10", "CIFAR-10"])
+def test_cifar_is_unpacked_once(tmp_path, monkeypatch, given):
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    monkeypatch.setattr(datasets, "CIFAR10", Archive)
+    Archive.reads = 0
+    world = load(given)
+    again = load(given)
+    assert Archive.reads == 2 and again.images.equals(world.images)  # once for each split
+    assert world.labels.tolist() == [0, 0, 1, 1, 2, 2] * 2 and world.images.train.sum() == 6
+    assert np.array(Image.open(world.images.path[0]))[0, 0].tolist() == [200] * 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cifar10", "cifar10.lock"]
+
+
+def test_interrupted_unpacking_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    monkeypatch.setattr(datasets, "CIFAR10", Archive)
+    monkeypatch.setattr(Archive, "targets", [0, 9], raising=False)
+
+    def short(self, root, train, download):
+        Archive.data = np.zeros((2, 32, 32, 3), np.uint8)
+
+    monkeypatch.setattr(Archive, "__init__", short)
+    with pytest.raises(IndexError):
+        load("cifar10")
+    assert [path.name for path in tmp_path.iterdir()] == ["cifar10.lock"]
+
+
+def test_no_connection_says_what_to_place_where(tmp_path, monkeypatch):
+    def refused(self, root, train, download):
+        raise RuntimeError("URL error")
+
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    monkeypatch.setattr(Archive, "__init__", refused)
+    monkeypatch.setattr(datasets, "CIFAR10", Archive)
+    with pytest.raises(
+        DatasetError,
+        match="cifar10 could not be downloaded .*place its archive cifar-10-python.tar.gz in .*downloads",
+    ):
+        load("cifar10")
+
+
+def test_real_cifar10_images(real_data):
+    world = load(real_data("images/cifar10"))
+    assert len(world.images) == 700 and world.images.train.sum() == 500 and len(world.classes) == 10
+
+
+# torchvision's sets whose images are files: tiny ones in exactly its layout. Only checksums are left out.
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty data folder, no connection, torchvision without checksums; the value is `downloads`."""
+
+    def offline(*_, **__):
+        raise urllib.error.URLError("no route to host")
+
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    monkeypatch.setattr(urllib.request, "urlopen", offline)
+    for module in (datasets.utils, datasets.flowers102, datasets.imagenet):
+        monkeypatch.setattr(module, "check_integrity", lambda path, md5=None: os.path.isfile(path))
+    return tmp_path / "downloads"
+
+
+def picture(file, shade=0):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("L", (6, 6), shade).save(file)
+
+
+def packed(folder, mode, inside=""):
+    """The content of `folder` as the bytes of a tar archive."""
+    with tarfile.open(fileobj=(buffer := io.BytesIO()), mode=mode) as tar:
+        for path in sorted(folder.rglob("*")):
+            tar.add(path, f"{inside}{path.relative_to(folder)}", recursive=False)
+    return buffer.getvalue()
+
+
+CATEGORIES = ["BACKGROUND_Google", "Faces", "Faces_easy", "Leopards", *(f"c{k:02d}" for k in range(98))]
+
+
+def caltech(root, categories=CATEGORIES):
+    for name in categories:
+        for n in range(1, 6 if name == "Faces_easy" else 3):
+            picture(root / "101_ObjectCategories" / name / f"image_{n:04d}.jpg")
+
+
+def check_caltech(world):
+    assert len(world.classes) == 101
+    assert world.classes.name.tolist()[:3] == ["Faces", "Faces easy", "Leopards"]
+    assert len(world.images) == 205 and not world.images.path.str.contains("BACKGROUND").any()
+    of_easy = world.images[world.images.label == 1]
+    assert len(of_easy) == 5 and of_easy.train.sum() == 3 and of_easy.path.str.contains("Faces_easy").all()
+    assert (world.images.groupby("label").train.sum() == 1).sum() == 100  # 60 % of two, rounded
+    assert all(Image.open(path).size == (6, 6) for path in world.images.path)
+    return world
+
+
+def test_caltech101(home):
+    caltech(home / "caltech101")
+    world = check_caltech(load("caltech101"))
+    assert load("Caltech-101").images.equals(world.images)  # the same split at every reading
+
+
+def test_caltech101_elsewhere_under_the_data_folder(home):
+    caltech(home.parent / "caltech101")
+    assert check_caltech(load("caltech101")).root == home.parent / "caltech101"
+
+
+def test_caltech101_unpacked_from_its_archive(home, tmp_path):
+    caltech(tmp_path / "made")
+    (home / "caltech101").mkdir(parents=True)
+    with zipfile.ZipFile(home / "caltech101/caltech-101.zip", "w") as archive:
+        archive.writestr("caltech-101/101_ObjectCategories.tar.gz", packed(tmp_path / "made", "w:gz"))
+    check_caltech(load("caltech101"))
+
+
+def test_caltech101_half_unpacked(home):
+    caltech(home / "caltech101", CATEGORIES[:40])
+    with pytest.raises(
+        DatasetError,
+        match="holds 39 categories where Caltech-101 has 101 .*delete that folder and run this again",
+    ):
+        load("caltech101")
+
+
+def flowers(root):
+    for n in range(1, 11):
+        picture(root / "jpg" / f"image_{n:05d}.jpg", n)
+    savemat(root / "imagelabels.mat", {"labels": [[1, 1, 2, 2, 60, 60, 102, 102, 3, 3]]})
+    savemat(root / "setid.mat", {"trnid": [[2, 4]], "valid": [[1, 3]], "tstid": [[5, 6, 7, 8, 9, 10]]})
+
+
+def check_flowers(world):
+    assert len(world.classes) == 102
+    assert world.classes.name[1] == "pink primrose" and world.classes.name[60] == "pink-yellow dahlia"
+    assert world.labels.tolist() == [0, 1, 0, 1, 59, 59, 101, 101, 2, 2]
+    assert world.images.train.tolist() == [True] * 4 + [False] * 6
+    assert [int(path[-9:-4]) for path in world.images.path] == [2, 4, 1, 3, 5, 6, 7, 8, 9, 10]
+
+
+def test_flowers102(home):
+    flowers(home / "flowers-102")
+    check_flowers(load("flowers102"))
+    (home / "flowers-102/jpg/image_00007.jpg").unlink()
+    with pytest.raises(
+        DatasetError,
+        match=r"image_00007.jpg: image file missing \(1 such in all\). Place in .*flowers-102 the whole set",
+    ):
+        load("Flowers-102")
+
+
+def test_flowers102_unpacked_from_its_archive(home, tmp_path):
+    flowers(home / "flowers-102")
+    (home / "flowers-102/jpg").rename(tmp_path / "jpg")
+    (home / "flowers-102/102flowers.tgz").write_bytes(packed(tmp_path / "jpg", "w:gz", "jpg/"))
+    check_flowers(load("flowers102"))
+
+
+def cars(root):
+    names = np.array(["AM General Hummer SUV 2000", "Audi TT RS Coupe 2012"], dtype=object)
+    (root / "devkit").mkdir(parents=True)
+    savemat(root / "devkit/cars_meta.mat", {"class_names": names})
+    for split, file, classes in (
+        ("train", "devkit/cars_train_annos.mat", [2, 1, 1]),
+        ("test", "cars_test_annos_withlabels.mat", [1, 2]),
+    ):
+        rows = np.array(
+            [(np.uint8(k), f"{n:05d}.jpg") for n, k in enumerate(classes, 1)],
+            dtype=[("class", object), ("fname", object)],
+        )
+        savemat(root / file, {"annotations": rows})
+        for n in range(1, len(classes) + 1):
+            picture(root / f"cars_{split}" / f"{n:05d}.jpg")
+
+
+@pytest.mark.parametrize("given", ["stanford_cars", "StanfordCars"])
+def test_stanford_cars(home, given):
+    cars(home / "stanford_cars")
+    world = load(given)
+    assert world.classes.name.tolist() == ["AM General Hummer SUV 2000", "Audi TT RS Coupe 2012"]
+    assert world.labels.tolist() == [1, 0, 0, 0, 1]
+    assert world.images.train.tolist() == [True] * 3 + [False] * 2
+    assert world.image_ids[2:4] == ["cars_train/00003.jpg", "cars_test/00001.jpg"]
+
+
+# id, WordNet id, words, and how many kinds it has: one is no class, and two classes share their first lemma
+SYNSETS = [
+    (1, "n02012849", "crane", 0),
+    (2, "n01440764", "tench, Tinca tinca", 0),
+    (3, "n03126707", "crane, derrick", 0),
+    (4, "n00001740", "entity", 3),
+    (5, "n02963159", "cardigan", 0),
+]
+TRUTH = [2, 1, 3, 5, 2, 1]
+
+
+def imagenet(root, tmp_path, train=True):
+    """ImageNet's archives, as its site gives them."""
+    root.mkdir(parents=True)
+    synsets = np.array(
+        [(k, wnid, words, "gloss", kinds) for k, wnid, words, kinds in SYNSETS],
+        dtype=[(name, object) for name in ("ILSVRC2012_ID", "WNID", "words", "gloss", "num_children")],
+    )
+    (data := tmp_path / "devkit/data").mkdir(parents=True)
+    savemat(data / "meta.mat", {"synsets": synsets})
+    (data / "ILSVRC2012_validation_ground_truth.txt").write_text("".join(f"{k}\n" for k in TRUTH))
+    (root / "ILSVRC2012_devkit_t12.tar.gz").write_bytes(
+        packed(tmp_path / "devkit", "w:gz", "ILSVRC2012_devkit_t12/")
+    )
+    for n in range(1, 7):
+        picture(tmp_path / f"val/ILSVRC2012_val_{n:08d}.JPEG", n)
+    (root / "ILSVRC2012_img_val.tar").write_bytes(packed(tmp_path / "val", "w"))
+    if train:
+        for _, wnid, _, kinds in SYNSETS:
+            picture(tmp_path / "pictures" / wnid / f"{wnid}_1.JPEG")
+            (tmp_path / "train").mkdir(exist_ok=True)
+            if not kinds:
+                (tmp_path / "train" / f"{wnid}.tar").write_bytes(packed(tmp_path / "pictures" / wnid, "w"))
+        (root / "ILSVRC2012_img_train.tar").write_bytes(packed(tmp_path / "train", "w"))
+
+
+def check_imagenet(world, train):
+    assert world.classes.name.tolist() == ["tench", "crane (n02012849)", "cardigan", "crane (derrick)"]
+    of_val = world.images[~world.images.train]
+    assert of_val.label.tolist() == [0, 0, 1, 1, 2, 3] and world.images.train.sum() == train
+    numbers = [np.asarray(Image.open(path))[0, 0] for path in of_val.path]
+    # each picture is of the class that the ground truth gives it
+    assert [TRUTH[n - 1] for n in numbers] == [2, 2, 1, 1, 5, 3]
+
+
+def test_imagenet_unpacked_from_its_archives(home, tmp_path):
+    imagenet(home / "imagenet", tmp_path / "made")
+    world = load("imagenet")
+    check_imagenet(world, train=4)
+    for archive in (home / "imagenet").glob("*.tar*"):
+        archive.unlink()
+    check_imagenet(load("ImageNet"), train=4)  # what is unpacked is enough
+
+
+def test_imagenet_without_images_for_training(home, tmp_path):
+    imagenet(home / "imagenet", tmp_path / "made", train=False)
+    check_imagenet(load("imagenet"), train=0)
+
+
+def test_imagenet_half_unpacked(home, tmp_path):
+    imagenet(home / "imagenet", tmp_path / "made", train=False)
+    load("imagenet")
+    picture(home / "imagenet/val/ILSVRC2012_val_00000007.JPEG")
+    with pytest.raises(
+        DatasetError,
+        match="val_00000007.JPEG lies in no class's folder: .* Delete .*imagenet/val and run this again",
+    ):
+        load("imagenet")
+
+
+def test_imagenet_with_other_classes_for_training(home, tmp_path):
+    imagenet(home / "imagenet", tmp_path / "made", train=False)
+    picture(home / "imagenet/train/n01440764/a.JPEG")
+    with pytest.raises(
+        DatasetError, match="train/ and val/ need the same classes, but n02012849 is in one of them only"
+    ):
+        load("imagenet")
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "wanted"),
+    [
+        (
+            "caltech101",
+            "no route to host",
+            r"downloads/caltech101 .*place there caltech-101.zip .*101_ObjectCategories/",
+        ),
+        (
+            "flowers102",
+            "no route to host",
+            r"downloads/flowers-102 .*place there 102flowers.tgz .*imagelabels.mat and setid.mat",
+        ),
+        (
+            "stanford_cars",
+            "Dataset not found",
+            r"downloads/stanford_cars .*place there cars_train/ and cars_test/ .*cars_meta.mat, "
+            "devkit/cars_train_annos.mat and cars_test_annos_withlabels.mat",
+        ),
+        (
+            "imagenet",
+            "ILSVRC2012_devkit_t12.tar.gz is not present",
+            r"downloads/imagenet .*place there ILSVRC2012_devkit_t12.tar.gz and ILSVRC2012_img_val.tar",
+        ),
+    ],
+)
+def test_no_connection_says_which_files_to_place(home, name, why, wanted):
+    with pytest.raises(DatasetError, match=f"^{name} is not whole in ") as raised:
+        load(name)
+    assert why in str(raised.value)
+    assert raised.match(wanted) and raised.match("run this again")
+
+
+def test_a_damaged_download_is_told(home):
+    flowers(home / "flowers-102")
+    (home / "flowers-102/setid.mat").write_bytes(b"<html>")
+    with pytest.raises(DatasetError, match="flowers102 is not whole in .*place there 102flowers.tgz"):
+        load("flowers102")
+
+
+def test_a_data_folder_that_cannot_be_written(home, monkeypatch):
+    cars(home / "stanford_cars")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert len(load("stanford_cars").images) == 5 and not list(home.glob("*.lock"))
+
+
+def test_an_error_without_words(home, monkeypatch):
+    def silent(*_, **__):
+        raise TimeoutError
+
+    monkeypatch.setattr(urllib.request, "urlopen", silent)
+    with pytest.raises(DatasetError, match=r"could not be had \(TimeoutError\)"):
+        load("caltech101")
+
+
+def test_class_folders_without_a_split_are_split_once_for_all(tmp_path):
+    for name in ("daisy", "wild_rose"):
+        (tmp_path / "flowers" / name).mkdir(parents=True)
+        for n in range(10):
+            Image.new("RGB", (4, 4), (n, 0, 0)).save(tmp_path / "flowers" / name / f"{n}.png")
+    data, again = load(tmp_path / "flowers"), load(tmp_path / "flowers")
+    assert data.classes["name"].tolist() == ["daisy", "wild rose"]
+    assert data.images.groupby("label")["train"].sum().tolist() == [6, 6]
+    pd.testing.assert_frame_equal(data.images, again.images)
+    (tmp_path / "flowers" / "empty").mkdir()
+    with pytest.raises(DatasetError, match="empty: no image file"):
+        load(tmp_path / "flowers")
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(DatasetError, match="at least two classes, but has 0"):
+        load(tmp_path / "nothing")
+
+
+@pytest.fixture
+def pets(tmp_path):
+    """A table of four images in two classes, and the folder that holds them."""
+    names = ("cat/0.png", "cat/1.png", "dog/0.png", "dog/1.png")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    labels = ["cat", "cat", "dog", "dog"]
+    return tmp_path, pd.DataFrame({"file": names, "label": labels, "split": ["train", "test"] * 2})
+
+
+def test_a_table_of_images(pets):
+    folder, table = pets
+    table.to_csv(folder / "pets.csv", index=False)
+    data = load(str(folder / "pets.csv"))
+    assert data.classes.name.tolist() == ["cat", "dog"] and data.labels.tolist() == [0, 0, 1, 1]
+    assert data.images.train.tolist() == [True, False] * 2
+    assert data.name == "pets" and data.image_ids == table.file.tolist()
+    named = table.rename(columns={"label": "class_name"})[["file", "class_name"]]
+    named.to_csv(folder / "other.CSV", index=False)
+    assert not load(str(folder / "other.CSV")).images.train.any()
+
+
+def test_broken_tables_of_images(pets):
+    folder, table = pets
+
+    def refuse(broken, message):
+        broken.to_csv(folder / "broken.csv", index=False)
+        with pytest.raises(DatasetError, match=message):
+            load(str(folder / "broken.csv"))
+
+    refuse(table.drop(columns="label"), "has the columns file and label")
+    refuse(table.assign(file="cat/9.png"), "4 of its 4 images are not there, 'cat/9.png' first")
+    refuse(table.assign(label=["cat", "", "dog", "dog"]), "line 3 has no file or no label")
+    refuse(table.assign(file="cat/1.png"), "'cat/1.png' stands 4 times: keep one of its rows")
+    (folder / "nothing.csv").write_text("")
+    with pytest.raises(DatasetError, match="cannot be read as a table"):
+        load(str(folder / "nothing.csv"))
+    with pytest.raises(DatasetError, match="no table"):
+        load(str(folder / "none.csv"))

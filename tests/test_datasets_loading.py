@@ -1,0 +1,277 @@
+"""`datasets.load`, the one door: every format by name or by path; what is unknown is None, and refusals."""
+
+import shutil
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from xaihelpers import datasets
+from xaihelpers.datasets import Dataset, DatasetError, loading
+from xaihelpers.datasets.cub import CubDataset
+from xaihelpers.worlds import everyday
+
+UNKNOWN_OF_FOLDERS = (
+    "attributes",
+    "attribute_level",
+    "present",
+    "certainty",
+    "class_attributes",
+    "parts",
+    "part_locations",
+    "mask_names",
+)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """An everyday world of two things a category, in an empty data folder."""
+    home = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XAI_DATA", str(home))
+        return everyday.ensure("few", images_per_class=2, jobs=1)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty data folder."""
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def subset(home, few):
+    """A copy of the world with gaps in its image and class ids: four of forty images, of classes 3 and 7."""
+    root = home / "subset"
+    shutil.copytree(few, root)
+    kept = {"5": "3", "6": "3", "13": "7", "14": "7"}
+    tables = ["images.txt", "image_class_labels.txt", "train_test_split.txt", "bounding_boxes.txt"]
+    for name in (*tables, "parts/part_locs.txt", "attributes/image_attribute_labels.txt"):
+        lines = (root / name).read_text().splitlines()
+        (root / name).write_text("".join(f"{line}\n" for line in lines if line.split()[0] in kept))
+    return root
+
+
+def save(path, shade=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (8, 6), (shade, 0, 0)).save(path)
+
+
+def save_sub(file):
+    """A benchmark of two pictures in the published layout, its labels as names."""
+    pictures = []
+    for shade in (1, 2):
+        save(file.parent / "picture.png", shade)
+        pictures.append({"bytes": (file.parent / "picture.png").read_bytes(), "path": None})
+    (file.parent / "picture.png").unlink()
+    attributes = ["has_crown_color--red", "has_wing_color--blue"]
+    columns = {"image": pictures, "attr_label": attributes, "bird_label": ["Blue Jay", "Cardinal"]}
+    pq.write_table(pa.table(columns), file)
+
+
+def check_consistent(data):
+    """What holds of every data set: rows agree, ids are unique and lead to the images."""
+    n = len(data.images)
+    assert isinstance(data, Dataset) and n > 0 and data.name
+    assert data.labels.shape == data.train.shape == (n,) and data.labels.dtype == torch.int64
+    assert data.train.dtype == torch.bool
+    assert len(data.image_ids) == len(set(data.image_ids)) == n
+    assert all(
+        str(path).endswith(image_id) for path, image_id in zip(data.images.path, data.image_ids, strict=True)
+    )
+    assert len(data.class_names) == len(data.classes) and data.labels.max() < len(data.classes)
+    assert all(datasets.load_image(path).mode == "RGB" for path in data.images.path[:2])
+    return data
+
+
+def check_nothing_annotated(data):
+    assert all(getattr(data, field) is None for field in UNKNOWN_OF_FOLDERS) and data.note == ""
+    with pytest.raises(
+        DatasetError, match="comes without attributes: name a data set in CUB-200-2011's format"
+    ):
+        datasets.image_attributes(data)
+    with pytest.raises(DatasetError, match="comes without parts"):
+        datasets.part_points(data)
+    with pytest.raises(DatasetError, match="has no part masks"):
+        data.part_mask(0)
+
+
+@pytest.mark.parametrize("spelling", ["everyday", "Everyday", "EVERYDAY"])
+def test_worlds_by_name(monkeypatch, few, spelling):
+    monkeypatch.setitem(loading.DRAWN, "everyday", lambda: few)
+    data = check_consistent(datasets.load(spelling, check_files=True))
+    assert isinstance(data, CubDataset) and data.attribute_level == "image"
+
+
+@pytest.mark.parametrize("name", [*loading.DRAWN])
+def test_the_shipped_worlds(name):
+    data = check_consistent(datasets.load(name))
+    assert data.name == name and data.attribute_level == "image" and not data.part_locations.isnan().all()
+    assert data.image_ids[0].startswith("001.") and data.image_ids[0].endswith("_0001_1.jpg")
+    assert datasets.load(data.root).image_ids == data.image_ids
+
+
+def test_a_world_by_name_or_path_and_its_masks_by_row(home, few):
+    (home / "few").symlink_to(few)
+    for place in ("few", few, str(few)):
+        data = check_consistent(datasets.load(place))
+        assert len(data.images) == 40 and data.classes.index.tolist() == list(range(1, 21))
+    assert data.present.shape == data.certainty.shape == (40, len(everyday.ATTRIBUTES))
+    for row in (0, 39):
+        thing = everyday.thing(0, row, list(everyday.CATEGORIES)[row // 2])
+        assert np.array_equal(data.part_mask(row), everyday.draw(thing).parts)
+    (data.root / "masks" / data.image_ids[39]).with_suffix(".png").rename(home / "elsewhere.png")
+    try:
+        with pytest.raises(DatasetError, match="40.png is missing: delete the folder of this world"):
+            data.part_mask(39)
+    finally:
+        (home / "elsewhere.png").rename((data.root / "masks" / data.image_ids[39]).with_suffix(".png"))
+
+
+def test_cub_with_gaps_in_its_ids(subset, few):
+    data, whole = check_consistent(datasets.load("subset", check_files=True)), datasets.load(few)
+    assert data.images.index.tolist() == [5, 6, 13, 14] and data.classes.index.tolist() == [3, 7]
+    assert data.labels.tolist() == [0, 0, 1, 1] and data.class_names == ["fish", "flower"]
+    rows = [4, 5, 12, 13]
+    assert data.image_ids == [whole.image_ids[row] for row in rows]
+    assert torch.equal(data.present, whole.present[rows])
+    assert torch.equal(data.class_attributes, whole.class_attributes[[2, 6]])
+    torch.testing.assert_close(data.part_locations, whole.part_locations[rows], equal_nan=True)
+    assert np.array_equal(data.part_mask(2), whole.part_mask(12))
+
+
+def test_cub_without_labels_per_image(subset, caplog):
+    (subset / "attributes/image_attribute_labels.txt").unlink()
+    shutil.rmtree(subset / "masks")
+    with caplog.at_level("INFO"):
+        data = check_consistent(datasets.load("subset"))
+    assert "subset has no attribute labels per image: every image has those of its class" in caplog.text
+    assert data.attribute_level == "class" and data.present is None and data.certainty is None
+    present, certainty = datasets.image_attributes(data)
+    assert torch.equal(present, data.class_attributes[data.labels] >= 0.5) and (certainty == 4).all()
+    assert data.mask_names is None
+    with pytest.raises(DatasetError, match='attributes="class" to give every image the labels of its class'):
+        datasets.load("subset", attributes="image")
+
+
+def test_class_folders_with_a_split(home):
+    for split in ("train", "test"):
+        for name in ("cat", "fire_truck"):
+            save(home / "things" / split / name / "0.png")
+    save(home / "things/cover.png")  # no class's, and not what the data set is
+    save(home / "things/train/cat/._0.png")  # what another system leaves behind
+    data = check_consistent(datasets.load("things"))
+    check_nothing_annotated(data)
+    assert data.class_names == ["cat", "fire truck"] and data.train.tolist() == [True, True, False, False]
+    assert data.image_ids[:2] == ["train/cat/0.png", "train/fire_truck/0.png"]
+
+
+def test_class_folders_without_a_split(home):
+    for name in ("cat", "dog"):
+        for number in range(5):
+            save(home / "things" / name / f"{number}.png", number)
+    data = check_consistent(datasets.load("things"))
+    check_nothing_annotated(data)
+    assert data.train.sum() == 6 and data.image_ids[0] == "cat/0.png"
+
+
+def test_a_table(home):
+    for name in ("a/1.png", "b/1.png"):
+        save(home / "lists" / name)
+    save(home / "apart/1.png")
+    files = ["a/1.png", "b/1.png", "../apart/1.png"]
+    pd.DataFrame({"file": files, "label": list("xyx")}).to_csv(home / "lists/all.csv", index=False)
+    data = datasets.load("lists/all.csv")
+    check_nothing_annotated(check_consistent(data))
+    assert data.name == "all" and data.image_ids == files
+
+
+def test_a_table_of_images_anywhere(home):
+    """Images outside the folder bear their bare names, or their paths where those are not unique."""
+    for name in ("a/1.png", "b/1.png", "b/2.png"):
+        save(home / "elsewhere" / name)
+    (home / "lists").mkdir()
+    files = [str(home / "elsewhere" / name) for name in ("a/1.png", "b/1.png", "b/2.png")]
+    pd.DataFrame({"file": files, "label": list("xyx")}).to_csv(home / "lists/all.csv", index=False)
+    assert datasets.load("lists/all.csv").image_ids == [files[0], files[1], "2.png"]
+
+
+def test_pictures_without_labels(home):
+    for name in ("b.png", "a.JPG", "c.jpeg"):
+        save(home / "album" / name.lower())
+    (home / "album/a.jpg").rename(home / "album/a.JPG")
+    (home / "album/notes.txt").write_text("no picture")
+    data = datasets.load(home / "album")
+    check_nothing_annotated(check_consistent(data))
+    assert data.image_ids == ["a.JPG", "b.png", "c.jpeg"] and data.labels.tolist() == [-1] * 3
+    assert data.class_names == [] and not data.train.any()
+
+
+@pytest.mark.parametrize("layout", ["file", "folder", "data"])
+def test_a_substitution_benchmark(home, layout):
+    place = {"file": "sub.parquet", "folder": "sub", "data": "sub"}[layout]
+    file = (
+        home / {"file": "sub.parquet", "folder": "sub/test.parquet", "data": "sub/data/test.parquet"}[layout]
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_sub(file)
+    data = check_consistent(datasets.load(place))
+    check_nothing_annotated(data)
+    assert data.images["attribute"].tolist() == ["has_crown_color::red", "has_wing_color::blue"]
+    assert data.class_names == ["Blue Jay", "Cardinal"] and data.name == "sub" and not data.train.any()
+
+
+SPELLINGS = {
+    "cifar10": ["CIFAR10", "CIFAR-10", "cifar_10"],
+    "cifar100": ["Cifar 100"],
+    "caltech101": ["Caltech-101", "caltech_101"],
+    "flowers102": ["Flowers-102", "Flowers102"],
+    "stanford_cars": ["StanfordCars", "stanford-cars", "STANFORD_CARS"],
+    "imagenet": ["ImageNet", "image-net"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "spelling"), [(name, text) for name, texts in SPELLINGS.items() for text in (name, *texts)]
+)
+def test_torchvision_names_however_spelt(monkeypatch, name, spelling):
+    monkeypatch.setattr(loading, "load_torchvision", lambda name: f"torchvision's {name}")
+    assert datasets.load(spelling) == f"torchvision's {name}"
+
+
+def test_what_is_not_there(home):
+    for wrong in ("nowhere", str(home / "nowhere"), "", "cifar11"):
+        with pytest.raises(
+            DatasetError, match=f"There is no data set {wrong!r}: name one of aviary, everyday, .*XAI_DATA"
+        ):
+            datasets.load(wrong)
+    with pytest.raises(DatasetError, match="There is no table 'nowhere.csv', neither in .* nor as a path"):
+        datasets.load("nowhere.csv")
+
+
+def test_what_is_no_data_set(home):
+    (home / "paper.pdf").write_bytes(b"%PDF")
+    with pytest.raises(
+        DatasetError, match="paper.pdf is neither a folder of data, nor a CSV table .* nor a parquet"
+    ):
+        datasets.load("paper.pdf")
+    (home / "empty").mkdir()
+    with pytest.raises(
+        DatasetError, match=r"empty: needs train/<class>/ and test/<class>/ .* or <class>/ with images"
+    ):
+        datasets.load("empty")
+    (home / "inner/CUB_200_2011").mkdir(parents=True)
+    (home / "inner/CUB_200_2011/images.txt").write_text("1 a.jpg\n")
+    with pytest.raises(DatasetError, match="Its folder 'CUB_200_2011' is one: name that"):
+        datasets.load("inner")
+    (home / "broken.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DatasetError, match="broken.parquet"):
+        datasets.load("broken.parquet")
+    with pytest.raises(
+        DatasetError, match="attributes must be one of 'auto', 'image', 'class', not 'classes'"
+    ):
+        datasets.load("inner", attributes="classes")

@@ -1,0 +1,164 @@
+"""Benchmarks in the published SUB's layout: written in shards, read as one data set, bad files named."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from xaihelpers import datasets
+from xaihelpers.datasets import DatasetError, write_sub
+from xaihelpers.datasets.sub_benchmark import _image_bytes, read_sub
+
+ATTRIBUTES = ["has_crown_color--yellow", "has_bill_shape--needle"]
+BIRDS = ["Blue Jay", "Western Grebe"]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    return tmp_path
+
+
+def noise(n, seed=0):
+    """n random images."""
+    pixels = np.random.default_rng(seed).integers(256, size=(n, 8, 8, 3), dtype=np.uint8)
+    return [Image.fromarray(image) for image in pixels]
+
+
+def write_one(folder, shard=0, shards=1, note=""):
+    """A shard of one image."""
+    return write_sub(folder, noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS, shard, shards, note)
+
+
+def test_shards_read_as_one(home):
+    images = noise(5)
+    for shard, rows in enumerate(([0, 1, 2], [3, 4])):
+        attributes = [ATTRIBUTES[row % 2] for row in rows]
+        birds = ["053.Western_Grebe" if row == 3 else "Blue_Jay" for row in rows]
+        chosen = [images[row] for row in rows]
+        write_sub(home / "mine", chosen, attributes, birds, ATTRIBUTES, BIRDS, shard, 2)
+    files = sorted(file.name for file in (home / "mine" / "data").iterdir())
+    assert files == ["test-00000-of-00002.parquet", "test-00001-of-00002.parquet"]
+    data = datasets.load("mine")
+    wanted = [ATTRIBUTES[row % 2].replace("--", "::") for row in range(5)]
+    assert data.images.attribute.tolist() == wanted
+    assert data.images.bird.tolist() == ["Blue Jay"] * 3 + ["Western Grebe", "Blue Jay"]
+    for path, image in zip(data.images.path, images, strict=True):
+        assert np.array_equal(np.asarray(datasets.load_image(path)), np.asarray(image))
+    one = datasets.load(home / "mine" / "data" / "test-00001-of-00002.parquet")
+    assert one.images.bird.tolist() == ["Western Grebe", "Blue Jay"]
+
+
+def test_a_benchmark_is_a_data_set_for_testing(home):
+    write_sub(home / "mine", noise(2), ATTRIBUTES, BIRDS[::-1], ATTRIBUTES, BIRDS)
+    data = datasets.load("mine")
+    assert data.name == "mine" and data.class_names == BIRDS and data.note == ""
+    assert data.labels.tolist() == [1, 0] and data.labels.dtype == torch.int64
+    assert not data.train.any() and data.attributes is None and data.mask_names is None
+
+
+def test_what_the_writer_of_a_benchmark_has_to_say(home):
+    write_one(home / "mine", 0, 2, "rejected in the check by people")
+    write_one(home / "mine", 1, 2)
+    assert datasets.load("mine").note == "rejected in the check by people"
+
+
+def test_shards_of_two_runs_and_missing_ones(home):
+    for shard in (0, 1):
+        write_one(home / "mine", shard, 2)
+    other = write_one(home / "mine")
+    message = "3 parquet files of a benchmark in 1 and in 2 shards: remove those of another run"
+    with pytest.raises(DatasetError, match=message):
+        datasets.load("mine")
+    other.unlink()
+    assert len(datasets.load("mine").images) == 2
+    next((home / "mine" / "data").glob("*00001-of*")).unlink()
+    message = "1 parquet files of a benchmark in 2 shards.*make those that are missing"
+    with pytest.raises(DatasetError, match=message):
+        datasets.load("mine")
+    write_sub(home / "mine", [], [], [], ATTRIBUTES, BIRDS, 1, 2)  # a shard that kept nothing
+    assert len(datasets.load("mine").images) == 1
+
+
+def test_an_empty_benchmark_has_no_images(home):
+    write_sub(home / "mine", [], [], [], ATTRIBUTES, BIRDS)
+    data = datasets.load("mine")
+    assert len(data.images) == 0 and data.labels.shape == (0,) and data.class_names == []
+
+
+def test_labels_that_cannot_be_written(home):
+    with pytest.raises(DatasetError, match=r"2 images with 1 labels in attr_label"):
+        write_sub(home, noise(2), ATTRIBUTES[:1], BIRDS, ATTRIBUTES, BIRDS)
+    with pytest.raises(DatasetError, match=r"\['Cardinal'\] are not among the 2 names given"):
+        write_sub(home, noise(1), ATTRIBUTES[:1], ["Cardinal"], ATTRIBUTES, BIRDS)
+
+
+def test_columns_are_the_published_ones(home):
+    table = pq.read_table(write_sub(home / "mine", noise(2), ATTRIBUTES, BIRDS, ATTRIBUTES, BIRDS))
+    assert table.column_names == ["image", "attr_label", "bird_label"]
+    assert table["attr_label"].to_pylist() == [0, 1]
+    features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
+    assert features == {
+        "image": {"_type": "Image"},
+        "attr_label": {"names": ATTRIBUTES, "_type": "ClassLabel"},
+        "bird_label": {"names": BIRDS, "_type": "ClassLabel"},
+    }
+
+
+def stored(home, **columns):
+    """A folder with a file of one row, some columns of which are other ones, or None: left out."""
+    picture = {"bytes": _image_bytes(noise(1)[0]), "path": None}
+    row = {
+        "image": [picture],
+        "attr_label": ["has_crown_color--yellow"],
+        "bird_label": ["Blue_Jay"],
+    } | columns
+    file = home / "given" / "part.parquet"
+    file.parent.mkdir(exist_ok=True)
+    pd.DataFrame({name: values for name, values in row.items() if values is not None}).to_parquet(file)
+    return file.parent
+
+
+def test_labels_may_be_names(home):
+    images = datasets.load(stored(home)).images
+    assert images[["attribute", "bird"]].values.tolist() == [["has_crown_color::yellow", "Blue Jay"]]
+
+
+@pytest.mark.parametrize(
+    "columns, message",
+    [
+        (
+            {"attr_label": None},
+            "the column 'attr_label' is missing; a substitution benchmark has image, attr_label, bird_label",
+        ),
+        (
+            {"attr_label": ["has_crown_color--yelow"]},
+            "attr_label: unknown attribute 'has_crown_color::yelow'.*did you mean 'has_crown_color::yellow'"
+            ".*none of CUB's 312",
+        ),
+        ({"bird_label": [3]}, "bird_label holds numbers, but the file's metadata do not name them"),
+        ({"image": [{"bytes": None, "path": "a.png"}]}, "row 0 has no image"),
+    ],
+)
+def test_bad_files_are_named(home, columns, message):
+    with pytest.raises(DatasetError, match=message):
+        datasets.load(stored(home, **columns))
+
+
+def test_no_damaged_and_unnamed_files(home):
+    (home / "empty").mkdir()
+    message = "empty: no parquet file there.*Notebook 52.*hf download --repo-type dataset Jessica-bader/SUB"
+    with pytest.raises(DatasetError, match=message):
+        read_sub(home / "empty")
+    (home / "broken.parquet").write_bytes(b"PAR1 cut")
+    with pytest.raises(DatasetError, match="broken.parquet: cannot be read as parquet"):
+        datasets.load(home / "broken.parquet")
+    file = write_one(home / "mine")
+    content = file.read_bytes()
+    file.write_bytes(content[:-30])
+    with pytest.raises(DatasetError, match="truncated or damaged"):
+        datasets.load(home / "mine")

@@ -1,0 +1,323 @@
+"""CLIP: positions stretched as by Long-CLIP, folders and files of weights, embeddings cached and counted."""
+
+import hashlib
+import json
+import logging
+
+import numpy as np
+import open_clip
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from xaihelpers import models, paths
+from xaihelpers.models import clip
+from xaihelpers.models.clip.clip_embeddings import is_causal
+from xaihelpers.models.clip.prefix_trees import MAX_TREE_TOKENS, encode_trees, prefix_trees
+
+TINY = {
+    "embed_dim": 16,
+    "custom_text": True,
+    "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
+}
+PREPROCESS = {"size": 32, "mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "cache")
+
+
+@pytest.fixture
+def messages(caplog, monkeypatch):
+    """A function: what the helpers have logged since it was called last."""
+    monkeypatch.setattr(logging.getLogger("xaihelpers"), "propagate", True)
+    caplog.set_level(logging.INFO, "xaihelpers")
+
+    def since_last_call():
+        logged = caplog.text
+        caplog.clear()
+        return logged
+
+    return since_last_call
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A tiny CLIP as a folder of open_clip, with OpenAI's tokenizer."""
+    torch.manual_seed(0)
+    root = tmp_path / "tiny"
+    root.mkdir()
+    (root / clip.CONFIG_FILE).write_text(json.dumps({"model_cfg": TINY, "preprocess_cfg": PREPROCESS}))
+    model = open_clip.model.CustomTextCLIP(
+        **{key: value for key, value in TINY.items() if key != "custom_text"}
+    )
+    save_file(
+        {key: value.contiguous() for key, value in model.state_dict().items()}, root / clip.WEIGHTS_FILE
+    )
+    return root
+
+
+def images(tmp_path, n=5):
+    rng = np.random.default_rng(0)
+    files = [tmp_path / f"{i}.png" for i in range(n)]
+    for file in files:
+        Image.fromarray(rng.integers(0, 256, (40, 50, 3), dtype=np.uint8)).save(file)
+    return files
+
+
+def test_stretch_worked_by_hand():
+    positions = torch.arange(77.0)[:, None].repeat(1, 2)
+    positions[:, 1] = positions[:, 0] ** 2
+    long = clip.stretch_positions(positions)
+    assert long.shape == (248, 2)
+    assert torch.equal(long[:20], positions[:20])
+    for j in (0, 1, 30, 55):
+        for m in range(4):
+            expected = ((4 - m) * positions[20 + j] + m * positions[21 + j]) / 4
+            assert torch.allclose(long[20 + 4 * j + m], expected), (j, m)
+    assert torch.allclose(long[244:, 0], torch.tensor([76.0, 76.25, 76.5, 76.75]))  # the last step goes on
+
+
+def test_stretch_of_too_few_positions():
+    with pytest.raises(ValueError, match="21 positions cannot be stretched"):
+        clip.stretch_positions(torch.zeros(21, 4))
+
+
+def test_folder_loads_as_open_clip_loads_it(folder, tmp_path):
+    ours = clip.load_clip(str(folder))
+    theirs = open_clip.create_model(f"local-dir:{folder}").eval()
+    tokens = open_clip.get_tokenizer(f"local-dir:{folder}")(
+        ["a bird", "a red crown and a very long text " * 5]
+    )
+    with torch.inference_mode():
+        expected = theirs.encode_text(tokens, normalize=True)
+    embedded = clip.embed_texts(ours, ["a bird", "a red crown and a very long text " * 5])
+    assert (
+        torch.allclose(embedded.rows, expected, atol=1e-6) and not embedded.truncated.any()
+    )  # batches as long as their longest text change nothing
+    files = images(tmp_path)
+    preprocess = open_clip.transform.image_transform_v2(
+        open_clip.transform.PreprocessCfg(**theirs.visual.preprocess_cfg), is_train=False
+    )
+    with torch.inference_mode():
+        expected = theirs.encode_image(
+            torch.stack([preprocess(Image.open(file)) for file in files]), normalize=True
+        )
+    assert torch.allclose(clip.embed_images(ours, files), expected, atol=1e-6)
+
+
+def test_plain_clip_class_is_loaded_too(tmp_path):
+    """Weights named as by OpenAI (positions at the top level) go into the same towers."""
+    torch.manual_seed(1)
+    config = {key: value for key, value in TINY.items() if key != "custom_text"}
+    plain = open_clip.model.CLIP(**config).eval()
+    root = tmp_path / "plain"
+    root.mkdir()
+    (root / clip.CONFIG_FILE).write_text(json.dumps({"model_cfg": config, "preprocess_cfg": PREPROCESS}))
+    save_file(
+        {key: value.contiguous() for key, value in plain.state_dict().items()}, root / "weights.safetensors"
+    )
+    ours = clip.load_clip(str(root))
+    with torch.inference_mode():
+        expected = plain.encode_text(ours.tokenizer(["a red crown"]), normalize=True)
+    assert torch.allclose(clip.embed_texts(ours, ["a red crown"]).rows, expected, atol=1e-6)
+
+
+def test_long_form_keeps_short_texts_and_takes_long_ones(folder):
+    plain, long = clip.load_clip(str(folder)), clip.load_clip(str(folder), long=True)
+    assert (plain.context, long.context) == (77, 248) and plain.identity != long.identity
+    short, middle = "a red crown", "red crown, " * 60
+    assert torch.allclose(
+        clip.embed_texts(plain, [short]).rows, clip.embed_texts(long, [short]).rows, atol=1e-6
+    )
+    with pytest.raises(
+        models.ModelError, match=r"1 of 2 texts have more than the 77 tokens .* the longest 182"
+    ):
+        clip.embed_texts(plain, [short, middle])
+    assert not clip.embed_texts(long, [middle]).truncated.any()
+    assert long.tokenizer([middle]).shape == (1, 248)  # its own tokenizer knows the context, too
+
+
+def test_long_clip_checkpoint(folder, tmp_path):
+    """Two position tables of 248: the first 20 of the one, the rest of the other."""
+    state = load_file(folder / clip.WEIGHTS_FILE)
+    positions = clip.stretch_positions(state.pop("text.positional_embedding"))
+    state["positional_embedding"], state["positional_embedding_res"] = positions, positions + 1
+    torch.save({key.removeprefix("text."): value for key, value in state.items()}, tmp_path / "longclip.pt")
+    loaded = clip.load_clip(str(folder), weights=str(tmp_path / "longclip.pt"), long=True)
+    assert loaded.context == 248
+    assert torch.equal(loaded.model.text.positional_embedding[:20], positions[:20])
+    assert torch.equal(loaded.model.text.positional_embedding[20:], positions[20:] + 1)
+
+
+def test_truncated_texts_keep_their_end(folder):
+    plain = clip.load_clip(str(folder))
+    text = "red crown, " * 60
+    embedded = clip.embed_texts(plain, ["a bird", text, text], too_long="truncate")
+    assert embedded.truncated.tolist() == [False, True, True] and torch.equal(
+        embedded.rows[1], embedded.rows[2]
+    )
+    tokens = plain.tokenizer([text])  # open_clip's own tokenizer cuts and keeps the end, too
+    with torch.inference_mode():
+        assert torch.allclose(embedded.rows[1:2], plain.model.encode_text(tokens, normalize=True), atol=1e-6)
+
+
+def test_each_text_and_image_once(folder, tmp_path, messages):
+    tiny = clip.load_clip(str(folder))
+    texts = [f"a bird with {i % 7} wings" for i in range(30)]
+    first = clip.embed_texts(tiny, texts, batch_size=3)
+    assert "0 from the cache, 7 computed" in messages()
+    again = clip.embed_texts(tiny, [*texts[::-1], "a new one"])
+    assert "7 from the cache, 1 computed" in messages()
+    assert torch.equal(again.rows[:30], first.rows.flip(0))
+    assert torch.allclose(first.rows.norm(dim=1), torch.ones(30), atol=1e-6)
+    files = images(tmp_path)
+    rows = clip.embed_images(tiny, [*files, files[0]])
+    assert torch.equal(rows[0], rows[5]) and "0 from the cache, 5 computed" in messages()
+
+
+def test_shared_beginnings_are_computed_once(folder):
+    """Trees of token lists: the embeddings of each list alone, from fewer tokens."""
+    model, rng = clip.load_clip(str(folder), long=True).model, np.random.default_rng(0)
+    start, end, drawn = 49406, 49407, lambda n: rng.integers(1, 49000, n).tolist()
+    stem, other = drawn(60), drawn(200)
+    texts = [
+        [start, end],
+        [start, *stem, end],
+        [start, *stem[:30], end],
+        *([start, *stem[:40], *drawn(n), end] for n in (1, 5, 20, 100)),
+        [start, *other, end],
+        [start, *other[:199], end],
+        *([start, *drawn(n), end] for n in (2, 3, 70)),
+    ]
+    for max_tokens in (8, 150, MAX_TREE_TOKENS):
+        trees = prefix_trees(texts, max_tokens)
+        assert sorted(number for tree in trees for number in tree.ends) == list(range(len(texts)))
+        assert all(len(tree.tokens) <= max_tokens or len(tree.ends) == 1 for tree in trees)
+    assert sum(len(tree.tokens) for tree in trees) < 0.7 * sum(map(len, texts))
+    with torch.inference_mode():
+        alone = torch.cat(
+            [model.encode_text(torch.tensor([[*text, *[0] * (248 - len(text))]])) for text in texts]
+        )
+        for batch_tokens in (1, 500, 10**5):
+            assert torch.allclose(
+                encode_trees(model, texts, batch_tokens, torch.device("cpu")), alone, atol=1e-5
+            )
+
+
+def test_text_tower_that_sees_what_follows(folder):
+    """Without a causal mask padding is seen, so texts are padded to the context as open_clip pads them."""
+    settings = {**TINY, "text_cfg": {**TINY["text_cfg"], "no_causal_mask": True, "pool_type": "first"}}
+    torch.manual_seed(0)
+    model = open_clip.model.CustomTextCLIP(
+        **{key: value for key, value in settings.items() if key != "custom_text"}
+    )
+    (folder / clip.CONFIG_FILE).write_text(json.dumps({"model_cfg": settings, "preprocess_cfg": PREPROCESS}))
+    save_file(
+        {key: value.contiguous() for key, value in model.state_dict().items()}, folder / clip.WEIGHTS_FILE
+    )
+    loaded, texts = (
+        clip.load_clip(str(folder)),
+        ["a bird", "a bird with a red crown and a very long list of other things"],
+    )
+    assert not is_causal(loaded.model)
+    with torch.no_grad():
+        expected = model.eval().encode_text(loaded.tokenizer(texts), normalize=True)
+    assert torch.allclose(clip.embed_texts(loaded, texts).rows, expected, atol=1e-5)
+    assert torch.allclose(clip.embed_texts(loaded, texts[:1]).rows, expected[:1], atol=1e-5)
+
+
+def test_other_scripts_have_tokens(folder):
+    tiny = clip.load_clip(str(folder))
+    rows = clip.embed_texts(tiny, ["крылья", "翼", "roter Scheitel, größer"]).rows
+    assert rows.isfinite().all() and len({tuple(row.tolist()) for row in rows}) == 3
+
+
+@pytest.mark.parametrize(
+    "name, weights, message",
+    [
+        ("aviary_clap", "", "There is no CLIP 'aviary_clap'.*Near: aviary_clip"),
+        ("ViT-B-32", "", "needs weights: '' is neither a file nor one of open_clip's tags, openai"),
+        ("ViT-B-32", "nowhere.pt", "nowhere.pt: no such file"),
+    ],
+)
+def test_names_that_are_not_there(name, weights, message, folder, monkeypatch):
+    folder.rename(folder.with_name("aviary_clip"))
+    monkeypatch.setattr(paths, "models_home", lambda: folder.parent)
+    with pytest.raises(models.ModelError, match=message):
+        clip.load_clip(name, weights)
+
+
+def test_weights_of_another_architecture(folder, tmp_path):
+    state = load_file(folder / clip.WEIGHTS_FILE)
+    state["text.text_projection"] = torch.zeros(16, 24)
+    save_file(state, tmp_path / "other.safetensors")
+    message = (
+        r"other.safetensors: weights of another architecture.*text.text_projection is \(16, 24\) in the file "
+        r"and \(16, 16\)"
+    )
+    with pytest.raises(models.ModelError, match=message):
+        clip.load_clip(str(folder), str(tmp_path / "other.safetensors"))
+
+
+def test_a_file_that_is_no_weights(folder, tmp_path):
+    (tmp_path / "broken.safetensors").write_bytes(b"no weights")
+    with pytest.raises(models.ModelError, match="broken.safetensors: cannot be read as weights"):
+        clip.load_clip(str(folder), str(tmp_path / "broken.safetensors"))
+
+
+def test_nan_weights_name_the_text(folder):
+    tiny = clip.load_clip(str(folder))
+    tiny.model.text.text_projection.fill_(torch.nan)
+    with pytest.raises(models.ModelError, match="NaN or infinite embeddings for 1 of 1 texts"):
+        clip.embed_texts(tiny, ["a bird"])
+
+
+def test_no_texts(folder):
+    with pytest.raises(models.ModelError, match="at least one text"):
+        clip.embed_texts(clip.load_clip(str(folder)), [])
+
+
+def test_saved_folder_is_loaded_again(folder, tmp_path):
+    tiny = clip.load_clip(str(folder))
+    tokenizer = open_clip.get_tokenizer("local-dir:" + str(folder))
+    tokenizer.save_pretrained = lambda where: None  # open_clip's own tokenizer has no files
+    saved = clip.save_clip(
+        tiny.model, tokenizer, {"model_cfg": TINY, "preprocess_cfg": PREPROCESS}, tmp_path / "saved"
+    )
+    again = clip.load_clip(str(saved))
+    assert torch.allclose(
+        clip.embed_texts(again, ["a red crown"]).rows, clip.embed_texts(tiny, ["a red crown"]).rows, atol=2e-3
+    )  # float16
+
+
+@pytest.mark.parametrize("name, context", [("aviary_clip", 77), ("aviary_clip_long", 248)])
+def test_shipped_weights_are_those_of_their_card_and_load_with_open_clip_alone(name, context, tmp_path):
+    folder = paths.models_home() / name
+    card = json.loads(folder.with_suffix(".json").read_text())
+    assert (
+        hashlib.sha256((folder / clip.WEIGHTS_FILE).read_bytes()).hexdigest() == card["sha256"]
+        and card["context"] == context
+    )
+    model, preprocess = open_clip.create_model_from_pretrained(f"local-dir:{folder}")
+    tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}", context_length=context)
+    ours = clip.load_clip("aviary_clip", long=context == 248)
+    texts, files = (
+        ["a photo of a Cardinal", "a bird with a red crown, a black throat and a cone bill", "Ein Vogel, 鳥"],
+        images(tmp_path),
+    )
+    with torch.inference_mode():
+        said = model.eval().encode_text(tokenizer(texts), normalize=True)
+        seen = model.encode_image(
+            torch.stack([preprocess(Image.open(file)) for file in files]), normalize=True
+        )
+    assert torch.allclose(clip.embed_texts(ours, texts).rows, said, atol=1e-5) and torch.allclose(
+        clip.embed_images(ours, files), seen, atol=1e-5
+    )
+
+
+def test_shipped_clips_are_small():
+    assert sum(path.stat().st_size for path in paths.models_home().rglob("aviary_clip*/*")) <= 10e6

@@ -1,0 +1,138 @@
+import json
+
+import numpy as np
+import pytest
+import timm
+import torch
+import torchvision
+from PIL import Image
+from safetensors.torch import save_file
+
+from xaihelpers import datasets, models, saliency
+from xaihelpers.datasets.folders import make_dataset
+from xaihelpers.models import ModelError
+from xaihelpers.models.clip.probe import clip_probe
+from xaihelpers.models.image_network import as_target
+from xaihelpers.models.weights import save_weights
+
+
+def write_images(folder, count=3, mode="RGB", suffix="png", seed=0):
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    shape = {"L": (40, 50), "RGB": (40, 50, 3), "RGBA": (40, 50, 4)}[mode]
+    for n in range(count):
+        Image.fromarray(rng.integers(0, 255, shape, dtype=np.uint8), mode).save(folder / f"{n}.{suffix}")
+
+
+def test_a_folder_of_images_without_labels(tmp_path):
+    write_images(tmp_path / "mine")
+    data = datasets.load(str(tmp_path / "mine"))
+    assert len(data.images) == 3 and len(data.classes) == 0
+    assert set(data.images.label) == {-1} and not data.images.train.any()
+    assert models.crop_masks(None, data, [0]) is None
+    with pytest.raises(datasets.DatasetError, match="There is no data set"):
+        datasets.load(str(tmp_path / "nowhere"))
+
+
+def test_grey_and_rgba_images_are_read(tmp_path):
+    for n, mode in enumerate(("L", "RGB", "RGBA")):
+        write_images(tmp_path / mode, 1, mode, seed=n)
+    network = models.load_target("aviary_resnet")
+    pixels = models.read_pixels(network, [tmp_path / mode / "0.png" for mode in ("L", "RGB", "RGBA")])
+    assert pixels.shape == (3, 3, 224, 224)
+    assert saliency.attention_maps(network, network.normalised(pixels)).maps.shape == (3, 7, 7)
+    (tmp_path / "broken.png").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="broken.png"):
+        models.read_pixels(network, [tmp_path / "broken.png"])
+
+
+def test_labels_and_classes_of_another_vocabulary(tmp_path):
+    names = ["tabby", "Siamese cat", "beagle", "pug", "Great Dane"]
+    assert models.match_labels(names, ["beagle", "siamese_cat"]) == {"beagle": {2}, "siamese_cat": {1}}
+    with pytest.raises(ModelError, match="the label 'cat' is none of the network's 5 classes .tabby"):
+        models.match_labels(names, ["cat"])
+    file = tmp_path / "pets.json"
+    file.write_text(json.dumps({"cat": ["tabby", 1], "dog": "2-4", "pug": ["beagle"]}))
+    assert models.match_labels(names, ["cat", "dog", "pug"], file) == {
+        "cat": {0, 1},
+        "dog": {2, 3, 4},
+        "pug": {2, 3},
+    }
+    assert models.match_labels(["cat", "dog"], ["cat"], "") == {"cat": {0}}
+    for content, message in (
+        ("[1]", "no file of labels"),
+        ('{"cat": ["tabby", "Siamse cat"]}', "'Siamse cat', given for the label 'cat', is none"),
+        ('{"cat": "3-9"}', "'3-9', given for the label 'cat'"),
+    ):
+        file.write_text(content)
+        with pytest.raises(ModelError, match=message):
+            models.match_labels(names, ["cat"], file)
+
+
+def test_names_of_classes(drawn_birds):
+    network, data = models.load_target("aviary_resnet"), datasets.load("aviary")
+    assert models.target_class_names(network, data) == data.class_names
+    two = datasets.Dataset(data.root, data.images, data.classes.head(2))
+    message = f"{network.n_classes} classes, whose names are not known: the data have 2"
+    with pytest.raises(ModelError, match=message):
+        models.target_class_names(network, two)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 1000, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+    )
+    thousand = as_target("mine", model, 32, "mine")
+    assert models.target_class_names(thousand, two)[:2] == ["tench", "goldfish"]
+
+
+def test_segmenters_from_a_file(tmp_path):
+    assert "lraspp_mobilenet_v3_large" in models.segmenters()
+    torch.manual_seed(0)
+    model = torchvision.models.get_model(
+        "lraspp_mobilenet_v3_large", weights=None, weights_backbone=None, num_classes=21
+    )
+    save_file(model.state_dict(), tmp_path / "seg.safetensors")
+    network = models.load_target(
+        "torchvision/lraspp_mobilenet_v3_large", str(tmp_path / "seg.safetensors"), size=64
+    )
+    assert (network.n_classes, network.crop) == (21, 64)
+    data = make_dataset(tmp_path, [], ["x"] * 21)
+    assert models.target_class_names(network, data)[15] == "person"
+    assert saliency.attention_maps(network, torch.randn(1, 3, 64, 64)).maps.shape[0] == 1
+    other = torchvision.models.get_model(
+        "lraspp_mobilenet_v3_large", weights=None, weights_backbone=None, num_classes=3
+    )
+    save_file(other.state_dict(), tmp_path / "other.safetensors")
+    with pytest.raises(ModelError, match="these are not the weights of lraspp"):
+        models.load_target("lraspp_mobilenet_v3_large", str(tmp_path / "other.safetensors"))
+
+
+def test_masks_lie_where_the_network_looks(drawn_birds):
+    data = datasets.load("aviary")
+    network = models.load_target("aviary_resnet")
+    masks = models.crop_masks(network, data, [0, 5])
+    assert masks.shape == (2, 224, 224) and masks.dtype == torch.uint8
+    assert 0 < (masks > 0).float().mean() < 0.8
+    assert int(masks.max()) <= len(data.mask_names)
+
+
+def test_a_clip_as_classifier(drawn_birds):
+    data = datasets.load("aviary")
+    network = models.load_target("clip/aviary_clip", data=data)
+    rows = np.flatnonzero(~data.images.train)[:40]
+    inputs = network.normalised(models.read_pixels(network, data.images.path.iloc[rows].tolist()))
+    attention = saliency.attention_maps(network, inputs)
+    assert network.n_classes == 48 and not attention.constant.all()
+    assert (attention.classes.numpy() == data.images.label.iloc[rows]).mean() > 0.5  # chance is a 48th
+    untrained = datasets.Dataset(data.root, data.images.assign(train=False), data.classes)
+    with pytest.raises(ModelError, match="images of 0 of its 48 classes"):
+        clip_probe("aviary_clip", untrained)
+
+
+def test_a_vision_transformer_by_name(tmp_path):
+    """timm's vision transformer has no maps to average: the norm before its last attention is taken."""
+    model = timm.create_model("vit_tiny_patch16_224", num_classes=7)
+    file = save_weights(model, tmp_path / "vit.safetensors")
+    network = models.load_target("timm/vit_tiny_patch16_224", file)
+    assert (network.n_classes, network.crop, network.layer) == (7, 224, "blocks.11.norm1")
+    assert network.mean == (0.5, 0.5, 0.5)
+    pixels = torch.zeros(2, 3, 224, 224, dtype=torch.uint8)
+    assert saliency.attention_maps(network, network.normalised(pixels)).maps.shape == (2, 14, 14)

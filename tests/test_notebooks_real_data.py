@@ -1,0 +1,160 @@
+"""Net b on photographs:
+
+notebooks with real data and an ImageNet network, where a checkout has them; skipped elsewhere.
+"""
+
+import json
+
+import pytest
+from notebook_nets import BASE, run_cells, values
+
+from xaihelpers import datasets
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number", ["11", "12", "13"])
+def test_real_birds(number, real_data, tmp_path):
+    """The same notebooks on photographs, by an ImageNet network, labels by class where the images have none
+    (slow: thousands of photographs).
+    """
+    birds, weights = real_data("CUB_200_2011_full50"), real_data("weights/squeezenet1_0_imagenet.safetensors")
+    some = tmp_path / "some_birds"
+    few_classes(birds, some, 6)
+    given = {"data": str(some), "labels": "class", "backbone": "squeezenet1_0", "weights": str(weights)}
+    records = run_cells(
+        number, given | ({"n_samples": [30]} if number == "11" else {"n_samples": 30}), tmp_path
+    )
+    assert (
+        set(records.data) == {"some_birds"}
+        and set(records.model) == {"squeezenet1_0"}
+        and records.value.notna().any()
+    )
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize(
+    "number, table, metric, chance",
+    [("31", "contradictions", "contradiction rate", 80), ("32", "figure3", "CRI", 20)],
+)
+def test_real_photographs(number, table, metric, chance, real_data, tmp_path):
+    """Flowers and objects, which the shipped annotator has never seen, in sets that give nothing away:
+
+    what is measured is chance.
+    """
+    flowers, things, weights = (
+        str(real_data(name))
+        for name in ("images/flowers5", "images/cifar10", "weights/squeezenet1_0_imagenet.safetensors")
+    )
+    given = {"data": [flowers, things], "backbone": "squeezenet1_0", "weights": weights, "n_cases": 60}
+    records = run_cells(
+        number, given | ({"general": [things], "n_seeds": 1} if number == "32" else {}), tmp_path
+    )
+    assert {"flowers5", "cifar10"} <= set(records.data)
+    found = records[(records.table == table) & (records.metric == metric) & (records.sets == "balanced")]
+    assert len(found) >= 4 and abs(found.value.mean() - chance) < 10
+
+
+@pytest.mark.notebooks
+def test_a_benchmark_of_photographs(real_data, tmp_path):
+    """Photographs in the published SUB's layout, their labels made up:
+
+    they are read and scored, beside models trained on real birds.
+    """
+
+    real, weights = real_data("CUB_200_2011_full50"), real_data("weights/squeezenet1_0_imagenet.safetensors")
+    few_classes(real, tmp_path / "some_birds", 6)
+    world = datasets.load(tmp_path / "some_birds", attributes="class")
+    names, attributes = world.classes.name.tolist(), ["has_wing_color--blue", "has_crown_color--red"]
+    images = world.images.groupby("label").head(4)
+    datasets.write_sub(
+        tmp_path / "photographs",
+        images.path.tolist(),
+        [attributes[i % 2] for i in range(len(images))],
+        [names[label] for label in images.label],
+        attributes,
+        names,
+    )
+    given = {
+        "data": str(tmp_path / "some_birds"),
+        "labels": ["class"],
+        "label_kinds": ["hard"],
+        "models": ["cbm_independent", "cem"],
+        "backbone": "squeezenet1_0",
+        "weights": str(weights),
+        "benchmark": str(tmp_path / "photographs"),
+    }
+    records = run_cells("53", given, tmp_path / "results")
+    assert values(records[records.bottleneck != "random"], table="1", metric="T").between(70, 100).all()
+    assert set(records[(records.table == "2") & (records.metric == "S+")]["clip"]) == {
+        "aviary_clip",
+        "random",
+    }
+
+
+@pytest.mark.notebooks
+def test_attention_on_photographs(real_data, tmp_path):
+    """ImageNet's network on cats and dogs:
+
+    its maps are made and measured; the shipped judge has never seen such things, so that its scores are only
+    counted.
+    """
+    images, weights = (
+        real_data("images/cats_dogs.csv"),
+        real_data("weights/squeezenet1_0_imagenet.safetensors"),
+    )
+    (tmp_path / "labels.json").write_text(json.dumps({"cat": ["281-285"], "dog": ["151-268"]}))
+    given = {"data": str(images), "networks": ["squeezenet1_0"], "weights": [str(weights)]}
+    for number, more in (
+        ("42", BASE["42"] | {"ratings": str(tmp_path / "ratings.sqlite")}),
+        ("43", {"n_images": 40, "same_as": [str(tmp_path / "labels.json")]}),
+    ):
+        records = run_cells(number, more | given, tmp_path / "results")
+    correct = (
+        values(records, table="3", metric="CH").iloc[0] + values(records, table="3", metric="CL").iloc[0]
+    )
+    assert (
+        50 < correct <= 100 and not (records.metric == "Pearson correlation").any()
+    )  # 123 of 1000 classes are right; there is nothing to correlate with
+    assert values(records, table="measures that ask the model", metric="AOPC (points)").iloc[0] > 20
+
+
+@pytest.mark.notebooks
+def test_biased_models_of_photographs(real_data, tmp_path):
+    """A pretrained network is fine-tuned on forty cats and forty dogs, once with a red dot on the cats, and
+    learns them better than chance.
+    """
+    images, weights = (
+        real_data("images/cats_dogs.csv"),
+        real_data("weights/squeezenet1_0_imagenet.safetensors"),
+    )
+    given = {
+        "data": str(images),
+        "classes": ["cat", "dog"],
+        "backbone": "squeezenet1_0",
+        "start": str(weights),
+        "n_train": 40,
+        "n_models": 2,
+        "n_judged": 4,
+        "epochs": 5,
+    }
+    records = run_cells("44", given, tmp_path / "results")
+    found = records[records.table == "biased models"].pivot(index="of", columns="metric", values="value")
+    assert list(found.index) == ["biased", "normal"] and (found["accuracy like training (%)"] > 65).all()
+
+
+def few_classes(birds, folder, count):
+    """The first classes of a data set in CUB's format as a data set of its own: tables cut, images linked."""
+    images = [line.split() for line in (birds / "image_class_labels.txt").read_text().splitlines()]
+    keep = {image for image, label in images if int(label) <= count}
+    (folder / "parts").mkdir(parents=True)
+    for name in ("images", "attributes", "classes.txt", "parts/parts.txt"):
+        (folder / name).symlink_to(birds / name)
+    for name in (
+        "images.txt",
+        "image_class_labels.txt",
+        "train_test_split.txt",
+        "bounding_boxes.txt",
+        "parts/part_locs.txt",
+    ):
+        lines = (birds / name).read_text().splitlines(keepends=True)
+        (folder / name).write_text("".join(line for line in lines if line.split()[0] in keep))

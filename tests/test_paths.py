@@ -1,0 +1,83 @@
+"""A name under XAI_DATA or a path: the same everywhere that a file or folder of the user's is named."""
+
+import shutil
+
+import pytest
+import torch
+
+from xaihelpers import paths
+from xaihelpers.ask.prompt_files import prompt
+from xaihelpers.models import load_target
+from xaihelpers.models.clip import load_clip
+from xaihelpers.models.networks import build_network
+from xaihelpers.models.weights import read_weights, save_weights
+from xaihelpers.scores.agreement import read_ratings
+from xaihelpers.scores.conceptscore import load_templates
+from xaihelpers.substitute.attribute_reader import load_reader
+
+TEMPLATES = (
+    '[{"id": 7, "name": "x", "head": "h", "pair": "{concept} {weight}", "between": ", ", "tail": "."}]'
+)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty data folder, and a working folder beside it."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.setenv("XAI_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "data"
+
+
+def test_the_data_folder_comes_before_the_working_folder(home, tmp_path):
+    assert paths.find("things") is None
+    (tmp_path / "here/things").mkdir()
+    assert paths.find("things") == tmp_path / "here/things"
+    (home / "things").mkdir()
+    assert paths.find("things") == home / "things"
+    assert paths.find("things", tmp_path) == tmp_path / "here/things"  # where else it looks is told
+    assert paths.find(tmp_path / "here/things") == tmp_path / "here/things"
+
+
+def spellings(file, tmp_path):
+    """A file under the data folder by its name, its path, and its path from the working folder."""
+    return (file.name, str(file), f"../data/{file.name}")
+
+
+def test_prompts(home, tmp_path):
+    (home / "mine.txt").write_text("Say {word}.")
+    for name in spellings(home / "mine.txt", tmp_path):
+        assert prompt(name, word="yes") == "Say yes."
+    assert "{" not in prompt("fse_chain", entity="a cup")  # those of the project by their plain names
+
+
+def test_templates_and_ratings(home, tmp_path):
+    (home / "templates.json").write_text(TEMPLATES)
+    for name in spellings(home / "templates.json", tmp_path):
+        assert [template.id for template in load_templates(name)] == [7]
+    (home / "ratings.csv").write_text("item,rater,rating\n01,me,3\n")
+    for name in spellings(home / "ratings.csv", tmp_path):
+        assert read_ratings(name)["item"].tolist() == ["01"]
+
+
+def test_models(home, tmp_path):
+    shutil.copytree(paths.models_home() / "aviary_clip", home / "my_clip")
+    for name in spellings(home / "my_clip", tmp_path):
+        assert load_clip(name).width == load_clip("aviary_clip").width
+    shutil.copy(paths.models_home() / "aviary_reader.safetensors", home / "my_reader.safetensors")
+    for name in spellings(home / "my_reader.safetensors", tmp_path):
+        assert load_reader(name).state_dict().keys() == load_reader().state_dict().keys()
+    torch.manual_seed(0)
+    save_weights(build_network("torchvision", "squeezenet1_0", 5), home / "mine.safetensors")
+    for name in spellings(home / "mine.safetensors", tmp_path):
+        assert load_target("squeezenet1_0", name).n_classes == 5
+
+
+def test_weights_are_known_by_their_content(home):
+    """As in a hub's cache, where a file's name is its hash."""
+    network = build_network("torchvision", "squeezenet1_0", 5)
+    save_weights(network, home / "weights.safetensors")
+    (home / "weights.safetensors").rename(home / "0a1b2c")
+    torch.save(network.state_dict(), home / "3d4e5f")
+    assert read_weights(home / "0a1b2c").keys() == read_weights(home / "3d4e5f").keys()

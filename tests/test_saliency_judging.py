@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from xaihelpers.saliency import judging
+from xaihelpers.saliency.judging import heat_images, judge, judge_images, parse_judgement
+
+
+@pytest.mark.parametrize(
+    "text, score",
+    [
+        ("Evaluation: It lies on the head.\nJustification: Most of it.\nScore: 4", 4),
+        ("* Evaluation: good,\n* Justification: fine,\n* Score: 3.5", 3.5),
+        ("**Score:** 2/5", 2),
+        ("Score: [5]", 5),
+        ("{'Evaluation': 'It lies there.', 'Justification': 'So.', 'Score': 1}", 1),
+        ('{"Evaluation": "a", "Justification": "b", "Score": "4"}', 4),
+        ("score: 3 out of 5", 3),
+        ("SCORE = 0", 0),
+        ("Score: 10", None),
+        ("Score: 4-5", None),
+        ("Score: 3 to 4", None),
+        ("Score: 8/10", None),
+        ("Score: 4/10", None),
+        ("Score: high", None),
+        ("I give it 4 points.", None),
+        ("", None),
+        ("Score: -1", None),
+        ("Score: 4.", 4),
+        ("Score: 4/10.", None),
+        ("Score: 4 out of 10.", None),
+        ("Score: 4\nEvaluation: x\nScore: 1", None),
+        ("Score: 4\nSo again, Score: 4", 4),
+        ("Evaluation: the focus score: 2, fine\nScore: 5", 5),
+        ("Score (0-5): 4", 4),
+        ("### Score\n4", 4),
+        ("1. **Evaluation**: a\n2. **Justification**: b\n3. **Score**: 4", 4),
+        ("3) Score: 4", 4),
+        ("• Score: 4", 4),
+        ("> Score: 4", 4),
+        ("Final Score: 4", 4),
+        ("2. Overall score: 7", None),
+    ],
+)
+def test_scores_are_read_and_never_guessed(text, score):
+    assert parse_judgement(text).score == score
+
+
+def test_the_parts_of_an_answer():
+    judgement = parse_judgement(
+        "Evaluation: The head: seen.\nIt covers most.\nJustification: One score for all.\nScore: 4"
+    )
+    assert judgement == (4, "The head: seen.\nIt covers most.", "One score for all.")
+    for text in (
+        "1. **Evaluation**: On the head.\n2. **Justification**: Most of it.\n3. **Score**: 4",
+        "{'Evaluation': 'On the head.', 'Justification': 'Most of it.', 'Score': 4}",
+    ):
+        assert parse_judgement(text) == (4, "On the head.", "Most of it.")
+
+
+def test_images_for_the_judge():
+    images = torch.full((1, 3, 4, 4), 200, dtype=torch.uint8)
+    half = torch.tensor([[[1.0, 1.0], [0.0, 0.0]]])
+    (masked,) = judge_images(images, half)
+    assert np.asarray(masked)[0].min() == 200 and np.asarray(masked)[-1].max() == 0
+    (heat,) = judge_images(images, half, "heat")
+    top, bottom = np.asarray(heat)[0, 0], np.asarray(heat)[-1, 0]
+    assert top[0] > top[2] and bottom[2] > bottom[0]  # red above, blue below
+    assert heat_images(images, half, opacity=0.0).equal(images)
+    with pytest.raises(ValueError, match="unknown kind 'grey'"):
+        judge_images(images, half, "grey")
+
+
+def test_a_judge_is_asked_by_the_papers_prompts(monkeypatch):
+    asked = []
+
+    class FixedAnswer:
+        text = "Evaluation: x\nJustification: y\nScore: 2"
+        error = ""
+
+    def ask(model, requests, **settings):
+        asked.extend(requests)
+        return [FixedAnswer] * len(requests)
+
+    monkeypatch.setattr(judging, "ask", ask)
+    table = judge(None, [Image.new("RGB", (8, 8))] * 2, ["Blue Jay", "cup"], "heat", "short")
+    assert table.score.tolist() == [2, 2] and table.evaluation.tolist() == ["x", "x"]
+    first, second = (request.turns[-1].text for request in asked)
+    assert "heat-map" in first and "Blue Jay" in first
+    assert "cup" in second
+    with pytest.raises(ValueError, match="a judge is shown masked or heat"):
+        judge(None, [], [], "heat", "tiny")

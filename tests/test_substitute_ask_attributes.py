@@ -1,0 +1,109 @@
+"""Attributes by asking: a question a group, letters with their probabilities, and what counts as answered."""
+
+import logging
+
+import pytest
+import torch
+from PIL import Image
+
+from xaihelpers import paths
+from xaihelpers.ask import Answer, AskError, load_vlm
+from xaihelpers.substitute import SubstituteError, answered_with, ask_groups
+from xaihelpers.worlds.aviary import ATTRIBUTES
+
+PICTURES = [Image.new("RGB", (8, 8), color) for color in ("red", "blue")]
+COLORS = {(255, 0, 0): "red", (0, 0, 255): "blue"}
+RED = ATTRIBUTES.index("has_breast_color::red")
+BLUE = ATTRIBUTES.index("has_breast_color::blue")
+
+
+class Model:
+    """Gives the letter of the picture's colour 0.7, *Other* 0.2.
+
+    silent: "error" gives no answers, "no probabilities" answers without, "blue" no letter for blue pictures.
+    """
+
+    def __init__(self, silent=""):
+        self.name, self.identity, self.silent = "m", f"m {silent}", silent
+        self.warnings: dict[str, int] = {}
+        self.questions: list[str] = []
+
+    def answer(self, requests, seed, temperature):
+        for position, request in enumerate(requests):
+            question, options = request.turns[-1].text, request.options
+            self.questions.append(question)
+            color = COLORS[request.images[0].getpixel((0, 0))]
+            letters = [line[0] for line in question.splitlines() if line.endswith(f") {color}")]
+            letter = letters[0] if letters else options[-1]
+            probabilities = dict.fromkeys(options, 0.1 / (len(options) - 2))
+            probabilities[options[-1]] = 0.2
+            probabilities[letter] = 0.7
+            if self.silent == "no probabilities" or self.silent == color:
+                probabilities = None
+            broken = self.silent == "error"
+            yield position, Answer(error="broken") if broken else Answer(letter, probabilities=probabilities)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "cache")
+
+
+def test_probabilities_lie_where_their_attributes_are():
+    model = Model()
+    groups = [["breast_color", "eye_color"], ["breast_color"]]
+    probabilities = ask_groups(model, PICTURES, groups, progress=False)
+    assert probabilities.shape == (2, 312)
+    assert probabilities[0, RED] == probabilities[1, BLUE] == pytest.approx(0.7)
+    assert (~probabilities.isnan()).sum(1).tolist() == [29, 15]  # 15 colours, and 14 of eyes
+    group = [j for j, name in enumerate(ATTRIBUTES) if name.startswith("has_breast_color")]
+    assert probabilities[0, group].sum() == pytest.approx(0.8)  # Other has the rest
+    question = model.questions[0]
+    assert "What type of breast color does this bird have?" in question
+    assert "\nA) blue\n" in question and question.rstrip().endswith("P) Other")
+
+
+def test_answered_is_the_likeliest_of_the_group_and_likelier_than_other():
+    probabilities = torch.full((4, 312), torch.nan)
+    start = ATTRIBUTES.index("has_breast_color::blue")
+    probabilities[:3, start : start + 15] = 0.0
+    probabilities[0, RED], probabilities[0, BLUE] = 0.5, 0.2  # Other 0.3
+    probabilities[1, RED], probabilities[1, BLUE] = 0.4, 0.1  # Other 0.5
+    probabilities[2, RED], probabilities[2, BLUE] = 0.3, 0.6
+    assert answered_with(probabilities, [RED] * 4).tolist() == [True, False, False, False]
+    assert answered_with(probabilities, [BLUE] * 4).tolist() == [False, False, True, False]
+
+
+def test_no_answer_is_no_number_and_no_probability_an_error():
+    groups = [["breast_color"]] * 2
+    assert ask_groups(Model("error"), PICTURES, groups, progress=False).isnan().all()
+    message = (
+        "m gives no probabilities.*name a model that runs here, or a server that returns log-probabilities"
+    )
+    with pytest.raises(SubstituteError, match=message):
+        ask_groups(Model("no probabilities"), PICTURES, groups, progress=False)
+
+
+def test_one_answer_that_is_no_letter_does_not_lose_the_others(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("xaihelpers"), "propagate", True)  # caplog listens at the root
+    caplog.set_level(logging.INFO, "xaihelpers")
+    probabilities = ask_groups(Model("blue"), PICTURES, [["breast_color"]] * 2, progress=False)
+    assert probabilities[0, RED] == pytest.approx(0.7) and probabilities[1].isnan().all()
+    assert answered_with(probabilities, [RED, BLUE]).tolist() == [True, False]
+    assert "m: 1 of 2 answers are none of the letters and count as no answer" in caplog.text
+
+
+def test_errors_name_the_thing():
+    message = "there is no attribute group 'beak_color'; CUB has bill_shape, "
+    with pytest.raises(SubstituteError, match=message):
+        ask_groups(Model(), PICTURES[:1], [["beak_color"]])
+    with pytest.raises(AskError, match="nowhere"):
+        ask_groups(Model(), PICTURES[:1], [["bill_color"]], question="nowhere")
+
+
+def test_the_shipped_annotator_gives_probabilities_of_a_bird(drawn_birds):
+    files = drawn_birds.images.path.tolist()[:4]
+    probabilities = ask_groups(load_vlm(), files, [["breast_color", "bill_shape"]] * 4, progress=False)
+    asked = probabilities[:, ~probabilities.isnan().any(0)]
+    assert asked.shape == (4, 24) and (asked >= 0).all()
+    assert (asked.sum(1) <= 2 + 1e-5).all() and asked.sum() > 4  # Other is seldom the answer

@@ -1,0 +1,190 @@
+"""Tied Diffusion Guidance on four pipelines with tiny random weights, and its errors."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from diffusers import FluxPipeline
+from PIL import Image
+from tiny_pipelines import PIPELINES, SIZE, flux
+
+from xaihelpers import substitute
+from xaihelpers.substitute import SubstituteError, generate, generate_pairs, tied_share
+
+STEPS = 4
+PROMPTS = [
+    ("a photo of a blue jay with a yellow crown", "a photo of a bird with a yellow crown"),
+    ("a photo of a blue jay with a red breast", "a photo of a bird with a red breast"),
+]
+NOISE = 1e-5
+
+
+@pytest.fixture(scope="module", params=PIPELINES)
+def pipe(request):
+    torch.manual_seed(0)
+    pipe = PIPELINES[request.param]()
+    network = pipe.components["transformer" if "transformer" in pipe.components else "unet"]
+    for parameter in network.parameters():  # fresh weights hardly depend on their prompt
+        torch.nn.init.normal_(parameter, std=0.05)
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def options(pipe):
+    settings = {"steps": STEPS, "size": SIZE, "output_type": "np"}
+    if "PixArt" in type(pipe).__name__:
+        settings["use_resolution_binning"] = False
+    return settings
+
+
+def difference(images, others):
+    """The largest difference of two lists of images.
+
+    Products of other batches differ by a few units in the last place, which some steps amplify.
+    """
+    first = np.stack([np.asarray(image, float) for image in images])
+    second = np.stack([np.asarray(image, float) for image in others])
+    return np.abs(first - second).max()
+
+
+def tied_pairs(pipe, share, prompts=PROMPTS, seeds=(3, 4), **settings):
+    return generate_pairs(pipe, prompts, seeds, share, **options(pipe), **settings)
+
+
+def all_tied(t):
+    return 1.0
+
+
+def nothing_tied(t):
+    return 0.0
+
+
+def test_all_tied_gives_twice_the_same_image(pipe):
+    pairs = tied_pairs(pipe, all_tied)
+    assert difference(pairs.references, pairs.guides) == 0
+    assert np.std(pairs.references[0]) > 0.01  # and not an empty one
+
+
+def test_nothing_tied_gives_each_its_own_image(pipe):
+    pairs = tied_pairs(pipe, nothing_tied)
+    references, guides = zip(*PROMPTS, strict=True)
+    assert difference(pairs.references, generate(pipe, references, (3, 4), **options(pipe))) < NOISE
+    assert difference(pairs.guides, generate(pipe, guides, (3, 4), **options(pipe))) < NOISE
+    assert difference(pairs.references, pairs.guides) > 10 * NOISE  # the prompts do matter
+
+
+def test_a_pair_does_not_depend_on_its_batch(pipe):
+    together = tied_pairs(pipe, tied_share)
+    alone = tied_pairs(pipe, tied_share, PROMPTS[1:], (4,))
+    assert difference(together.references[1:], alone.references) < NOISE
+    assert difference(together.guides[1:], alone.guides) < NOISE
+    small_batches = tied_pairs(pipe, tied_share, batch_size=2)
+    assert difference(together.references, small_batches.references) < NOISE
+
+
+def test_the_tie_is_between_both(pipe):
+    tied, free = tied_pairs(pipe, lambda t: 0.9), tied_pairs(pipe, nothing_tied)
+    for row in range(len(PROMPTS)):
+        apart_tied = np.abs(tied.references[row] - tied.guides[row]).mean()
+        apart_free = np.abs(free.references[row] - free.guides[row]).mean()
+        assert 0 < apart_tied < apart_free
+
+
+def test_the_pipeline_is_left_as_it_was(pipe):
+    scheduler = pipe.scheduler
+    tied_pairs(pipe, tied_share)
+    assert pipe.scheduler is scheduler and not type(scheduler).__name__.startswith("Tied")
+
+    def broken(t):
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        tied_pairs(pipe, broken)
+    assert pipe.scheduler is scheduler
+
+
+def test_trajectory(pipe):
+    pairs = tied_pairs(pipe, tied_share, trajectory=True, batch_size=2)
+    assert len(pairs.trajectory) == 2 and len(pairs.trajectory[0]) >= STEPS
+    first, *_, last = pairs.trajectory[0]
+    # one initial noise, all tied
+    assert torch.equal(first.sample[0], first.sample[1]) and first.t > 0.9 and first.share == 1
+    assert torch.equal(first.tied[0], first.tied[1])
+    assert not torch.equal(first.prediction[0], first.prediction[1])
+    times = [step.t for step in pairs.trajectory[0]]
+    assert times == sorted(times, reverse=True)
+    images = substitute.decode(pipe, last.sample, SIZE)  # a step before the end
+    assert len(images) == 2 and np.abs(np.asarray(images[0]) / 255 - pairs.references[0]).mean() < 0.15
+
+
+def test_one_call():
+    torch.manual_seed(0)
+    pairs = substitute.substitute(flux(), "Blue_Jay", "has_crown_color--yellow", n=2, seed=5, steps=2)
+    prompts = ("a photo of a Blue Jay with a yellow crown", "a photo of a bird with a yellow crown")
+    assert pairs.prompts == [prompts, prompts] and pairs.seeds == [5, 6]
+    assert [image.size for image in pairs.references + pairs.guides] == 4 * [(SIZE, SIZE)]
+
+
+def test_errors_name_the_thing_and_the_remedy():
+    pipe = flux()
+    with pytest.raises(SubstituteError, match="1 pairs and 2 seeds"):
+        generate_pairs(pipe, PROMPTS[:1], (1, 2), tied_share)
+    with pytest.raises(SubstituteError, match="1 prompts and 2 seeds"):
+        generate(pipe, ["a bird"], (1, 2))
+    with pytest.raises(SubstituteError, match=r"has \d+ tokens, but this pipeline's text encoder reads 20"):
+        generate(pipe, ["a photo of " + "a bird with a crown and " * 5], (1,), steps=1)
+    pipe.scheduler = None
+    with pytest.raises(SubstituteError, match="FluxPipeline has no scheduler"):
+        generate_pairs(pipe, PROMPTS, (1, 2), tied_share)
+
+
+def test_loading(tmp_path):
+    flux().to(torch.float16).save_pretrained(tmp_path / "tiny")
+    pipe = substitute.load_pipeline(str(tmp_path / "tiny"))
+    assert type(pipe) is FluxPipeline and pipe.transformer.dtype == torch.float32
+    images = generate(pipe, ["a photo of a bird"] * 2, (1, 1), steps=2)
+    assert difference(images[:1], images[1:]) == 0
+    message = "pipeline 'nobody/nothing' could not be loaded.*hf download nobody/nothing"
+    with pytest.raises(SubstituteError, match=message):
+        substitute.load_pipeline("nobody/nothing")
+    with pytest.raises(SubstituteError, match="offload must be one of '', 'model', 'sequential', not 'all'"):
+        substitute.load_pipeline(str(tmp_path / "tiny"), offload="all")
+    with pytest.raises(SubstituteError, match="both are for a GPU"):
+        substitute.load_pipeline(str(tmp_path / "tiny"), quantise="4bit")
+
+
+def test_decoded_latents_are_the_pipelines_image():
+    torch.manual_seed(0)
+    pipe = flux()
+    pipe.set_progress_bar_config(disable=True)
+    settings = {
+        "prompt": "a photo of a bird",
+        "num_inference_steps": 2,
+        "height": SIZE,
+        "width": SIZE,
+        "max_sequence_length": 20,
+    }
+    image = pipe(**settings, generator=torch.Generator().manual_seed(1)).images[0]
+    noise = torch.Generator().manual_seed(1)
+    latents = pipe(**settings, generator=noise, output_type="latent").images
+    assert math.prod(latents.shape) == 16 * 16
+    assert np.array_equal(np.asarray(substitute.decode(pipe, latents)[0]), np.asarray(image))
+
+
+def test_images_as_the_autoencoder_reconstructs_them():
+    """The same as encoding and decoding by hand; as many images, of the same size."""
+    pipe = flux()
+    pixels = [np.random.default_rng(n).integers(0, 256, (64, 64, 3), dtype=np.uint8) for n in range(3)]
+    images = substitute.reconstruct(pipe, [Image.fromarray(array) for array in pixels], batch_size=2)
+    with torch.inference_mode():
+        x = torch.from_numpy(pixels[2]).permute(2, 0, 1)[None].float() / 127.5 - 1
+        decoded = pipe.vae.decode(pipe.vae.encode(x).latent_dist.mean).sample[0]
+    wanted = (decoded.clamp(-1, 1).permute(1, 2, 0).numpy() + 1) * 127.5
+    assert len(images) == 3 and images[2].size == (64, 64)
+    assert np.abs(np.asarray(images[2], float) - wanted).max() <= 1
+
+
+def test_until_when_all_is_tied():
+    assert substitute.T_MAX == {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # section 5
+    assert substitute.paper_tie("has_wing_pattern::solid") == (10.0, 0.2, 0.6)

@@ -1,0 +1,91 @@
+"""The schedule of the tie, and schedulers of diffusers that tie before their step."""
+
+import inspect
+
+import pytest
+import torch
+from diffusers import (
+    AmusedScheduler,
+    DDIMScheduler,
+    DPMSolverMultistepScheduler,
+    EulerDiscreteScheduler,
+    FlowMatchEulerDiscreteScheduler,
+    VQDiffusionScheduler,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xaihelpers.substitute import SubstituteError, tied_scheduler, tied_share
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [FlowMatchEulerDiscreteScheduler, DDIMScheduler, DPMSolverMultistepScheduler, EulerDiscreteScheduler],
+)
+def test_schedulers_tie_before_their_step(scheduler):
+    times = []
+
+    def all_tied(t):
+        times.append(t)
+        return 1.0
+
+    original = scheduler()
+    tied = tied_scheduler(original, all_tied)
+    torch.manual_seed(1)
+    predictions, sample = torch.randn(4, 3, 4, 4), torch.randn(2, 3, 4, 4).repeat(2, 1, 1, 1)
+    mean = predictions.unflatten(0, (2, 2)).mean(0).repeat(2, 1, 1, 1)
+    for each in (original, tied):
+        each.set_timesteps(5)
+        if hasattr(each, "scale_model_input"):
+            each.scale_model_input(sample, each.timesteps[0])
+    after = tied.step(predictions, tied.timesteps[0], sample).prev_sample
+    wanted = original.step(mean, original.timesteps[0], sample).prev_sample
+    assert torch.allclose(after, wanted, atol=1e-6)
+    assert inspect.signature(tied.step) == inspect.signature(original.step) and isinstance(tied, scheduler)
+    assert times == [pytest.approx(float(original.timesteps[0]) / 1000)]
+
+
+def test_the_time_of_flow_matching_is_sigma():
+    times = []
+
+    def nothing_tied(t):
+        times.append(t)
+        return 0.0
+
+    tied = tied_scheduler(FlowMatchEulerDiscreteScheduler(shift=3.0), nothing_tied)
+    tied.set_timesteps(6)
+    for t in tied.timesteps:
+        tied.step(torch.zeros(2, 4), t, torch.zeros(2, 4))
+    assert times == pytest.approx(tied.sigmas[:-1].tolist())
+
+
+def test_schedule_by_hand():
+    assert tied_share(0.95) == tied_share(0.91) == tied_share(0.9) == 1
+    assert tied_share(0.1) == tied_share(0.2) == 0
+    assert tied_share(0.55) == pytest.approx(0.5**10) and tied_share(0.4, 0.2, 0.6, 1.0) == pytest.approx(0.5)
+    assert tied_share(0.59, t_max=0.6) == pytest.approx((0.39 / 0.4) ** 10)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 20))
+@settings(max_examples=60, deadline=None)
+def test_schedule_falls_and_stays_a_share(t, later, k):
+    assert 0 <= tied_share(min(t, later), k=k) <= tied_share(max(t, later), k=k) <= 1
+
+
+@pytest.mark.parametrize("scheduler", [AmusedScheduler(mask_token_id=3), object()])
+def test_what_is_no_scheduler_of_noise(scheduler):
+    message = f"{type(scheduler).__name__} cannot be tied: its step must take"
+    with pytest.raises(SubstituteError, match=message):
+        tied_scheduler(scheduler, tied_share)
+
+
+def test_predictions_that_cannot_be_tied():
+    classes = tied_scheduler(VQDiffusionScheduler(num_vec_classes=5), tied_share)
+    with pytest.raises(SubstituteError, match="VQDiffusionScheduler cannot be tied: it predicts"):
+        classes.step(torch.zeros(2, 4, 4, dtype=torch.long), 1, torch.zeros(2, 4, dtype=torch.long))
+    tied = tied_scheduler(DDIMScheduler(), tied_share)
+    tied.set_timesteps(2)
+    with pytest.raises(SubstituteError, match="the batch has 3 images: pairs are tied"):
+        tied.step(torch.zeros(3, 4), tied.timesteps[0], torch.zeros(3, 4))
+    with pytest.raises(SubstituteError, match="holds NaN or infinite values: run the pipeline in"):
+        tied.step(torch.full((2, 4), torch.nan), tied.timesteps[0], torch.zeros(2, 4))

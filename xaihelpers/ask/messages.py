@@ -1,0 +1,187 @@
+"""Requests and answers: the turns of a chat, their images, and the keys under which answers are cached."""
+
+import base64
+import hashlib
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from PIL import Image
+
+THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.S)
+ROLES = ("system", "user", "assistant")
+MEDIA_TYPES = {b"\xff\xd8\xff": "jpeg", b"\x89PN": "png"}  # by the first three bytes of a file
+
+
+class AskError(ValueError):
+    """A model cannot be asked, or a request is invalid; the message names it and the remedy."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One message of a chat.
+
+    role: "system", "user" or "assistant".
+    images: files or PIL images, placed before the text.
+    """
+
+    role: str
+    text: str
+    images: tuple[str | Path | Image.Image, ...] = ()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A chat to be answered.
+
+    turns: the messages; the last one is the user's.
+    options: answers to choose from ("A", "B", …), whose probabilities are wanted.
+    max_tokens: upper limit of the answer's length.
+
+    Raises AskError: no turn of the user at the end, an unknown role, equal or empty options, max_tokens below
+    1.
+    """
+
+    turns: tuple[Turn, ...]
+    options: tuple[str, ...] = ()
+    max_tokens: int = 256
+
+    def __post_init__(self):
+        if not self.turns or self.turns[-1].role != "user":
+            raise AskError("a request is a chat that ends with the user's turn")
+        if unknown := {turn.role for turn in self.turns} - set(ROLES):
+            raise AskError(f"a turn is of {', '.join(ROLES)}, not of {', '.join(sorted(unknown))}")
+        if len(set(self.options)) < len(self.options) or "" in self.options:
+            raise AskError(f"options must be different and not empty: {', '.join(map(repr, self.options))}")
+        if self.max_tokens < 1:
+            raise AskError(f"max_tokens is {self.max_tokens}: an answer needs at least 1")
+
+    @property
+    def images(self) -> list[str | Path | Image.Image]:
+        """The images of all turns, in order."""
+        return [image for turn in self.turns for image in turn.images]
+
+
+@dataclass
+class Answer:
+    """What a model answered.
+
+    text: the answer, without the reasoning before it.
+    reasoning: what stood in <think>…</think>, or in a field of its own.
+    probabilities: by option; None where no options were asked for or the model gives no probabilities.
+    tokens_in, tokens_out, seconds: size of prompt and answer, and time taken.
+    truncated: whether max_tokens ended the answer.
+    cost: by the price of this call, also where it was paid earlier.
+    error: why there is no answer; empty otherwise.
+    cached: whether the answer was read from the disk.
+    """
+
+    text: str = ""
+    reasoning: str = ""
+    probabilities: dict[str, float] | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+    truncated: bool = False
+    cost: float = 0.0
+    error: str = ""
+    cached: bool = field(default=False, compare=False)
+
+    @property
+    def choice(self) -> str | None:
+        """The most probable option; None where there are no probabilities."""
+        return max(self.probabilities, key=self.probabilities.get) if self.probabilities else None
+
+
+def request(
+    text: str, images: Sequence = (), options: Sequence[str] = (), system: str = "", max_tokens: int = 256
+) -> Request:
+    """A request of one question.
+
+    images: one image or several, placed before the text. system: an optional system message.
+    Raises AskError: the same as Request.
+    """
+    images = (images,) if isinstance(images, (str, Path, Image.Image)) else tuple(images)
+    turns = [Turn("system", system)] if system else []
+    turns.append(Turn("user", text, images))
+    return Request(tuple(turns), tuple(options), max_tokens)
+
+
+def split_reasoning(text: str, reasoning: str = "") -> tuple[str, str]:
+    """Separate a model's output into answer and reasoning.
+
+    text: the output; what stands in <think>…</think>, closed or not, is reasoning. Where the chat template
+        has opened the tag, all before a first </think> is reasoning too.
+    reasoning: what a server has separated already; it comes first.
+    """
+    if "</think>" in text.partition("<think>")[0]:
+        text = f"<think>{text}"
+    thoughts = [thought.strip() for thought in (reasoning, *THOUGHT.findall(text))]
+    return THOUGHT.sub("", text).strip(), "\n".join(filter(None, thoughts))
+
+
+def open_image(image: str | Path | Image.Image) -> Image.Image:
+    """An image as RGB. Raises AskError: a file that cannot be read; it is named."""
+    if isinstance(image, Image.Image):
+        return image.convert("RGB")
+    try:
+        with Image.open(image) as opened:
+            return opened.convert("RGB")
+    # SyntaxError is what Pillow raises for some damaged PNGs
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise _unreadable(image, error) from error
+
+
+def data_url(image: str | Path | Image.Image) -> str:
+    """An image as a data URL: the bytes of a JPEG or PNG file as they are, anything else converted to PNG.
+
+    Raises AskError: a file that cannot be read, or is incomplete.
+    """
+    pixels = open_image(image)
+    content = b"" if isinstance(image, Image.Image) else Path(image).read_bytes()
+    kind = MEDIA_TYPES.get(content[:3])
+    if kind is None:
+        buffer = io.BytesIO()
+        pixels.save(buffer, "PNG")
+        content, kind = buffer.getvalue(), "png"
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def request_keys(requests: Sequence[Request], model: str, settings: dict) -> list[str]:
+    """The cache key of each request: a hash of all that its answer depends on.
+
+    That is the model's identity, the settings (JSON), every turn, the options, the limit, and the content of
+    the images, each of which is read once. Raises AskError: an image file that cannot be read.
+    """
+    hashes: dict[str | int, str] = {}  # by file name, or by the id of an image that the requests keep alive
+
+    def image_hash(image) -> str:
+        name = id(image) if isinstance(image, Image.Image) else str(image)
+        if name not in hashes:
+            hashes[name] = _image_hash(image)
+        return hashes[name]
+
+    keys = []
+    for item in requests:
+        turns = [[turn.role, turn.text, [image_hash(image) for image in turn.images]] for turn in item.turns]
+        parts = [model, settings, item.options, item.max_tokens, turns]
+        keys.append(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest())
+    return keys
+
+
+def _image_hash(image: str | Path | Image.Image) -> str:
+    """The sha256 of a file, or of the size and the pixels of an image in memory."""
+    if isinstance(image, Image.Image):
+        image = image.convert("RGB")
+        return hashlib.sha256(repr(image.size).encode() + image.tobytes()).hexdigest()
+    try:
+        return hashlib.sha256(Path(image).read_bytes()).hexdigest()
+    except OSError as error:
+        raise _unreadable(image, error.strerror) from error
+
+
+def _unreadable(image: str | Path, reason: object) -> AskError:
+    return AskError(f"{image}: no image that can be read ({reason}). Restore it, or leave it out.")

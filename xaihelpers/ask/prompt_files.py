@@ -1,0 +1,38 @@
+"""Prompts as files: those of data/prompts by name, or any file with the same placeholders."""
+
+import re
+from pathlib import Path
+
+from xaihelpers import paths
+from xaihelpers.ask.messages import AskError
+
+FOLDER = paths.PROJECT / "data" / "prompts"
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+def prompt(name: str | Path, **fields: str) -> str:
+    """The text of a prompt, its placeholders {…} filled in.
+
+    name: "fse_chain" for data/prompts/fse_chain.txt, or a file.
+    fields: a value for each placeholder; other braces, as of a JSON example, stay as they are.
+    Raises AskError: a file that cannot be read, or lacks the placeholder of a field.
+    """
+    file = paths.find(f"{name}.txt", FOLDER) or paths.find(name) or Path(name)
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.txt")))
+        reason = type(error).__name__
+        raise AskError(
+            f"{name}: no prompt that can be read ({reason}); name a text file, or one of {known}"
+        ) from error
+    needed = [f"{{{field}}}" for field in fields]
+    missing = [placeholder for placeholder in needed if placeholder not in text]
+    if missing:
+        raise AskError(f"{file}: the prompt has no place for {missing[0]}; it needs {', '.join(needed)}")
+    return PLACEHOLDER.sub(lambda match: str(fields.get(match[1], match[0])), text)
+
+
+def lettered_options(options, mark: str = ".") -> str:
+    """Options as lines "A. …", "B. …"; mark ")" gives "A) …"."""
+    return "\n".join(f"{chr(65 + i)}{mark} {option}" for i, option in enumerate(options))

@@ -1,0 +1,186 @@
+"""What bottlenecks are trained on: images, features, classes, and concepts, annotated or only named."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import nn
+
+from xaihelpers.datasets import Dataset, cbm_concepts, concept_labels, load, phrase, plain_name
+from xaihelpers.models.backbones import Backbone, feature_maps, load_backbone
+from xaihelpers.models.clip import Clip, embed_images, embed_texts, load_clip
+from xaihelpers.models.features import extract_features, read_pixels
+from xaihelpers.outputs import check_names
+from xaihelpers.paths import find
+
+
+@dataclass(eq=False, repr=False)
+class ConceptDataset:
+    """N images of K classes; row n of every tensor is row n of `images`, all on the CPU.
+
+    `concepts`: the L annotated concepts, none where nobody annotated. `present`: the labels that models are
+        trained on; `truth`: those that they are judged by. `phrases`: L' concepts by name only, with
+        `phrase_truth` where the annotations happen to tell them. `backbone_identity`, `clip_identity`: the
+        weights that `pooled` and `image_embeddings` come from. `pixels` and `trunk`: for training end to end,
+        else None.
+    """
+
+    data: str  # name of the data set
+    images: pd.DataFrame  # path, label, train
+    image_ids: list[str]  # N file names
+    classes: list[str]
+    labels: torch.Tensor  # (N,) int64
+    train: torch.Tensor  # (N,) bool
+    pooled: torch.Tensor  # (N, d), of a frozen backbone
+    backbone_identity: str
+    concepts: list[str]
+    present: torch.Tensor | None  # (N, L) in [0, 1]
+    truth: torch.Tensor | None  # (N, L) of 0 and 1
+    phrases: list[str]
+    phrase_truth: torch.Tensor | None  # (N, L') of 0 and 1
+    clip: Clip | None = None
+    clip_identity: str = ""
+    image_embeddings: torch.Tensor | None = None  # (N, e) unit rows
+    embed_texts: Callable[[list[str]], torch.Tensor] | None = None  # texts -> (n, e) unit rows
+    pixels: torch.Tensor | None = None  # (N, 3, H, W) uint8
+    trunk: Callable[[], nn.Module] | None = None  # makes a network pixels -> (B, d), the same at every call
+
+    @property
+    def test_ids(self) -> list[str]:
+        """File names of the test images, in order."""
+        return [name for name, train in zip(self.image_ids, self.train.tolist(), strict=True) if not train]
+
+    def __repr__(self) -> str:
+        return (
+            f"ConceptDataset({self.data}: {len(self.images):,} images, {int(self.train.sum()):,} of them for "
+            f"training, {len(self.classes)} classes, {len(self.concepts)} annotated concepts, "
+            f"{len(self.phrases)} phrases)"
+        )
+
+
+def load_concept_dataset(
+    data: str = "aviary",
+    labels: str = "image",
+    label_kind: str = "hard",
+    backbone: str = "aviary_resnet",
+    weights: str = "",
+    layer: str = "",
+    clip: str = "aviary_clip",
+    clip_weights: str = "",
+    long: bool = False,
+    concept_file: str = "",
+    finetune: bool = False,
+    device: str | torch.device = "cpu",
+) -> ConceptDataset:
+    """A data set with the features of its images and its concepts.
+
+    data: a name or path that `datasets.load` takes. In CUB-200-2011's format it comes with CUB's 112
+        concepts, else without any.
+    labels: concept labels of each image ("image") or of its class ("class").
+    label_kind: "hard" or "soft" ones for training; judged by the hard ones.
+    backbone, weights, layer: as of `models.load_backbone`. clip, clip_weights, long: as of
+        `models.clip.load_clip`; clip "" leaves CLIP out.
+    concept_file: a text file with one concept a line, in place of the phrases that are made of CUB's 312
+        attributes; data without attributes need one.
+    finetune: read all pixels too, for models that train the backbone.
+    device: where the networks run.
+
+    Raises DatasetError, ModelError and ValueError as its parts do: `datasets.load`, `models.load_backbone`,
+    `models.extract_features`, `models.clip.load_clip`, `read_concepts`.
+    """
+    world = load(data, attributes=labels)
+    network = load_backbone(backbone, weights, layer, device)
+    concepts = _annotations(world, labels, label_kind)
+    if concept_file:
+        concepts |= {"phrases": read_concepts(concept_file), "phrase_truth": None}
+    return ConceptDataset(
+        data=world.name,
+        images=world.images,
+        image_ids=world.image_ids,
+        classes=world.class_names,
+        labels=world.labels,
+        train=world.train,
+        backbone_identity=network.identity,
+        pooled=extract_features(network, world.images.path, maps=False).pooled,
+        **concepts,
+        **(_clip_parts(load_clip(clip, clip_weights, long, device), world) if clip else {}),
+        **(_trainable_parts(network, world, backbone, weights, layer) if finetune else {}),
+    )
+
+
+def read_concepts(file: str | Path) -> list[str]:
+    """The concepts of a text file, one a line, blank lines aside.
+
+    file: a path, or a name under XAI_DATA. Raises ValueError, naming it, where it cannot be read, for no
+        concept at all and for a name that stands twice.
+    """
+    try:
+        text = (find(file) or Path(file)).read_text(encoding="utf-8")
+        names = [line.strip() for line in text.splitlines() if line.strip()]
+        check_names(names)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"concept file {file}: {getattr(error, 'strerror', None) or error}") from error
+    return names
+
+
+def concept_truth(dataset: ConceptDataset, concepts: list[str]) -> torch.Tensor:
+    """Hard labels (N, n) of concepts or phrases by name; NaN where no annotation tells a concept."""
+    columns = {}
+    if dataset.phrase_truth is not None:
+        columns |= dict(zip(dataset.phrases, dataset.phrase_truth.T, strict=True))
+    if dataset.truth is not None:
+        columns |= dict(zip(dataset.concepts, dataset.truth.T, strict=True))
+    unknown = torch.full((len(dataset.images),), torch.nan)
+    return torch.stack([columns.get(name, unknown) for name in concepts], 1)
+
+
+class Trunk(nn.Module):
+    """A backbone as a trainable network: pixels (B, 3, crop, crop) uint8 -> pooled features (B, d)."""
+
+    def __init__(self, backbone: Backbone):
+        super().__init__()
+        self.model, self.backbone = backbone.model, backbone
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return feature_maps(self.backbone, self.backbone.normalised(pixels))[0].mean((2, 3))
+
+
+def _annotations(world: Dataset, labels: str, label_kind: str) -> dict:
+    """CUB's 112 concepts and all attributes as phrases, with their labels; empty without attributes."""
+    if world.attributes is None:
+        return {"concepts": [], "present": None, "truth": None, "phrases": [], "phrase_truth": None}
+    concepts = cbm_concepts()
+    names_of_phrase: dict[str, list[str]] = {}  # several attributes may be said in the same words
+    for name in world.attributes.name:
+        names_of_phrase.setdefault(phrase(name), []).append(name)
+    phrase_truth = []
+    for names in names_of_phrase.values():
+        phrase_truth.append(concept_labels(world, names, level=labels).amax(1))
+    return {
+        "concepts": [plain_name(name) for name in concepts.name],
+        "present": concept_labels(world, concepts, level=labels, kind=label_kind),
+        "truth": concept_labels(world, concepts, level=labels),
+        "phrases": list(names_of_phrase),
+        "phrase_truth": torch.stack(phrase_truth, 1),
+    }
+
+
+def _clip_parts(clip: Clip, world: Dataset) -> dict:
+    def embed(texts: list[str]) -> torch.Tensor:
+        return embed_texts(clip, texts).rows
+
+    return {
+        "clip": clip,
+        "clip_identity": clip.identity,
+        "image_embeddings": embed_images(clip, world.images.path),
+        "embed_texts": embed,
+    }
+
+
+def _trainable_parts(network: Backbone, world: Dataset, backbone: str, weights: str, layer: str) -> dict:
+    def new_trunk() -> Trunk:
+        return Trunk(load_backbone(backbone, weights, layer))
+
+    return {"pixels": read_pixels(network, world.images.path), "trunk": new_trunk}

@@ -1,0 +1,196 @@
+"""The bottlenecks of the collection by name, fitted and cached: what one notebook trains, the next one reads.
+
+A model and its outputs for the test split lie in `outputs/` of the cache, under a hash of everything they
+depend on: name, settings, seed, the data they were trained on, the identity of the weights these came from,
+and this package's source.
+"""
+
+import functools
+import hashlib
+import inspect
+import json
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from xaihelpers import paths
+from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
+from xaihelpers.bottlenecks.model_files import read_model, save_model
+from xaihelpers.bottlenecks.recipes import MODEL_NAMES, RECIPES
+from xaihelpers.fingerprint import code_hash
+from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class FittedModel:
+    """A model of the zoo, and what it makes of the test images."""
+
+    name: str
+    model: object
+    inputs: torch.Tensor  # of the test images, as `model.explain` takes them, on the model's device
+    outputs: ConceptOutputs  # of the test images, in the order of `test_ids`, on the CPU
+    dropped: dict[str, str]  # concepts left out, and why
+    seconds: float  # that training took, whenever it was
+    cached: bool
+
+
+def fit_or_load(
+    name: str, dataset: ConceptDataset, seed: int = 0, device: str | torch.device = "cpu", **settings
+) -> FittedModel:
+    """A model of the zoo by name, fitted on the data set or read from the cache; the log says which.
+
+    name: one of `MODEL_NAMES`. device: where the model is fitted and stays.
+    settings: arguments of the model's own fit function (epochs, penalty, …), in place of its defaults.
+
+    Raises ValueError for an unknown name and where the data set lacks what the model learns from, TypeError
+    for an unknown setting, and what the fit function raises. A cache that cannot be written is a warning.
+    """
+    if name not in RECIPES:
+        raise ValueError(f"there is no model {name!r} in the zoo: choose among {', '.join(MODEL_NAMES)}")
+    recipe = RECIPES[name]
+    settings = recipe.settings | settings
+    key = _key(name, dataset, seed, device, _defaults(recipe.fit) | _defaults(recipe.make) | settings)
+    file = paths.cache_home() / "outputs" / f"{name}-{key}.safetensors"
+    cached = _read_cached(recipe.kind, file, device, dataset)
+    if cached is None:
+        start = time.perf_counter()
+        model, dropped = recipe.make(dataset, seed, device, **settings)
+        about = {"dropped": dropped, "seconds": time.perf_counter() - start}
+        inputs = _test_inputs(name, dataset, model, device)
+        outputs = model.explain(inputs, image_ids=dataset.test_ids).cpu()
+        _keep(model, outputs, file, name, about)
+    else:
+        model, outputs, about = cached
+        inputs = _test_inputs(name, dataset, model, device)
+    left_out = f", {len(about['dropped'])} left out" if about["dropped"] else ""
+    how = "trained" if cached is None else "read from the cache"
+    log.info("%s: %s (%d concepts%s)", name, how, len(outputs.concepts), left_out)
+    return FittedModel(
+        name, model, inputs, outputs, about["dropped"], about["seconds"], cached=cached is not None
+    )
+
+
+def zoo_outputs(
+    names: Iterable[str],
+    dataset: ConceptDataset,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    **labelfree_settings,
+) -> dict[str, ConceptOutputs]:
+    """The outputs of several models for the data set's test images, by name.
+
+    names: models of the zoo, or files that `save_outputs` wrote (ending in .safetensors), which are called by
+        the file's stem; their rows are put into the order of the test images.
+    labelfree_settings: of the label-free models alone.
+
+    Raises ValueError for a file whose rows are of other images or without image ids, or whose classes are not
+    the data set's, and as `fit_or_load` and `read_outputs` do.
+    """
+    outputs_of = {}
+    for name in names:
+        if Path(name).suffix == ".safetensors":
+            outputs_of[Path(name).stem] = _outputs_from_file(name, dataset)
+        else:
+            settings = labelfree_settings if name.startswith("lf") else {}
+            outputs_of[name] = fit_or_load(name, dataset, seed, device, **settings).outputs
+    return outputs_of
+
+
+def _outputs_from_file(name: str, dataset: ConceptDataset) -> ConceptOutputs:
+    outputs = read_outputs(paths.find(name) or name)
+    if outputs.classes != dataset.classes:
+        raise ValueError(
+            f"{name} holds {len(outputs.classes)} classes, the first {outputs.classes[:3]}; {dataset.data} "
+            f"has {len(dataset.classes)}, the first {dataset.classes[:3]}: they must be the same, in the "
+            "same order"
+        )
+    return outputs.align(dataset.test_ids, str(name))
+
+
+def _test_inputs(name, dataset, model, device) -> torch.Tensor:
+    """Test images as the model takes them; those of a trained trunk are encoded once."""
+    test = ~dataset.train
+    if name == "phcbm_text":
+        return dataset.image_embeddings[test].to(device)
+    if getattr(model, "trunks", None):
+        return model.encode(dataset.pixels[test])
+    return dataset.pooled[test].to(device)
+
+
+def _read_cached(kind, file, device, dataset):
+    """Model, outputs and what was kept with them, from the cache; None where they are missing or damaged."""
+    if not file.exists():
+        return None
+    try:
+        model, about = read_model(kind, file, device, dataset.trunk)
+        return model, read_outputs(file.with_suffix(".outputs")), about
+    except Exception as error:  # whatever a damaged file gives: it is made again
+        paths.set_aside(file, error)
+        return None
+
+
+def _keep(model, outputs, file, name, about) -> None:
+    try:
+        save_outputs(outputs, file.with_suffix(".outputs"))
+        save_model(model, file, **about)
+    except OSError as error:
+        log.warning(
+            "%s: the cache %s cannot be written (%s), the model is kept in memory only",
+            name,
+            file.parent,
+            error.strerror or error,
+        )
+
+
+def _key(name, dataset, seed, device, settings) -> str:
+    """A hash of all that a model depends on."""
+    uses_clip = name.startswith("lfcbm") or name == "phcbm_text"
+    plain = [
+        name,
+        seed,
+        torch.device(device).type,
+        sorted(settings.items()),
+        dataset.backbone_identity,
+        dataset.clip_identity if uses_clip else "",
+        dataset.classes,
+        dataset.concepts,
+        dataset.phrases if uses_clip else [],
+        dataset.test_ids,
+        bool(dataset.trunk),
+    ]
+    digest = hashlib.sha256(json.dumps(plain, default=str).encode() + _source())
+    tensors = [
+        dataset.pooled,
+        dataset.labels,
+        dataset.train,
+        dataset.present,
+        dataset.pixels if dataset.trunk else None,
+        dataset.image_embeddings if uses_clip else None,
+    ]
+    for tensor in tensors:
+        if tensor is not None:
+            digest.update(str(tuple(tensor.shape)).encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:20]
+
+
+def _defaults(function) -> dict:
+    """Settings of a function and their defaults, so that naming a default gives the same key."""
+    defaults = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.default is not parameter.empty and name not in ("seed", "device", "trunk"):
+            defaults[name] = parameter.default
+    return defaults
+
+
+@functools.cache
+def _source() -> bytes:
+    """A hash of the code that trains: this package's, and that of the concept vectors."""
+    here = Path(__file__).parent
+    return code_hash([*here.glob("*.py"), here.parent / "kernels" / "linear_svm.py"]).encode()

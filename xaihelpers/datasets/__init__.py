@@ -1,0 +1,48 @@
+"""The one door to images and what is known of them: `load(name or path)`."""
+
+from xaihelpers.datasets.attribute_names import (
+    cbm_concepts,
+    class_name,
+    known_attribute,
+    normalise_attribute,
+    parts_of,
+    phrase,
+    plain_name,
+    plain_value,
+    with_article,
+)
+from xaihelpers.datasets.cub import class_label, part_index
+from xaihelpers.datasets.dataset import Dataset, DatasetError
+from xaihelpers.datasets.download import download_cub
+from xaihelpers.datasets.images import crop_to_box, image_sizes, load_image, part_points, place_points
+from xaihelpers.datasets.labels import class_concepts, concept_labels, image_attributes
+from xaihelpers.datasets.loading import DRAWN, load
+from xaihelpers.datasets.sub_benchmark import write_sub
+
+__all__ = [
+    "DRAWN",
+    "Dataset",
+    "DatasetError",
+    "cbm_concepts",
+    "class_concepts",
+    "class_label",
+    "class_name",
+    "concept_labels",
+    "crop_to_box",
+    "download_cub",
+    "image_attributes",
+    "image_sizes",
+    "known_attribute",
+    "load",
+    "load_image",
+    "normalise_attribute",
+    "part_index",
+    "part_points",
+    "parts_of",
+    "phrase",
+    "place_points",
+    "plain_name",
+    "plain_value",
+    "with_article",
+    "write_sub",
+]

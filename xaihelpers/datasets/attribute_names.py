@@ -1,0 +1,213 @@
+"""Names of attributes, parts and concepts: normalised, checked, and mapped to body parts.
+
+The concept -> part map is that of tables 4 and 5 of the alignment paper (89 of the 112 concepts lie on 12
+parts), carried over to all 312 attributes by attribute group. The 112 concepts are an index list, because the
+rule that once chose them does not choose them again from the annotations.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from xaihelpers.datasets.dataset import DatasetError
+from xaihelpers.worlds.aviary.individuals import ATTRIBUTES
+
+# The parts of CUB that a group of attributes is looked for on; a group of the whole bird has none.
+GROUP_PARTS: dict[str, tuple[str, ...]] = {
+    "has_back_color": ("back",),
+    "has_back_pattern": ("back",),
+    "has_bill_shape": ("beak",),
+    "has_bill_length": ("beak",),
+    "has_bill_color": ("beak",),
+    "has_belly_color": ("belly",),
+    "has_belly_pattern": ("belly",),
+    "has_breast_color": ("breast",),
+    "has_breast_pattern": ("breast",),
+    "has_crown_color": ("crown",),
+    "has_forehead_color": ("forehead",),
+    "has_head_pattern": ("forehead",),  # "Head" in the paper
+    "has_eye_color": ("left eye", "right eye"),
+    "has_leg_color": ("left leg", "right leg"),
+    "has_wing_color": ("left wing", "right wing"),
+    "has_wing_pattern": ("left wing", "right wing"),
+    "has_wing_shape": ("left wing", "right wing"),
+    "has_nape_color": ("nape",),
+    "has_tail_shape": ("tail",),
+    "has_tail_pattern": ("tail",),
+    "has_upper_tail_color": ("tail",),
+    "has_under_tail_color": ("tail",),
+    "has_throat_color": ("throat",),
+    "has_upperparts_color": (),
+    "has_underparts_color": (),
+    "has_primary_color": (),
+    "has_size": (),
+    "has_shape": (),
+}
+
+
+# beginnings that are written with a vowel and spoken with a consonant: European, ewe, one-eyed, once, unique,
+# union (but not unidentified, unimportant, uninhabited), unanimous, Ural, usual, used, utility, ubiquitous,
+# Uganda, ukulele
+VOWEL_LETTER_CONSONANT_SOUND = re.compile(
+    r"eu|ewe|one\b|once\b|uni(?![dmn])|unanim|ura[ln]|us[aeiu]|ut[aio]|uten|ubiq|ugan|uku", re.IGNORECASE
+)
+SILENT_H = re.compile(r"hour|honou?r|honest|heir", re.IGNORECASE)
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> DatasetError:
+    """The error for a `name` that is not among `known`, with the nearest one suggested."""
+    by_lower = {known_name.lower(): known_name for known_name in known}
+    nearest = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.0)
+    advice = f"; did you mean {by_lower[nearest[0]]!r}?" if nearest else ""
+    return DatasetError(f"unknown {kind} {name!r}{advice}")
+
+
+def normalise_attribute(name: str) -> str:
+    """`group::value` of an attribute's name, which may be written `group--value` (as in SUB)."""
+    name = name.strip()
+    return name if "::" in name else name.replace("--", "::", 1)
+
+
+def known_attribute(name: str) -> str:
+    """`group::value` of one of CUB's 312 attributes. Raises DatasetError, with the nearest, for any other."""
+    attribute = normalise_attribute(name)
+    if attribute not in ATTRIBUTES:
+        raise DatasetError(f"{unknown_name('attribute', name, ATTRIBUTES)} It is none of CUB's 312")
+    return attribute
+
+
+def plain_value(value: str) -> str:
+    """An attribute's value in plain words, without what is in brackets: large_(16_-_32_in) -> "large"."""
+    return re.sub(r"_\(.*\)", "", value).replace("_", " ")
+
+
+def plain_name(attribute: str) -> str:
+    """An attribute's name in plain words: has_breast_color::yellow -> "yellow breast".
+
+    Other groups keep their own name: has_bill_shape::cone -> "cone bill shape".
+    """
+    group, value = normalise_attribute(attribute).removeprefix("has_").split("::")
+    group = group.replace("_", " ").removesuffix(" color")
+    part = group.split()[0]
+    value = plain_value(value).removesuffix(f" {part}").removesuffix(f"-{part}s")
+    return f"{value} {group}"
+
+
+def class_name(name: str) -> str:
+    """A class's name in plain words: "018.Spotted_Catbird", "Spotted_Catbird" -> "Spotted Catbird"."""
+    return re.sub(r"^\d+\.", "", name.strip()).replace("_", " ")
+
+
+def with_article(name: str) -> str:
+    """A thing's or a bird's name with its article, chosen by its first sound, not its first letter.
+
+    "a Painted Bunting", "an Anna Hummingbird", "a European Goldfinch", "a unique pattern head", "an
+    hourglass".
+    """
+    sounds_like_consonant = VOWEL_LETTER_CONSONANT_SOUND.match(name)
+    starts_with_vowel = name[:1].lower() in tuple("aeiou") and not sounds_like_consonant
+    article = "an" if starts_with_vowel or SILENT_H.match(name) else "a"
+    return f"{article} {name}"
+
+
+def phrase(attribute: str) -> str:
+    """An attribute as a noun phrase: has_breast_color::yellow -> "a yellow breast".
+
+    has_bill_length::longer_than_head -> "a bill longer than its head", has_wing_color::blue -> "blue wings".
+    """
+    group, value = normalise_attribute(attribute).removeprefix("has_").split("::")
+    value = plain_value(value).removesuffix(" tail").removesuffix("-wings")
+    irregular = {
+        "bill_shape": f"{value} bill",
+        "bill_length": f"bill {value.replace('head', 'its head')}",
+        "size": f"{value} body",
+        "shape": f"{value} shape",
+        "primary_color": f"mostly {value} plumage",
+        "upperparts_color": f"{value} upperparts",
+        "underparts_color": f"{value} underparts",
+        "upper_tail_color": f"tail {value} above",
+        "under_tail_color": f"tail {value} below",
+        "wing_shape": f"{value} wings",
+        "wing_color": f"{value} wings",
+        "wing_pattern": f"{value} wings",
+        "eye_color": f"{value} eyes",
+        "leg_color": f"{value} legs",
+    }
+    part = group.removesuffix("_color").removesuffix("_pattern").removesuffix("_shape").replace("_", " ")
+    noun = irregular.get(group, f"{value} {part}")
+    if noun.endswith(("wings", "eyes", "legs", "plumage", "parts")):
+        return noun
+    return with_article(noun)
+
+
+def parts_of(attribute: str) -> tuple[str, ...]:
+    """The CUB parts that an attribute (a name or a group) is looked for on; empty for one of the whole bird.
+
+    Raises DatasetError, with the nearest group, where the group is none of CUB's 28.
+    """
+    group = normalise_attribute(attribute).split("::")[0]
+    if group not in GROUP_PARTS:
+        raise unknown_name("attribute group", group, GROUP_PARTS)
+    return GROUP_PARTS[group]
+
+
+def cbm_concepts() -> pd.DataFrame:
+    """The 112 attributes that CBMs use as concepts on CUB, numbered 1–112 in the alignment paper's order.
+
+    Columns: attribute_id (1-based among the 312), name, group, value, parts (tuple of CUB part names, may be
+    empty).
+    """
+    table = pd.read_csv(Path(__file__).with_name("cub_concepts.csv"), index_col="concept")
+    table[["group", "value"]] = table["name"].str.split("::", n=1, expand=True)
+    table["parts"] = [GROUP_PARTS[group] for group in table["group"]]
+    return table
+
+
+def find_id(kind: str, name: str | int, names: pd.Series) -> int:
+    """The index value of `names` at which `name` stands; an integer is taken as that index value itself.
+
+    Raises DatasetError: an unknown name (with the nearest one), an id out of range.
+    """
+    if not isinstance(name, str):
+        if int(name) not in names.index:
+            raise DatasetError(
+                f"unknown {kind} id {name}: ids run from {names.index.min()} to {names.index.max()}"
+            )
+        return int(name)
+    matches = names.index[names == name]
+    if len(matches) == 0:
+        raise unknown_name(kind, name, names)
+    return int(matches[0])
+
+
+def attribute_ids(attributes: pd.DataFrame, concepts: Sequence[str | int] | pd.DataFrame) -> list[int]:
+    """The 1-based attribute ids of `concepts` in a data set's table `attributes`.
+
+    concepts: names, ids, or a table with the columns `attribute_id` and `name` (`cbm_concepts()`), whose
+    names must be those of the data set.
+    Raises DatasetError: one text in place of a list, a name or an id that the data set does not have.
+    """
+    if isinstance(concepts, str):
+        raise DatasetError(
+            f"concepts must be a list of attribute names or ids, not the one text {concepts!r}"
+        )
+    if isinstance(concepts, pd.DataFrame):
+        _require_names(attributes, concepts)
+        concepts = concepts["attribute_id"].tolist()
+    wanted = [normalise_attribute(concept) if isinstance(concept, str) else concept for concept in concepts]
+    return [find_id("attribute", concept, attributes["name"]) for concept in wanted]
+
+
+def _require_names(attributes: pd.DataFrame, concepts: pd.DataFrame) -> None:
+    """Raise where the ids of `concepts` bear other names among the data set's `attributes`."""
+    names = attributes["name"].reindex(concepts["attribute_id"]).to_numpy()
+    differs = names != concepts["name"].to_numpy()
+    if differs.any():
+        raise DatasetError(
+            f"these data have attributes of their own ({len(attributes)}, first "
+            f"{attributes['name'].iloc[0]!r}), not CUB's 312: {differs.sum()} of the {len(concepts)} "
+            f"concepts asked for, first {concepts['name'].iloc[differs.argmax()]!r}, are not among them"
+        )

@@ -1,0 +1,120 @@
+"""A data set: its images, and what is known of them. What nobody recorded is None."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from PIL import Image
+
+
+class DatasetError(ValueError):
+    """Data that are missing, broken or misnamed; the message names them and the remedy."""
+
+
+@dataclass(eq=False, repr=False)
+class Dataset:
+    """N images of K classes; row n of every tensor is row n of `images`, label k is row k of `classes`.
+
+    `images` has the columns path, label (0 … K−1; −1 where nobody labelled the image) and train. A data set
+    in CUB-200-2011's format (see `CubDataset`) adds the box of the object, x, y, width and height in pixels
+    of the stored image, and a substitution benchmark the columns attribute and bird.
+    """
+
+    root: Path  # the folder of the data set
+    images: pd.DataFrame  # path, label, train
+    classes: pd.DataFrame  # by class_id: name, label
+    name: str = ""  # of the folder, unless another is given
+    # by attribute_id 1 … A: name, group, value
+    attributes: pd.DataFrame | None = None
+    # "image" or "class": whether an image's attribute labels are its own or those of its class
+    attribute_level: str | None = None
+    present: torch.Tensor | None = None  # (N, A) bool, each image's own labels
+    certainty: torch.Tensor | None = None  # (N, A) int8: 1 not visible, 2 guessing, 3 probably, 4 definitely
+    class_attributes: torch.Tensor | None = None  # (K, A) float32 in [0, 1], share of people who saw it
+    parts: list[str] | None = None  # P names, in the order of part_locations
+    part_locations: torch.Tensor | None = None  # (N, P, 2) float32, x and y in pixels, NaN where not visible
+    mask_names: list[str] | None = None  # what the numbers 1 … of a part mask stand for; None without masks
+    note: str = ""  # what the author of the data set wants its readers to know
+    # (width, height) by path, as far as read
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self):
+        self.name = self.name or self.root.name
+
+    @property
+    def labels(self) -> torch.Tensor:
+        """(N,) int64, classes counted from 0 in the order of `classes`."""
+        return torch.tensor(self.images["label"].to_numpy())
+
+    @property
+    def train(self) -> torch.Tensor:
+        """(N,) bool, whether an image is for training."""
+        return torch.tensor(self.images["train"].to_numpy(dtype=bool))
+
+    @property
+    def class_names(self) -> list[str]:
+        """K names in plain words."""
+        return self.classes["name"].tolist()
+
+    @property
+    def image_ids(self) -> list[str]:
+        """N unique file names, by which outputs are matched with images.
+
+        They are relative to the data set's folder of images, so that they are the same wherever it lies. An
+        image that lies elsewhere (unpacked into the cache, say) has its bare name, or its path where that is
+        not unique.
+        Raises DatasetError naming a file that stands twice.
+        """
+        folder = self.root / "images" if (self.root / "images").is_dir() else self.root
+        prefix = f"{folder}{os.sep}"
+        paths = [str(path) for path in self.images["path"]]
+        elsewhere = Counter(os.path.basename(path) for path in paths if not path.startswith(prefix))
+        ids = []
+        for path in paths:
+            name = os.path.basename(path)
+            if path.startswith(prefix):
+                ids.append(path.removeprefix(prefix).replace(os.sep, "/"))
+            else:
+                ids.append(name if elsewhere[name] == 1 else path)
+        if len(set(ids)) < len(ids):
+            twice, count = Counter(ids).most_common(1)[0]
+            raise DatasetError(f"{self.name}: the image {twice!r} stands {count} times: keep one of its rows")
+        return ids
+
+    def part_mask(self, row: int) -> np.ndarray:
+        """Parts of the image at `row` (0-based), (H, W) uint8: 0 background, n the part `mask_names[n - 1]`.
+
+        Raises DatasetError for a data set without masks, and where one is missing.
+        """
+        if self.mask_names is None:
+            raise DatasetError(f"{self.name} has no part masks: only drawn worlds know the mask of each part")
+        image = Path(self.images["path"].iloc[row]).relative_to(self.root / "images")
+        file = self.root / "masks" / image.with_suffix(".png")
+        if not file.is_file():
+            raise DatasetError(f"{file} is missing: delete the folder of this world, it is then drawn anew")
+        return np.asarray(Image.open(file))
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.images):,} images, {self.images['train'].sum():,} of them for training"
+        known = f"{self.name}: {counts}, {len(self.classes)} classes"
+        if self.attributes is not None:
+            known += f", {len(self.attributes)} attributes per {self.attribute_level}"
+        return f"{type(self).__name__}({known})"
+
+
+def require_annotations(data: Dataset, kind: str = "attributes") -> Dataset:
+    """The same data set. Raises DatasetError where it comes without what `kind` names.
+
+    kind: "attributes", "parts" or "part masks".
+    """
+    annotations = {"attributes": data.attributes, "parts": data.parts, "part masks": data.mask_names}
+    if annotations[kind] is None:
+        raise DatasetError(
+            f"{data.name} comes without {kind}: name a data set in CUB-200-2011's format, as aviary or "
+            "everyday"
+        )
+    return data

@@ -1,0 +1,91 @@
+"""Concept labels of images and classes, hard (0/1) and soft (in [0, 1])."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import torch
+
+from xaihelpers.datasets.attribute_names import attribute_ids
+from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
+
+# How present an attribute is, by annotation (absent, present) and certainty (not visible, guessing, probably,
+# definitely): the convention of concept bottleneck models, in which what is not visible is 0.
+SOFT_LABEL = torch.tensor([[0.0, 0.5, 0.25, 0.0], [0.0, 0.5, 0.75, 1.0]])
+NOT_VISIBLE, DEFINITELY = 1, 4
+
+
+def image_attributes(data: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each image's labels: present (N, A) bool and certainty (N, A) int8, 1 not visible … 4 definitely.
+
+    Where the data were read with attributes="class", an image has its class's hard labels, definitely.
+    Raises DatasetError: a data set without attributes, or one of class labels as `class_concepts`.
+    """
+    require_annotations(data)
+    if data.attribute_level == "class":
+        present = _hard_class_attributes(data)[data.labels]
+        return present, torch.full(present.shape, DEFINITELY, dtype=torch.int8)
+    return data.present, data.certainty
+
+
+def concept_labels(
+    data: Dataset, concepts: Sequence[str | int] | pd.DataFrame, level: str = "image", kind: str = "hard"
+) -> torch.Tensor:
+    """Labels of L concepts for every image, (N, L) float32.
+
+    concepts: names, 1-based ids, or a table like `cbm_concepts()`. level: "image" (the image's own
+    annotation) or "class" (its class's, as in `class_concepts`). kind: "hard" is 0 or 1 as annotated; "soft"
+    weighs an image's annotation by its certainty: present 1, 0.75, 0.5 and absent 0, 0.25, 0.5 for
+    definitely, probably, guessing; 0 where not visible.
+    Raises DatasetError: a data set without attributes, an unknown concept, level or kind.
+    """
+    _require_choice("level", level, ("image", "class"))
+    _require_choice("kind", kind, ("hard", "soft"))
+    require_annotations(data)
+    if level == "class" or data.attribute_level == "class":
+        return class_concepts(data, concepts, kind).T[data.labels]
+    columns = [key - 1 for key in attribute_ids(data.attributes, concepts)]
+    present = data.present[:, columns]
+    if kind == "hard":
+        return present.float()
+    return SOFT_LABEL[present.long(), data.certainty[:, columns].long() - 1]
+
+
+def class_concepts(
+    data: Dataset, concepts: Sequence[str | int] | pd.DataFrame, kind: str = "soft"
+) -> torch.Tensor:
+    """Labels of L concepts for every class, (L, K) float32: the matrix V of the alignment paper.
+
+    concepts: as in `concept_labels`. kind: "soft" is the share of people in [0, 1]; "hard" is the majority
+    over the class's training images, "absent" of what is not visible not counted and ties 1 (as concept
+    bottleneck models do), and, without image labels, share >= 0.5.
+    Raises DatasetError: a data set without attributes, an unknown concept or kind, a class without training
+    images.
+    """
+    _require_choice("kind", kind, ("hard", "soft"))
+    require_annotations(data)
+    columns = [key - 1 for key in attribute_ids(data.attributes, concepts)]
+    values = data.class_attributes if kind == "soft" else _hard_class_attributes(data).float()
+    return values[:, columns].T.contiguous()
+
+
+def _hard_class_attributes(data: Dataset) -> torch.Tensor:
+    """(K, A) bool: the majority of the training images' votes; without any image labels, share >= 0.5."""
+    if data.present is None:
+        return data.class_attributes >= 0.5
+    train = data.train
+    present, labels = data.present[train], data.labels[train]
+    without_images = set(data.classes["label"]) - set(labels.tolist())
+    if without_images:
+        name = data.classes["name"].iloc[min(without_images)]
+        raise DatasetError(
+            f'class {name!r} has no training image, so no majority of attribute labels; use kind="soft"'
+        )
+    against = ~present & (data.certainty[train] != NOT_VISIBLE)
+    votes = torch.zeros(len(data.classes), len(data.attributes), dtype=torch.int64)
+    votes.index_add_(0, labels, present.long() - against.long())
+    return votes >= 0
+
+
+def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise DatasetError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")

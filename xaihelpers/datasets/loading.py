@@ -1,0 +1,87 @@
+"""The one door to data: `load(name or path)`, whatever the format."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from xaihelpers.datasets.cub import load_cub
+from xaihelpers.datasets.dataset import Dataset, DatasetError
+from xaihelpers.datasets.folders import (
+    SPLITS,
+    has_image_files,
+    load_class_folders,
+    load_image_table,
+    load_pictures,
+)
+from xaihelpers.datasets.sub_benchmark import is_sub, load_sub
+from xaihelpers.datasets.torchvision_sets import TORCHVISION_NAMES, load_torchvision
+from xaihelpers.paths import data_home, find
+from xaihelpers.worlds import aviary, everyday
+
+# worlds that are drawn at first use
+DRAWN: dict[str, Callable[[], Path]] = {"aviary": aviary.ensure, "everyday": everyday.ensure}
+DATASET_NAMES = (*DRAWN, *TORCHVISION_NAMES)
+
+
+def load(data: str | Path, attributes: str = "auto", check_files: bool = False) -> Dataset:
+    """Read a data set by its name, or by its path or name under XAI_DATA; the images stay where they are.
+
+    data: one of
+
+    - "aviary", "everyday": drawn at first use; or a folder in CUB-200-2011's format (a `CubDataset`);
+    - "cifar10", "cifar100", "caltech101", "flowers102", "stanford_cars", "imagenet": see `load_torchvision`;
+    - a folder with train/<class>/ and test/<class>/, or with <class>/ alone: then 60 % of each class, drawn
+    once for all, are for training; or a CSV file with one row per image: file, label and, perhaps, split;
+    - a substitution benchmark in SUB's layout: parquet files, or a folder of them or with them in data/;
+    - a folder of image files without labels: all for testing, label −1, no classes.
+
+    Names may be spelt with other cases, hyphens and underscores ("CIFAR-10", "StanfordCars").
+    attributes, check_files: of data in CUB's format, see `load_cub`.
+    Raises DatasetError naming the place and the remedy: nothing there, a format that is none of these, a
+    broken file, a download that fails, an unpacking that was interrupted. Raises ValueError as
+    `worlds.ensure_world`.
+    """
+    name = _known_name(data)
+    if name in DRAWN:
+        return load_cub(DRAWN[name](), attributes, check_files)
+    if name:
+        return load_torchvision(name)
+    place = find(data) if str(data) else None
+    if place is None:
+        raise _not_found(data)
+    if place.is_dir():
+        return _load_folder(place, attributes, check_files)
+    if place.suffix.lower() == ".csv":
+        return load_image_table(place)
+    if is_sub(place):
+        return load_sub(place)
+    raise DatasetError(f"{place} is neither a folder of data, nor a CSV table (.csv), nor a parquet file.")
+
+
+def _known_name(data: str | Path) -> str | None:
+    """Which of DATASET_NAMES is meant, however it is spelt; None for none of them."""
+    plain = re.sub(r"[-_ ]", "", str(data).lower())
+    return {name.replace("_", ""): name for name in DATASET_NAMES}.get(plain)
+
+
+def _load_folder(folder: Path, attributes: str, check_files: bool) -> Dataset:
+    """The data set in a folder, whose format is known by the files that lie in it."""
+    if is_sub(folder):
+        return load_sub(folder)
+    cub_files = [folder / "images.txt", folder / "classes.txt", *folder.glob("*/images.txt")]
+    if any(file.is_file() for file in cub_files):
+        return load_cub(folder, attributes, check_files)
+    has_split = any((folder / split).is_dir() for split in SPLITS)
+    if has_image_files(folder) and not has_split:
+        return load_pictures(folder)
+    return load_class_folders(folder)
+
+
+def _not_found(data: str | Path) -> DatasetError:
+    if str(data).lower().endswith(".csv"):
+        return DatasetError(f"There is no table {str(data)!r}, neither in {data_home()} nor as a path.")
+    return DatasetError(
+        f"There is no data set {str(data)!r}: name one of {', '.join(DATASET_NAMES)}, or place a folder in "
+        "CUB-200-2011's format, with train/<class>/ and test/<class>/, in SUB's layout, or of images at "
+        f"{data_home() / data}, or give its path, or set XAI_DATA to the folder that holds it."
+    )

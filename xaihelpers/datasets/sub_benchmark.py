@@ -1,0 +1,225 @@
+"""A substitution benchmark on disk, in the layout of the published SUB.
+
+Parquet files with the columns image, attr_label and bird_label; labels are numbers whose names stand in the
+metadata.
+"""
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from xaihelpers import paths
+from xaihelpers.datasets.attribute_names import class_name, known_attribute, normalise_attribute
+from xaihelpers.datasets.dataset import Dataset, DatasetError
+
+COLUMNS = ("image", "attr_label", "bird_label")
+SHARDS = re.compile(r"-of-(\d+)\.parquet$")
+
+
+def write_sub(
+    folder: str | Path,
+    images: Sequence[Image.Image | str | Path],
+    attributes: Sequence[str],
+    birds: Sequence[str],
+    attribute_names: Sequence[str],
+    bird_names: Sequence[str],
+    shard: int = 0,
+    shards: int = 1,
+    note: str = "",
+) -> Path:
+    """Write one shard of a benchmark, data/test-<shard>-of-<shards>.parquet, whole or not at all.
+
+    images: N PIL images or files; none make an empty shard. attributes, birds: N, the substituted attribute
+    and the bird of each. attribute_names, bird_names: all labels of the benchmark in the order of their
+    numbers, the same for every shard. note: what readers of the benchmark must know, as that people rejected
+    it.
+    Returns the file. Raises DatasetError: a number of labels that is not that of the images, a label without
+    a name. Raises OSError where the file cannot be written.
+    """
+    names = {"attr_label": _attribute_labels(attribute_names), "bird_label": _bird_labels(bird_names)}
+    labels = {"attr_label": _attribute_labels(attributes), "bird_label": _bird_labels(birds)}
+    for column in labels:
+        unnamed = sorted(set(labels[column]) - set(names[column]))
+        if len(labels[column]) != len(images) or unnamed:
+            raise DatasetError(
+                f"{len(images)} images with {len(labels[column])} labels in {column}, of which {unnamed} "
+                f"are not among the {len(names[column])} names given: every image needs a label, and every "
+                "label a name"
+            )
+    numbers = {column: [names[column].index(label) for label in labels[column]] for column in labels}
+    features = {"image": {"_type": "Image"}}
+    for column in labels:
+        features[column] = {"names": names[column], "_type": "ClassLabel"}
+    schema = pa.schema(
+        [
+            ("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+            ("attr_label", pa.int64()),
+            ("bird_label", pa.int64()),
+        ],
+        {"huggingface": json.dumps({"info": {"features": features}}), "note": note},
+    )
+    stored = [{"bytes": _image_bytes(image), "path": f"{row:06d}.png"} for row, image in enumerate(images)]
+    content = io.BytesIO()
+    pq.write_table(pa.table([stored, numbers["attr_label"], numbers["bird_label"]], schema=schema), content)
+    file = Path(folder) / "data" / f"test-{shard:05d}-of-{shards:05d}.parquet"
+    return paths.write_whole(file, content.getvalue())
+
+
+def _attribute_labels(names: Sequence[str]) -> list[str]:
+    """Names of attributes as the published SUB writes them, group--value."""
+    return [normalise_attribute(name).replace("::", "--") for name in names]
+
+
+def _bird_labels(names: Sequence[str]) -> list[str]:
+    return [class_name(name) for name in names]
+
+
+def _image_bytes(image: Image.Image | str | Path) -> bytes:
+    """The content of an image file; a PIL image as PNG."""
+    if not isinstance(image, Image.Image):
+        return Path(image).read_bytes()
+    content = io.BytesIO()
+    image.save(content, "PNG")
+    return content.getvalue()
+
+
+def is_sub(place: Path) -> bool:
+    """Whether a file or folder is a benchmark: a parquet file, or a folder of them or with them in data/."""
+    return bool(_parquet_files(place))
+
+
+def _parquet_files(place: Path) -> list[Path]:
+    if place.is_file():
+        return [place] if place.suffix == ".parquet" else []
+    return sorted([*place.glob("*.parquet"), *place.glob("data/*.parquet")])
+
+
+def load_sub(place: Path) -> Dataset:
+    """A benchmark in the published SUB's layout, all for testing; its classes are the birds.
+
+    `images` has two columns more: the substituted `attribute` (group::value) and the plain name of the
+    `bird`. `note` holds what whoever wrote the benchmark wants its readers to know. Images are unpacked once
+    into the cache.
+    Raises DatasetError as `read_sub`.
+    """
+    table = read_sub(place)
+    birds = sorted(table["bird"].unique())
+    label_of = {bird: label for label, bird in enumerate(birds)}
+    images = pd.DataFrame(
+        {
+            "path": table["path"].map(str),
+            "label": table["bird"].map(label_of).astype("int64"),
+            "train": False,
+            "attribute": table["attribute"],
+            "bird": table["bird"],
+        }
+    )
+    class_ids = pd.RangeIndex(1, len(birds) + 1, name="class_id")
+    classes = pd.DataFrame({"name": birds, "label": range(len(birds))}, index=class_ids)
+    return Dataset(place, images, classes, place.stem, note=table.attrs["note"])
+
+
+def read_sub(place: Path) -> pd.DataFrame:
+    """The table behind `load_sub`: a row an image with path, attribute and bird; `attrs["note"]`.
+
+    place: a parquet file, a folder of them or with them in data/. Labels may be numbers with their names in
+    the file's metadata, or the names themselves.
+    Raises DatasetError: no parquet file there or a damaged one, a shard too many or too few, a missing
+    column, an image without bytes, a label without a name, an attribute that is none of CUB's 312.
+    """
+    files = _parquet_files(place)
+    if not files:
+        raise DatasetError(
+            f"{place}: no parquet file there or in data/. Notebook 52 makes a benchmark; the published one "
+            "is the data set Jessica-bader/SUB on Hugging Face (hf download --repo-type dataset "
+            "Jessica-bader/SUB)."
+        )
+    counts = {int(match[1]) for file in files if (match := SHARDS.search(file.name))}
+    if len(counts) > 1 or (place.is_dir() and counts and len(files) != max(counts)):
+        raise DatasetError(
+            f"{place}: {len(files)} parquet files of a benchmark in "
+            f"{' and in '.join(map(str, sorted(counts)))} shards: remove those of another run, or make "
+            "those that are missing"
+        )
+    parts = [_read_file(file) for file in files]
+    table = pd.concat(parts, ignore_index=True)
+    notes = [part.attrs["note"] for part in parts if part.attrs["note"]]
+    table.attrs = {"note": "; ".join(dict.fromkeys(notes))}
+    try:
+        for name in table["attribute"].unique():
+            known_attribute(name)
+    except DatasetError as error:
+        raise DatasetError(f"{place}, attr_label: {error}") from error
+    return table
+
+
+def _read_file(file: Path) -> pd.DataFrame:
+    """The rows of one file, as of `read_sub`."""
+    try:
+        content = pq.read_table(file, memory_map=True)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DatasetError(
+            f"{file}: cannot be read as parquet ({str(error).splitlines()[0]}): it is truncated or damaged, "
+            "fetch or make it again"
+        ) from error
+    if missing := [column for column in COLUMNS if column not in content.column_names]:
+        raise DatasetError(
+            f"{file}: the column {missing[0]!r} is missing; a substitution benchmark has "
+            f"{', '.join(COLUMNS)}, this file {', '.join(content.column_names)}"
+        )
+    metadata = content.schema.metadata or {}
+    features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+    labels = {}
+    for column in COLUMNS[1:]:
+        names = features.get(column, {}).get("names")
+        labels[column] = _label_names(file, column, content[column].to_pylist(), names)
+    stored = content["image"].to_pylist()  # bytes, or as the datasets library has it, bytes and path
+    images = [image.get("bytes") if isinstance(image, dict) else image for image in stored]
+    table = pd.DataFrame(
+        {
+            "path": _unpack(file, images),
+            "attribute": [normalise_attribute(name) for name in labels["attr_label"]],
+            "bird": [class_name(name) for name in labels["bird_label"]],
+        }
+    )
+    table.attrs = {"note": metadata.get(b"note", b"").decode()}
+    return table
+
+
+def _label_names(file: Path, column: str, labels: list, names: list[str] | None) -> list[str]:
+    """Labels as names; numbers stand for the names of the file's metadata."""
+    if all(isinstance(label, str) for label in labels):
+        return labels
+    if not names:
+        raise DatasetError(
+            f"{file}: {column} holds numbers, but the file's metadata do not name them: save it with the "
+            "datasets library, or with the names themselves"
+        )
+    if unnamed := [label for label in labels if not isinstance(label, int) or not 0 <= label < len(names)]:
+        raise DatasetError(
+            f"{file}: {column} {unnamed[0]!r} has no name; the file names {len(names)}, numbered from 0"
+        )
+    return [names[label] for label in labels]
+
+
+def _unpack(file: Path, images: list[bytes | None]) -> list[Path]:
+    """Files of the images in the cache, named by their content; only missing ones are written."""
+    folder = paths.cache_home() / "sub"
+    unpacked = []
+    for row, image in enumerate(images):
+        if not image:
+            raise DatasetError(f"{file}: row {row} has no image; a row's image is its bytes, not a path")
+        # always .png: readers go by the content, not by the name
+        target = folder / f"{hashlib.sha256(image).hexdigest()[:32]}.png"
+        if not target.exists():
+            paths.write_whole(target, image)
+        unpacked.append(target)
+    return unpacked

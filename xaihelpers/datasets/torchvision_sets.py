@@ -1,0 +1,226 @@
+"""torchvision's sets of images, in its own folders and archives.
+
+CIFAR-10, CIFAR-100, Caltech-101, Flowers-102, Stanford Cars and ImageNet.
+"""
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+from PIL import Image
+from tqdm.auto import tqdm
+
+from xaihelpers.datasets.dataset import Dataset, DatasetError
+from xaihelpers.datasets.folders import SPLITS, drawn_split, load_class_folders, make_dataset
+from xaihelpers.paths import data_home
+
+TORCHVISION_NAMES = ("cifar10", "cifar100", "caltech101", "flowers102", "stanford_cars", "imagenet")
+# torchvision's folder of each set whose images are files already
+FOLDERS = {
+    "caltech101": "caltech101",
+    "flowers102": "flowers-102",
+    "stanford_cars": "stanford_cars",
+    "imagenet": "imagenet",
+}
+# what to place in it where it is not downloaded
+CONTENTS = {
+    "caltech101": (
+        "caltech-101.zip of data.caltech.edu (it is then unpacked), or 101_ObjectCategories/ with its 101 "
+        "folders of images and BACKGROUND_Google"
+    ),
+    "flowers102": (
+        "102flowers.tgz (it is then unpacked to jpg/), imagelabels.mat and setid.mat of the Oxford Visual "
+        "Geometry Group's 102 flowers"
+    ),
+    "stanford_cars": (
+        "cars_train/ and cars_test/ with the images, devkit/cars_meta.mat, devkit/cars_train_annos.mat "
+        "and cars_test_annos_withlabels.mat (its site has closed)"
+    ),
+    "imagenet": (
+        "ILSVRC2012_devkit_t12.tar.gz and ILSVRC2012_img_val.tar of image-net.org, and "
+        "ILSVRC2012_img_train.tar if images for training are wanted (they are then unpacked; val/<WordNet "
+        "id>/ and train/<WordNet id>/ will do in place of the last two)"
+    ),
+}
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error's message, or its type where it has none."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0][:120]
+
+
+def load_torchvision(name: str) -> Dataset:
+    """One of TORCHVISION_NAMES, its images indexed where they lie, in torchvision's folders.
+
+    The CIFARs are downloaded by torchvision and unpacked to PNG under XAI_DATA; Caltech-101 and Flowers-102
+    are downloaded, Stanford Cars and ImageNet are to be placed, under XAI_DATA/downloads or XAI_DATA. Splits
+    are the official ones, with these choices: Caltech-101 has none, so `drawn_split` makes one; it has
+    torchvision's 101 categories (Faces and Faces_easy apart, no background). Flowers-102 trains on its
+    official train and val. ImageNet's val is for testing; its classes bear their first lemma, with more where
+    two classes share it.
+    Raises DatasetError saying what to place where.
+    """
+    if name in ("cifar10", "cifar100"):
+        return load_class_folders(_cifar(name))
+    folder, contents = FOLDERS[name], CONTENTS[name]
+    home = data_home() if (data_home() / folder).is_dir() else data_home() / "downloads"
+    home.mkdir(parents=True, exist_ok=True)
+    index_of = {
+        "caltech101": _caltech,
+        "flowers102": _flowers,
+        "stanford_cars": _cars,
+        "imagenet": _imagenet,
+    }
+    lock = FileLock(f"{home / folder}.lock") if os.access(home, os.W_OK) else nullcontext()
+    with lock:  # one process downloads, the others wait
+        try:
+            rows, names = index_of[name](home)
+        except DatasetError:
+            raise
+        except Exception as error:  # no connection, a broken archive or table: each in ways of its own
+            raise DatasetError(
+                f"{name} is not whole in {home / folder} and could not be had ({_reason(error)}): place "
+                f"there {contents}, and run this again."
+            ) from error
+    # ImageNet's rows are files that were found
+    missing = [] if name == "imagenet" else [path for path, *_ in rows if not Path(path).is_file()]
+    if missing:
+        raise DatasetError(
+            f"{missing[0]}: image file missing ({len(missing):,} such in all). Place in {home / folder} "
+            f"the whole set: {contents}."
+        )
+    return make_dataset(home / folder, rows, names)
+
+
+def _rows(part, train: bool) -> list[tuple[str, int, bool]]:
+    """Path, label and train of a torchvision set's items; opened with loader=str, an image is its path."""
+    items = [part[i] for i in range(len(part))]
+    return [(path, int(label), train) for path, label in items]
+
+
+def _caltech(home: Path):
+    from torchvision.datasets import Caltech101
+
+    data = Caltech101(home, download=True)
+    images = Path(data.root) / "101_ObjectCategories"
+    if len(data.categories) != 101:  # torchvision takes the folder of an interrupted unpacking for the whole
+        raise DatasetError(
+            f"{images} holds {len(data.categories)} categories where Caltech-101 has 101 (and its "
+            "background): delete that folder and run this again, it is then unpacked from caltech-101.zip "
+            "beside it, or downloaded."
+        )
+    labels, numbers = np.array(data.y), np.array(data.index)
+    train = drawn_split(labels, len(data.categories))
+    rows = []
+    for label, number, is_train in zip(labels, numbers, train, strict=True):
+        path = images / data.categories[label] / f"image_{number:04d}.jpg"
+        rows.append((str(path), int(label), bool(is_train)))
+    return rows, [name.replace("_", " ") for name in data.categories]
+
+
+def _flowers(home: Path):
+    from torchvision.datasets import Flowers102
+
+    rows = []
+    for split, train in (("train", True), ("val", True), ("test", False)):
+        rows += _rows(Flowers102(home, split, download=True, loader=str), train)
+    return rows, [name.rstrip("?") for name in Flowers102.classes]
+
+
+def _cars(home: Path):
+    from torchvision.datasets import StanfordCars
+
+    rows = []
+    for split, train in SPLITS.items():
+        part = StanfordCars(home, split, loader=str)
+        rows += _rows(part, train)
+    return rows, part.classes
+
+
+def _imagenet(home: Path):
+    from torchvision.datasets import ImageNet
+
+    root, rows, parts = home / "imagenet", [], []
+    for split, train in (("train", True), ("val", False)):
+        if train and not ((root / split).is_dir() or (root / "ILSVRC2012_img_train.tar").is_file()):
+            continue
+        _require_unpacked(root / split)
+        part = ImageNet(root, split, loader=str)
+        rows += _rows(part, train)
+        parts.append(part)
+    if parts[0].wnids != parts[-1].wnids:
+        differing = sorted(set(parts[0].wnids) ^ set(parts[-1].wnids))
+        raise DatasetError(
+            f"{root}: train/ and val/ need the same classes, but {differing[0]} is in one of them only"
+        )
+    return rows, _class_names(parts[-1].classes, parts[-1].wnids)
+
+
+def _require_unpacked(folder: Path) -> None:
+    """Raise where a file lies in none of the classes' folders: torchvision sorts images only at the end."""
+    files = [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+    if files:
+        raise DatasetError(
+            f"{files[0]} lies in no class's folder: an unpacking was interrupted. Delete {folder} and run "
+            "this again, it is then unpacked anew."
+        )
+
+
+def _class_names(lemmas_of: list[tuple[str, ...]], wordnet_ids: list[str]) -> list[str]:
+    """The first lemma of each class, with the others (or the WordNet id) where two classes share it."""
+    first = Counter(lemmas[0].lower() for lemmas in lemmas_of)
+    names = []
+    for lemmas, wordnet_id in zip(lemmas_of, wordnet_ids, strict=True):
+        name = lemmas[0]
+        if first[name.lower()] > 1:
+            name = f"{name} ({', '.join(lemmas[1:]) or wordnet_id})"
+        names.append(name)
+    return names
+
+
+def _cifar(name: str) -> Path:
+    """The folder of a CIFAR as PNG files by split and class, unpacked once; it appears when it is whole."""
+    from torchvision import datasets
+
+    root = data_home() / name
+    if root.is_dir():
+        return root
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{root}.lock"):
+        if root.is_dir():
+            return root
+        read = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}[name]
+        downloads = data_home() / "downloads"
+        try:
+            parts = {split: read(downloads, train=train, download=True) for split, train in SPLITS.items()}
+        except Exception as error:  # no connection or a broken archive: each in ways of its own
+            raise DatasetError(
+                f"{name} could not be downloaded ({_reason(error)}): place its archive {read.filename} in "
+                f"{downloads} and run this again; it is then unpacked from there."
+            ) from error
+        partial = Path(tempfile.mkdtemp(prefix=f"{name}.partial-", dir=root.parent))
+        try:
+            _unpack(parts, partial, f"unpacking {name}")
+            partial.chmod(0o755)
+            os.replace(partial, root)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return root
+
+
+def _unpack(parts: dict, folder: Path, description: str) -> None:
+    """Write the images of each split to <split>/<class>/<number>.png in `folder`."""
+    with tqdm(total=sum(map(len, parts.values())), desc=description, unit="image") as bar:
+        for split, part in parts.items():
+            folders = [folder / split / name for name in part.classes]
+            for class_folder in folders:
+                class_folder.mkdir(parents=True)
+            for number, (pixels, label) in enumerate(zip(part.data, part.targets, strict=True)):
+                Image.fromarray(pixels).save(folders[label] / f"{number:05d}.png")
+                bar.update()

@@ -1,0 +1,119 @@
+"""Concept chains: read from an answer, given stage by stage, cut out of a model's reasoning.
+
+Paper fse, section 4 and appendices B and D. Its equation 1 builds a chain from coarse to fine; c^t is the
+first t of its T = 5 stages.
+
+| symbol | here |
+|---|---|
+| C, a chain of concepts | dict[str, str], a text for each of `STAGES` |
+| c^t | `chain_prefix(chain, t)`, a JSON text |
+| T | `len(STAGES)`, 5 |
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+STAGES = ("Background", "Superclass", "SalientFeatures", "DetailedFeatures", "AuxiliaryFeatures")
+# begins a step of reasoning (appendix D); not the end of a tag, as of a stray </think>
+STEP_MARK = re.compile(r"(?<!\w)>")
+
+
+def parse_chain(text: str) -> dict[str, str] | None:
+    """The concept chain in an answer: the five stages, in their order.
+
+    text: holds them as a JSON object, alone, fenced, or amid other words. Keys may differ in case and
+        punctuation. Lists and nested objects become one text.
+    Returns None where a stage is missing or empty.
+    """
+    for found in _json_values(text, r"\{"):
+        if not isinstance(found, dict):
+            continue
+        values = {re.sub(r"[^a-z]", "", str(key).lower()): _as_text(value) for key, value in found.items()}
+        chain = {stage: values.get(stage.lower(), "") for stage in STAGES}
+        if all(chain.values()):
+            return chain
+    return None
+
+
+def chain_prefix(chain: Mapping[str, str] | None, t: int) -> str:
+    """c^t: the first t stages of a chain, as JSON; an empty text where there is no chain.
+
+    Raises ValueError: t is not one of 1 … 5.
+    """
+    if not 1 <= t <= len(STAGES):
+        raise ValueError(f"t is {t}: a chain has stages 1 to {len(STAGES)}")
+    if chain is None:
+        return ""
+    return json.dumps({stage: chain[stage] for stage in STAGES[:t]}, ensure_ascii=False)
+
+
+def parse_list(text: str, count: int = 5) -> list[str] | None:
+    """The phrases of an answer that holds a JSON list of `count` of them; None where it holds none such."""
+    for found in _json_values(text, r"\["):
+        if not isinstance(found, list) or len(found) != count:
+            continue
+        if all(isinstance(phrase, str) and phrase.strip() for phrase in found):
+            return [phrase.strip() for phrase in found]
+    return None
+
+
+def reasoning_steps(reasoning: str) -> list[str]:
+    """The steps of a reasoning: the parts between marks ">" (appendix D), or its paragraphs without any."""
+    parts = STEP_MARK.split(reasoning)
+    if len(parts) == 1:
+        parts = reasoning.split("\n\n")
+    return [part.strip() for part in parts if part.strip()]
+
+
+def segment_reasoning(reasoning: str, by: str = "steps") -> dict[str, str] | None:
+    """A reasoning cut evenly into five segments, which take the places of the stages (appendix D).
+
+    by: "steps" keeps whole steps together, or sentences where there are fewer than five steps, or words where
+        there are fewer than five sentences; "words" cuts into equal lengths.
+    Returns None for fewer than five words. Raises ValueError: another value of `by`.
+    """
+    if by not in ("steps", "words"):
+        raise ValueError(f"a chain is cut by 'steps' or 'words', not by {by!r}")
+    steps = reasoning_steps(reasoning)
+    text = " ".join(steps)
+    words = text.split()
+    if by == "words":
+        pieces = words
+    else:
+        sentences = re.split(r"(?<=[.!?;])\s+", text)
+        pieces = next((p for p in (steps, sentences, words) if len(p) >= len(STAGES)), words)
+    if len(pieces) < len(STAGES):
+        return None
+    parts = np.array_split(np.array(pieces, object), len(STAGES))
+    return {stage: " ".join(part) for stage, part in zip(STAGES, parts, strict=True)}
+
+
+def mentions_class(text: str, name: str) -> bool:
+    """Whether a text names the class: all words of its name, in order, in any case, singular or plural."""
+    words = re.findall(r"\w+", name.replace("_", " ").lower())
+    if not words:
+        return False
+    pattern = r"\b" + r"[\W_]+".join(map(re.escape, words)) + r"(s|es)?\b"
+    return re.search(pattern, text.replace("_", " ").lower()) is not None
+
+
+def _json_values(text: str, opening: str) -> Iterator[object]:
+    """Each JSON value in a text that begins with a match of `opening`."""
+    for match in re.finditer(opening, text):
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text[match.start() :])
+        except ValueError:
+            continue
+        yield value
+
+
+def _as_text(value: object) -> str:
+    """A JSON value as one text, the items of lists and objects separated by commas."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_as_text(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(_as_text(item) for item in value)
+    return "" if value is None else str(value).strip()

@@ -1,0 +1,115 @@
+"""Chains from a data set's own attribute labels, in the words of an annotator.
+
+They are the upper bound of slow mode, and what the shipped annotator was trained on.
+"""
+
+from collections.abc import Iterable
+
+from xaihelpers.datasets import Dataset, image_attributes, plain_value
+from xaihelpers.fastslow.chains import STAGES
+
+UNKNOWN = "not annotated"
+PLAIN_COLORS = {"black", "white", "grey", "brown", "buff"}  # the others strike the eye first
+BODY_PARTS = ("crown", "throat", "breast", "belly", "back", "wing", "tail", "bill")
+DETAILED_PARTS = (*BODY_PARTS[:6], "bill")
+PLURALS = {"wing": "wings", "eye": "eyes", "leg": "legs"}
+BILL_LENGTHS = {"longer than head": "long", "shorter than head": "short"}
+PLACES = {
+    "branch": "a branch",
+    "trunk": "a tree trunk",
+    "water": "open water",
+    "air": "in the air before a flower",
+    "rock": "a rock",
+    "shallows": "shallow water",
+    "ground": "the ground",
+    "grass": "a meadow",
+    "sand": "a beach",
+    "sky": "the sky",
+    "street": "a street",
+    "room": "a room",
+}
+
+
+def chain_from_attributes(attributes: Iterable[str], seat: str = "") -> dict[str, str]:
+    """The five stages (paper fse, appendix B) of something that shows these attributes.
+
+    attributes: names `group::value`, as in CUB-200-2011 or in the everyday world.
+    seat: where it is ("branch", "water", …), if that is known; CUB annotates no background.
+    A stage of which nothing is annotated reads "not annotated".
+    """
+    values: dict[str, list[str]] = {}  # by group
+    for attribute in attributes:
+        group, value = attribute.removeprefix("has_").split("::")
+        values.setdefault(group, []).append(plain_value(value))
+    is_thing = "superclass" in values or "setting" in values
+    stages = _thing_stages(values) if is_thing else _bird_stages(values)
+    place = PLACES.get(seat or "".join(values.get("setting", [])[:1]), "")
+    texts = [text or UNKNOWN for text in (place, *stages)]
+    return dict(zip(STAGES, texts, strict=True))
+
+
+def chains_from_labels(data: Dataset, rows: Iterable[int]) -> dict[int, dict[str, str]] | None:
+    """The chain of each of these images by its own attribute labels; None for a data set without attributes.
+
+    Only what can be seen counts. Where images have no labels of their own, those of their class are taken.
+    rows: positions (0-based) in `data.images`.
+    """
+    if data.attributes is None:
+        return None
+    present, certainty = image_attributes(data)
+    visible = (present & (certainty > 1)).numpy()  # (N, A)
+    names = data.attributes["name"].to_numpy()
+    return {int(row): chain_from_attributes(names[visible[row]]) for row in rows}
+
+
+def _bird_stages(values: dict[str, list[str]]) -> tuple[str, str, str, str]:
+    """Superclass, salient, detailed and auxiliary features of a bird, "" where nothing is annotated."""
+    colors = {part: values.get(f"{part}_color", []) for part in BODY_PARTS}
+    colors["tail"] = values.get("upper_tail_color", [])
+    patterns = {}
+    for part in BODY_PARTS:
+        patterns[part] = [pattern for pattern in values.get(f"{part}_pattern", []) if pattern != "solid"]
+
+    def plainness(part: str) -> tuple[bool, bool]:
+        return set(colors[part]) <= PLAIN_COLORS, not patterns[part]
+
+    salient = sorted((part for part in BODY_PARTS if colors[part]), key=plainness)
+    if set(values.get("bill_length", [])) == {"longer than head"}:
+        salient = ["bill", *(part for part in salient if part != "bill")]
+    detailed = []
+    for part in DETAILED_PARTS:
+        words = patterns[part][:1]
+        if colors[part]:
+            words.append(_at_most_two(colors[part]))
+        if part == "bill":
+            words += [BILL_LENGTHS.get(value, "middling") for value in values.get("bill_length", [])[:1]]
+            words += values.get("bill_shape", [])[:1]
+        if words:
+            detailed.append(f"{' '.join(words)} {_plural(part)}")
+    auxiliary = [f"{value} size" for value in values.get("size", [])[:1]]
+    auxiliary += [f"{value} head" for value in values.get("head_pattern", [])[:1]]
+    auxiliary += [f"{value.removesuffix(' tail')} tail" for value in values.get("tail_shape", [])[:1]]
+    for part in ("eye", "leg"):
+        if values.get(f"{part}_color"):
+            auxiliary.append(f"{_at_most_two(values[f'{part}_color'])} {_plural(part)}")
+    shape = values.get("shape", [""])[0]
+    superclass = f"{shape} bird" if shape else ""
+    return superclass, ", ".join(map(_plural, salient[:4])), ", ".join(detailed), ", ".join(auxiliary)
+
+
+def _thing_stages(values: dict[str, list[str]]) -> tuple[str, str, str, str]:
+    """Superclass, salient, detailed and auxiliary features of a thing, "" where nothing is annotated."""
+    detailed = [f"mainly {value}" for value in values.get("primary_color", [])[:1]]
+    detailed += [f"details in {value}" for value in values.get("secondary_color", [])[:1]]
+    detailed += [f"{value} surface" for value in values.get("pattern", [])[:1]]
+    auxiliary = [f"made of {value}" for value in values.get("material", [])[:1]]
+    superclass = _at_most_two(values.get("superclass", []))
+    return superclass, ", ".join(values.get("part", [])[:6]), ", ".join(detailed), ", ".join(auxiliary)
+
+
+def _at_most_two(values: list[str]) -> str:
+    return " and ".join(values[:2])
+
+
+def _plural(part: str) -> str:
+    return PLURALS.get(part, part)

@@ -1,0 +1,71 @@
+"""Executed notebooks as files: cleaned for a commit, their errors as text, the outputs of marked cells."""
+
+import base64
+import io
+import re
+
+from PIL import Image
+
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+MARK = "# NBVAL_CHECK_OUTPUT"
+
+
+def clean_notebook(notebook: dict) -> None:
+    """Make an executed notebook fit to be committed, in place.
+
+    papermill's metadata and finished progress bars go, and figures become PNGs of 256 colours.
+    """
+    kept = {
+        name: value for name, value in notebook["metadata"].items() if name not in ("papermill", "widgets")
+    }
+    notebook["metadata"] = kept | {"kernelspec": KERNELSPEC}
+    for cell in notebook["cells"]:
+        metadata = cell["metadata"].items()
+        cell["metadata"] = {k: v for k, v in metadata if k not in ("papermill", "execution") and v != []}
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [output for output in cell["outputs"] if not _is_progress_bar(output)]
+            for output in cell["outputs"]:
+                if png := output.get("data", {}).get("image/png"):
+                    output["data"]["image/png"] = _small_png(png)
+
+
+def error_text(notebook: dict) -> str:
+    """The failing cell's number and its error; empty if no cell failed."""
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            if output["output_type"] == "error":
+                return f"in cell [{cell['execution_count']}]\n  {output['ename']}: {output['evalue'][:1000]}"
+    return ""
+
+
+def marked_outputs(notebook: dict) -> list[tuple[str, str]]:
+    """(source, text of the outputs) of each cell marked for comparison; figures are not compared."""
+    marked = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code" and MARK in source.splitlines():
+            marked.append((source, "".join(_output_text(output) for output in cell["outputs"])))
+    return marked
+
+
+def _output_text(output: dict) -> str:
+    data = output.get("data", {})
+    parts = (output.get("text", ""), data.get("text/plain", ""), data.get("text/html", ""))
+    return "\n".join("".join(part) for part in parts if part)
+
+
+def _is_progress_bar(output: dict) -> bool:
+    """Whether an output is nothing but tqdm's bar, as text or as a widget."""
+    if output.get("name") == "stderr":
+        text = "".join(output["text"]).replace("\r", "\n")
+        lines = [line for line in text.splitlines() if line.strip("\x1b[A ")]
+        return all(re.search(r"\[\d+:\d\d", line) for line in lines)
+    return "application/vnd.jupyter.widget-view+json" in output.get("data", {})
+
+
+def _small_png(encoded: str) -> str:
+    """A PNG in base64, reduced to 256 colours chosen for it: a fifth of the size for pictures of birds."""
+    image, small = Image.open(io.BytesIO(base64.b64decode(encoded))), io.BytesIO()
+    reduced = image.convert("RGB").quantize(256, kmeans=3, dither=Image.Dither.NONE)
+    reduced.save(small, "PNG", optimize=True)
+    return min(base64.b64encode(small.getvalue()).decode(), "".join(encoded.split()), key=len)

@@ -1,0 +1,158 @@
+"""A vision-language model judges attention maps: what it is shown, what it is asked, and its answer.
+
+Paper autoxplain, section 3.2 and appendix A.4; the images are those of equations 1 and 2 (`kernels.masking`).
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib import colormaps
+from PIL import Image
+
+from xaihelpers.ask.cache import ask
+from xaihelpers.ask.messages import request
+from xaihelpers.ask.prompt_files import prompt
+from xaihelpers.kernels.masking import mask_images, upsample_maps
+
+KINDS = ("masked", "heat")
+LENGTHS = ("", "short", "long")  # of the prompt; "" is the paper's own
+
+HEADING = re.compile(
+    r"""
+    (?:^|[,{])                  # at the start of a line, or of an entry of a dictionary
+    [\s"'*#_>•-]*               # quotation marks, Markdown, bullets
+    (?:\d+[.)]\s*)?             # the number of a list
+    ["'*_]*
+    (?:(?:final|overall)\s+)?
+    (evaluation|justification|score)
+    ["'*_]*
+    (?:\s*\([^)\n]*\))?         # a remark in brackets
+    ["'*_]*\s*(?:[:=]|\n)["'*_]*\s*
+    """,
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+NUMBER = re.compile(
+    r"""
+    \W*?(?<![\d-])
+    (\d+(?:\.\d+)?)                                     # the score
+    (?:\s*(?:/|out[ ]of|of)\s*(\d+))?                   # the end of its scale
+    (?!\d|\.\d|\s*(?:/|of\b|out[ ]of|-|–|to|or)\s*\d)   # no range, and no second number to choose from
+    """,
+    re.VERBOSE,
+)
+
+
+class Judgement(NamedTuple):
+    """The parts of an answer; None and "" for those that it does not hold."""
+
+    score: float | None  # 0 ... 5
+    evaluation: str
+    justification: str
+
+
+def parse_judgement(text: str) -> Judgement:
+    """Evaluation, justification and score of an answer, given as lines or as a dictionary.
+
+    A score that is absent, ambiguous or outside 0 ... 5 is None; it is never guessed.
+    """
+    headings = list(HEADING.finditer(text))
+    ends = [*(heading.start() for heading in headings[1:]), len(text)]
+    parts, scores = {}, set()
+    for heading, end in zip(headings, ends[: len(headings)], strict=True):
+        name = heading[1].lower()
+        part = text[heading.end() : end].strip().strip("\"'*{},[]\n ").strip()
+        parts.setdefault(name, part)
+        if name == "score":
+            scores.add(_parse_score(part))
+    score = scores.pop() if len(scores) == 1 else None
+    return Judgement(score, parts.get("evaluation", ""), parts.get("justification", ""))
+
+
+def _parse_score(text: str) -> float | None:
+    """The number that a text begins with, on a scale of 0 to 5; None for any other."""
+    match = NUMBER.match(text)
+    if match is None or match[2] not in (None, "5") or float(match[1]) > 5:
+        return None
+    return float(match[1])
+
+
+def heat_images(images: torch.Tensor, maps: torch.Tensor, opacity: float = 0.45) -> torch.Tensor:
+    """Images under their attention as heat-maps, (N, 3, H, W) uint8.
+
+    images: (N, 3, H, W) uint8. maps: (N, h, w) in [0, 1].
+
+
+    As the prompts describe it, red is an attention of 1 and blue of 0. opacity: share of the colours in the
+    blend.
+    """
+    colors = (
+        torch.from_numpy(colormaps["jet"](np.arange(256))[:, :3]).float().to(images.device) * 255
+    )  # (256, 3)
+    level = (upsample_maps(maps, images.shape[2:]).clamp(0, 1) * 255).round().long()  # (N, H, W)
+    heat = colors[level].permute(0, 3, 1, 2)
+    return (opacity * heat + (1 - opacity) * images.float()).round().to(torch.uint8)
+
+
+def judge_images(
+    images: torch.Tensor, maps: torch.Tensor, kind: str = "masked", alpha: float = 25.0, beta: float = 0.4
+) -> list[Image.Image]:
+    """Images (N, 3, H, W) uint8 as the judge sees them: masked by equations 1 and 2, or under a heat-map.
+
+    maps: (N, h, w) in [0, 1]. kind: "masked", with alpha and beta as of `mask_images`, or "heat".
+    Raises ValueError for another kind, and for images and maps that do not fit.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"unknown kind {kind!r} of image: there are {', '.join(KINDS)}")
+    if kind == "masked":
+        shown = mask_images(images, maps, alpha=alpha, beta=beta)
+    else:
+        shown = heat_images(images, maps)
+    return [Image.fromarray(image) for image in shown.permute(0, 2, 3, 1).cpu().numpy()]
+
+
+def judge(
+    model,
+    images: Sequence,
+    objects: Sequence[str],
+    kind: str = "masked",
+    length: str = "",
+    file: str = "",
+    max_tokens: int = 400,
+    **settings,
+) -> pd.DataFrame:
+    """Ask a vision-language model for a judgement of each image.
+
+    model: as `load_vlm` gives it. images: N images or files, as `judge_images` makes them. objects: the
+    predicted class of each in plain words. length: "", "short" or "long" prompt (data/prompts). file: the
+    name of another prompt.
+    settings: of `ask`.
+    Returns a row per image: score (NaN where the answer holds none), evaluation, justification, text, and
+    error (where there is no answer). Raises ValueError for another kind or length, and for images and objects
+    of different number.
+    """
+    if kind not in KINDS or length not in LENGTHS:
+        raise ValueError(
+            f"a judge is shown {' or '.join(KINDS)}, by a prompt {' or '.join(map(repr, LENGTHS))}; "
+            f"not {kind!r}, {length!r}"
+        )
+    name = file or "_".join(part for part in ("autoxplain", kind, length) if part)
+    requests = [
+        request(prompt(name, object=object_name), [image], max_tokens=max_tokens)
+        for image, object_name in zip(images, objects, strict=True)
+    ]
+    answers = ask(model, requests, **settings)
+    judgements = [parse_judgement(answer.text) for answer in answers]
+    scores = [judgement.score for judgement in judgements]
+    return pd.DataFrame(
+        {
+            "score": [np.nan if score is None else score for score in scores],
+            "evaluation": [judgement.evaluation for judgement in judgements],
+            "justification": [judgement.justification for judgement in judgements],
+            "text": [answer.text for answer in answers],
+            "error": [answer.error for answer in answers],
+        }
+    )

@@ -1,0 +1,206 @@
+"""Attention maps of classifiers and segmenters by eight methods, in batches on the model's device.
+
+Paper autoxplain, section 2, takes these methods as given. The map v of a class c, before it is scaled:
+
+    CAM         v = sum_j theta_jc A_j
+    Grad-CAM    v = relu(sum_j w_j A_j),  w_j = mean over x, y of G_j
+    Grad-CAM++  the same,  w_j = sum relu(G_j) G_j^2 / (2 G_j^2 + G_j^3 sum(A_j))
+    XGrad-CAM   the same,  w_j = sum(G_j A_j) / sum(A_j)
+    LayerCAM    v = relu(sum_j relu(G_j) A_j), cell by cell
+    Score-CAM   as Grad-CAM,  w = softmax over j of S_c(image through A_j, scaled to [0, 1])
+    EigenCAM    v = relu(projection of the cells' vectors A_.xy on their first principal component)
+    RISE        v = mean of random masks, weighted by the class's probability under them
+
+    A      maps                (N, d, h, w)  maps of the layer
+    G      gradients           (N, d, h, w)  dS_c / dA
+    S_c    class_scores(...)   (N,)          score of the class
+    theta  class_weights(...)  (K, d)        weights of the last linear layer
+    w      weights             (N, d)
+    v      raw                 (N, h, w)
+
+CAM: Zhou et al. 2016. Grad-CAM: Selvaraju et al. 2017. Grad-CAM++: Chattopadhay et al. 2018. XGrad-CAM: Fu et
+al.
+2020. LayerCAM: Jiang et al. 2021. Score-CAM: Wang et al. 2020. EigenCAM: Muhammad and Yeasin 2020. RISE:
+Petsiuk et al. 2018.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from xaihelpers.kernels.masking import mask_images
+from xaihelpers.models.image_network import ImageNetwork
+from xaihelpers.models.layers import find_layer, logits_of
+from xaihelpers.saliency.hooks import (
+    ClassScores,
+    SaliencyError,
+    activations_and_gradients,
+    class_scores,
+    class_weights,
+    evaluation_mode,
+)
+from xaihelpers.saliency.rise import rise
+
+METHODS = ("cam", "gradcam", "gradcam++", "layercam", "scorecam", "eigencam", "xgradcam", "rise")
+GRADIENT_METHODS = ("gradcam", "gradcam++", "layercam", "xgradcam")
+
+
+class AttentionMaps(NamedTuple):
+    """Attention maps of N images."""
+
+    maps: torch.Tensor  # (N, h, w) float32 in [0, 1], of the layer's resolution; RISE's of the images'
+    classes: torch.Tensor  # (N,) int64, the classes asked about
+    constant: torch.Tensor  # (N,) bool, whether a map has the same value everywhere; it is then 0
+
+
+def attention_maps(
+    model: nn.Module | ImageNetwork,
+    inputs: torch.Tensor,
+    method: str = "gradcam",
+    classes=None,
+    layer: str = "",
+    batch_size: int = 64,
+    background: int = 0,
+    n_masks: int = 2000,
+    cells: int = 7,
+    keep: float = 0.5,
+    seed: int = 0,
+) -> AttentionMaps:
+    """Attention maps of images, each scaled to [0, 1].
+
+    model: a classifier or a segmenter, (N, 3, H, W) -> (N, K) or (N, K, H, W), or an ImageNetwork.
+    inputs: (N, 3, H, W) floating point, normalised, on the model's device. method: one of METHODS.
+    classes: (N,), by default those predicted; background: a segmenter's class that is not predicted.
+    layer: a submodule's name; "" finds the last that lies over space. A segmenter's CAM needs the layer
+    before its last 1 x 1 convolution. n_masks, cells, keep, seed: of RISE, see `rise`.
+    Raises SaliencyError: an unknown method or class, no such layer, NaN or infinite maps or gradients, a
+    model for which CAM is not defined; ModelError: a layer that does not lie over space, an output that is no
+    logits.
+    """
+    if method not in METHODS:
+        raise SaliencyError(f"unknown method {method!r}: there are {', '.join(METHODS)}")
+    if inputs.ndim != 4 or not inputs.is_floating_point() or not len(inputs):
+        raise SaliencyError(
+            f"inputs must be floating point (N, 3, H, W) with one image or more, got {inputs.dtype} "
+            f"{tuple(inputs.shape)}"
+        )
+    if isinstance(model, ImageNetwork):
+        # A backbone's layer may be one side of a module, "submodule:input", which cannot be hooked by name.
+        is_module = model.layer in dict(model.model.named_modules())
+        layer = layer or (model.layer if is_module else "")
+        model = model.model
+    if classes is not None:
+        classes = torch.as_tensor(classes, device=inputs.device)
+    raw, asked = [], []
+    with evaluation_mode(model):
+        if not layer and method != "rise":
+            layer = find_layer(model, inputs)
+        for start in range(0, len(inputs), batch_size):
+            batch = inputs[start : start + batch_size]
+            wanted = None if classes is None else classes[start : start + batch_size]
+            if method == "rise":
+                maps, used = rise(model, batch, wanted, background, n_masks, cells, keep, seed, batch_size)
+            else:
+                maps, used = _weighted_maps(model, batch, method, wanted, layer, background, batch_size)
+            raw.append(maps)
+            asked.append(used)
+    raw = torch.cat(raw)
+    _require_finite(raw, method)
+    maps, constant = _min_max(raw)
+    return AttentionMaps(maps, torch.cat(asked), constant)
+
+
+def _require_finite(raw: torch.Tensor, method: str) -> None:
+    bad = (~raw.isfinite()).flatten(1).any(1).nonzero()
+    if len(bad):
+        raise SaliencyError(
+            f"the map of image {int(bad[0])} by {method} is NaN or infinite ({len(bad)} of {len(raw)} "
+            "images): check the inputs, or run the network in float32"
+        )
+
+
+def _min_max(maps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Maps (..., h, w) scaled to [0, 1] each, and which of them are constant, (...) bool; those become 0."""
+    low, high = maps.amin((-2, -1), keepdim=True), maps.amax((-2, -1), keepdim=True)
+    constant = high <= low
+    return (maps - low) / torch.where(constant, 1, high - low), constant[..., 0, 0]
+
+
+def _weighted_maps(model, inputs, method, classes, layer, background, batch_size):
+    """The weighted sums (N, h, w) of all methods but RISE, not scaled, and the classes (N,) asked about."""
+    scores, maps, gradients = activations_and_gradients(
+        model, inputs, layer, classes, background, with_gradients=method in GRADIENT_METHODS
+    )
+    weights = None
+    if method == "cam":
+        weights = class_weights(model, maps, scores.logits)[scores.classes]
+    elif method == "scorecam":
+        weights = _scorecam_weights(model, inputs, scores, maps, batch_size)
+    return combine_maps(method, maps, gradients, weights), scores.classes
+
+
+def combine_maps(
+    method: str,
+    maps: torch.Tensor,
+    gradients: torch.Tensor | None = None,
+    weights: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The equations above: a weighted sum of maps A (N, d, h, w) as (N, h, w), not scaled.
+
+    gradients: G (N, d, h, w), of the methods that need them. weights: (N, d), of CAM and Score-CAM.
+    Negative values are cut off in all methods but CAM.
+    """
+    if method == "eigencam":
+        return _principal_component(maps).relu()
+    if method == "layercam":
+        return (gradients.relu() * maps).sum(1).relu()
+    if method == "gradcam":
+        weights = gradients.mean((2, 3))
+    elif method == "gradcam++":
+        denominator = 2 * gradients**2 + maps.sum((2, 3), keepdim=True) * gradients**3 + 1e-6
+        alpha = torch.where(gradients != 0, gradients**2 / denominator, 0)
+        weights = (gradients.relu() * alpha).sum((2, 3))
+    elif method == "xgradcam":
+        weights = (gradients * maps).sum((2, 3)) / (maps.sum((2, 3)) + 1e-7)
+    weighted = torch.einsum("nd,ndhw->nhw", weights, maps)
+    return weighted if method == "cam" else weighted.relu()
+
+
+def _principal_component(maps: torch.Tensor) -> torch.Tensor:
+    """Projection of an image's cells on their first principal component, (N, h, w).
+
+    Its sign is chosen so that it grows with the mean activation.
+    """
+    cells = maps.flatten(2).transpose(1, 2).double()  # (N, hw, d)
+    centred = cells - cells.mean(1, keepdim=True)
+    n_cells, n_maps = centred.shape[1:]
+    if min(n_cells, n_maps) > 1024:  # power iteration: two thin products a step instead of a Gram matrix
+        axis = torch.ones(len(centred), n_maps, 1, dtype=centred.dtype, device=centred.device) / n_maps
+        for _ in range(200):
+            axis = nn.functional.normalize(centred.mT @ (centred @ axis), dim=1)
+        projection = (centred @ axis)[:, :, 0]
+    elif n_maps <= n_cells:
+        eigenvectors = torch.linalg.eigh(centred.mT @ centred)[1]
+        projection = (centred @ eigenvectors[:, :, -1:])[:, :, 0]
+    else:
+        eigenvalues, eigenvectors = torch.linalg.eigh(centred @ centred.mT)
+        projection = eigenvectors[:, :, -1] * eigenvalues[:, -1:].clamp(min=0).sqrt()
+    activation = cells.mean(2) - cells.mean((1, 2))[:, None]
+    sign = (projection * activation).sum(1, keepdim=True).sign()
+    return (projection * torch.where(sign == 0, 1, sign)).unflatten(1, maps.shape[2:]).float()
+
+
+@torch.no_grad()
+def _scorecam_weights(model, inputs, scores: ClassScores, maps: torch.Tensor, batch_size: int):
+    """Weights (N, d): softmax over the maps of the class's score for the image seen through each of them."""
+    n_images, n_maps = maps.shape[:2]
+    masks = _min_max(maps)[0].flatten(0, 1)  # (N d, h, w)
+    image_of = torch.arange(n_images, device=maps.device).repeat_interleave(n_maps)
+    masked_scores = []
+    for part in torch.arange(n_images * n_maps, device=maps.device).split(batch_size):
+        rows = image_of[part]
+        masked = mask_images(inputs, masks[part], rows, alpha=None)
+        class_pixels = None if scores.class_pixels is None else scores.class_pixels[rows]
+        masked_scores.append(class_scores(logits_of(model(masked)), scores.classes[rows], class_pixels))
+    return torch.cat(masked_scores).unflatten(0, (n_images, n_maps)).softmax(1)

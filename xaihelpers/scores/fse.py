@@ -1,0 +1,75 @@
+"""CRI, the Class Representation Index of the Fast and Slow Effect (paper fse, section 4).
+
+Equation 2: CRI(t) = 100 % · 1/l Σ_i 1[y_i^t = y_i]
+
+| symbol | name | shape |
+|---|---|---|
+| l | cases of a part of the table | |
+| y_i^t = y_i | column `correct`: the class chosen by the first t stages is the true one | (l,) |
+| CRI(t) | column `value`, in % | one for each part |
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from xaihelpers.scores.intervals import mean_interval
+
+PAPER_SETS = {
+    "stanford_cars": "Car",
+    "flowers102": "Flower",
+    "cub_200_2011": "CUB-Bird",
+    "cifar100": "CIFAR-100",
+    "caltech101": "Caltech-101",
+    "imagenet": "ImageNet",
+}
+PAPER_MODELS = {
+    "gpt-4o": "GPT-4o",
+    "gpt-4o-mini": "GPT-4o-mini",
+    "llama-3.2-90b-vision-instruct": "Llama-3.2-vision-90b",
+    "llama-3.2-11b-vision-instruct": "Llama-3.2-vision-11b",
+    "qwen2-vl-72b-instruct": "QwenVL2-72b",
+    "qwen2-vl-7b-instruct": "QwenVL2-7b",
+    "deepseek-r1": "DeepSeek-R1",
+    "deepseek-reasoner": "DeepSeek-R1",
+}
+
+
+def cri_table(answers: pd.DataFrame, keys: Sequence[str], units: str = "") -> pd.DataFrame:
+    """CRI in % for each part of a table of answers (equation 2).
+
+    answers: one line a case, with `correct` and `invalid` (bool) and `seed`, as `fastslow.choose` returns
+        them.
+    keys: the columns that part the table.
+    units: a column, where the cases with one value of it are not independent of each other: the interval is
+        then over the units, each with the mean of its cases.
+
+    Returns the keys and `value` (the mean), `low` and `high` (95 % bootstrap interval), `sd` (standard
+    deviation over
+    the seeds, NaN for one), `invalid` (share of invalid answers, %) and `cases`.
+    """
+    rows = []
+    for key, part in answers.groupby(list(keys), sort=False):
+        if units:
+            interval = mean_interval(100 * part.groupby(units)["correct"].mean())
+        else:
+            interval = mean_interval(100.0 * part["correct"].to_numpy(float))
+        by_seed = 100 * part.groupby("seed")["correct"].mean()
+        numbers = {
+            "value": interval.value,
+            "low": interval.low,
+            "high": interval.high,
+            "sd": by_seed.std() if len(by_seed) > 1 else np.nan,
+            "invalid": 100 * part["invalid"].mean(),
+            "cases": len(part),
+        }
+        rows.append(dict(zip(keys, key, strict=True)) | numbers)
+    return pd.DataFrame(rows, columns=[*keys, "value", "low", "high", "sd", "invalid", "cases"])
+
+
+def paper_names(model: str, data: str) -> tuple[str, str]:
+    """What the paper's tables call a model and a data set; their own names where they are not in it."""
+    model_name, data_name = model.removeprefix("server:").split("/")[-1], Path(data).name
+    return PAPER_MODELS.get(model_name.lower(), model_name), PAPER_SETS.get(data_name.lower(), data_name)

@@ -1,0 +1,184 @@
+"""A reader: a small network that tells which attributes an image shows, and which species it is."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image, ImageOps
+from torch import nn
+
+from xaihelpers import paths
+from xaihelpers.datasets.images import load_image
+from xaihelpers.devices import resolve_device
+from xaihelpers.models.weights import read_weights
+from xaihelpers.substitute.pair_prompts import SubstituteError, group_of
+from xaihelpers.worlds.aviary.individuals import ATTRIBUTES, GROUPS
+
+PIXELS = 64  # side of the images that a reader takes
+SIZES = [len(values) for values in GROUPS.values()]  # attributes of each group
+WHOLE = {"primary_color", "upperparts_color", "underparts_color"}  # colours that follow from those of parts
+# share of its group from which an attribute counts as shown: two colours of one part have about half each
+SHOWN_FROM = 1 / 3
+
+
+class Reading(NamedTuple):
+    """What a reader finds in N images, float32 on the CPU."""
+
+    attributes: torch.Tensor  # (N, 312) in [0, 1], a softmax within each group
+    species: torch.Tensor  # (N, K) in [0, 1], a softmax
+
+
+class _Residual(nn.Module):
+    """Two convolutions beside the identity."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.both = nn.Sequential(
+            nn.Conv2d(width, width, 3, padding=1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1, bias=False),
+            nn.BatchNorm2d(width),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(x + self.both(x))
+
+
+class AttributeReader(nn.Module):
+    """Names attributes and species: (N, 3, 64, 64) in [-1, 1] -> logits (N, 312 + K).
+
+    Convolutions make 8 x 8 maps of `width` channels. Each attribute group, and the species, has a learnt
+    query that attends to them, so a colour belongs to the part where it is found; global average pooling
+    would lose that.
+    """
+
+    def __init__(self, n_species: int, width: int = 128):
+        super().__init__()
+        self.n_species = n_species
+        layers = []
+        # channels in, channels out, residual blocks
+        for before, after, blocks in (
+            (3, width // 4, 0),
+            (width // 4, width // 2, 1),
+            (width // 2, width, 2),
+        ):
+            layers += [nn.Conv2d(before, after, 3, 2, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
+            layers += [_Residual(after) for _ in range(blocks)]
+        self.maps = nn.Sequential(*layers)
+        self.places = nn.Parameter(torch.randn((PIXELS // 8) ** 2, width) * 0.02)
+        self.mixed = nn.TransformerEncoderLayer(
+            width, 4, 2 * width, 0.0, "gelu", batch_first=True, norm_first=True
+        )
+        self.queries = nn.Parameter(torch.randn(len(SIZES) + 1, width) * 0.5)
+        self.look = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.norm = nn.LayerNorm(width)
+        self.values = nn.Linear(width, len(ATTRIBUTES))
+        self.species = nn.Linear(width, n_species)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        cells = self.maps(pixels).flatten(2).transpose(1, 2) + self.places  # (N, 64, width)
+        cells = self.mixed(cells)
+        queries = self.queries.expand(len(pixels), -1, -1)  # (N, 29, width)
+        attended, _ = self.look(queries, cells, cells, need_weights=False)
+        attended = self.norm(attended + self.queries)  # (N, 29, width)
+        weights, biases = self.values.weight.split(SIZES), self.values.bias.split(SIZES)
+        logits = []  # of each group, from its own query
+        for group, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+            logits.append(F.linear(attended[:, group], weight, bias))
+        return torch.cat([*logits, self.species(attended[:, -1])], 1)
+
+
+def load_reader(name: str = "aviary_reader", device: str | torch.device = "cpu") -> AttributeReader:
+    """A reader trained by notebook 94, in evaluation mode: the shipped one by its name, or a file of weights.
+
+    Raises SubstituteError: no such reader, weights of another network, no such device. Raises ModelError: a
+    damaged file.
+    """
+    file = paths.find(f"{name}.safetensors", paths.models_home()) or paths.find(name)
+    if file is None or not file.is_file():
+        raise SubstituteError(
+            f"{name}: there is no such reader, neither among the shipped weights nor as a file; notebook 94 "
+            "trains one"
+        )
+    state = read_weights(file)
+    if "species.weight" not in state:
+        raise SubstituteError(
+            f"{name}: these are not the weights of a reader of attributes and species, which notebook 94 "
+            "trains"
+        )
+    reader = AttributeReader(*state["species.weight"].shape)
+    reader.load_state_dict(state)
+    return reader.eval().requires_grad_(False).to(resolve_device(device, SubstituteError))
+
+
+def read_attributes(
+    reader: AttributeReader, images: Sequence[Image.Image | str | Path], batch_size: int = 64
+) -> Reading:
+    """What the reader finds in N images (PIL or files), each cropped to its central square.
+
+    Raises DatasetError naming a file that is missing or cannot be read.
+    """
+    device = next(reader.parameters()).device
+    batches = []
+    for start in range(0, len(images), batch_size):
+        batch = images[start : start + batch_size]
+        pixels = torch.from_numpy(np.stack([_square(image) for image in batch])).permute(0, 3, 1, 2)
+        with torch.inference_mode():
+            logits = reader(pixels.to(device).float() / 127.5 - 1)
+        batches.append(logits.float().cpu())
+    logits = torch.cat(batches) if batches else torch.empty(0, len(ATTRIBUTES) + reader.n_species)
+    groups = logits[:, : len(ATTRIBUTES)].split(SIZES, 1)
+    shares = torch.cat([group.softmax(1) for group in groups], 1)
+    return Reading(shares, logits[:, len(ATTRIBUTES) :].softmax(1))
+
+
+def _square(image: Image.Image | str | Path) -> np.ndarray:
+    """The central square of an image, (PIXELS, PIXELS, 3) uint8."""
+    opened = image if isinstance(image, Image.Image) else load_image(image)
+    fitted = ImageOps.fit(opened.convert("RGB"), (PIXELS, PIXELS), Image.Resampling.LANCZOS)
+    return np.array(fitted)
+
+
+def is_shown(reading: Reading, columns: Sequence[int] | torch.Tensor) -> torch.Tensor:
+    """Whether each image shows an attribute, bool (N,); columns: (N,), which of the 312."""
+    columns = torch.as_tensor(columns, dtype=torch.long)
+    return reading.attributes.gather(1, columns[:, None])[:, 0] >= SHOWN_FROM
+
+
+def affected_groups(attribute: str) -> set[str]:
+    """The attribute groups that a substitution may change: its own, and those that follow from it.
+
+    These are the colour and the pattern of the same region, and the colours of the whole bird.
+    """
+    group = group_of(attribute)
+    region = group.split("_")[0]
+    if group in WHOLE:
+        kinds = ("color", "pattern")
+        return WHOLE | {f"{part}_{kind}" for part in ("wing", "back", "breast", "belly") for kind in kinds}
+    if group.endswith(("_color", "_pattern")) and region in ("wing", "back", "breast", "belly"):
+        return WHOLE | {f"{region}_color", f"{region}_pattern"}
+    if group.endswith(("tail_color", "tail_pattern")):
+        return {"upper_tail_color", "under_tail_color", "tail_pattern"}
+    return {group}
+
+
+def plumage_preserved(reading: Reading, usual: torch.Tensor, attributes: Sequence[str] = ()) -> torch.Tensor:
+    """Share of the usual attributes that are shown, (N,) in [0, 1]: what a substitution left as it was.
+
+    usual: bool (N, 312), what each image's bird usually has. attributes: the N substituted ones, whose own
+    and affected groups are left out; none where nothing was substituted.
+    """
+    counted = usual.clone()
+    groups = [group_of(name) for name in ATTRIBUTES]
+    left_out = {}
+    for attribute in set(attributes):
+        affected = affected_groups(attribute)
+        left_out[attribute] = torch.tensor([group in affected for group in groups])
+    for row, attribute in enumerate(attributes):
+        counted[row] &= ~left_out[attribute]
+    shown = reading.attributes >= SHOWN_FROM
+    return (shown & counted).sum(1) / counted.sum(1)

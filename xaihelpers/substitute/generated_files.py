@@ -1,0 +1,107 @@
+"""Many generated images as files: each made once, written at once, found again by all that it depends on."""
+
+import hashlib
+import io
+import json
+import logging
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import Image
+from tqdm.auto import tqdm
+
+from xaihelpers import paths
+from xaihelpers.substitute.generation import generate, generate_pairs, pipeline_identity
+from xaihelpers.substitute.pair_prompts import SubstituteError
+from xaihelpers.substitute.tied_guidance import tied_share
+
+log = logging.getLogger(__name__)
+
+
+class GenerationJob(NamedTuple):
+    """An image to generate, from one prompt alone, or from a reference's and its guide's, tied."""
+
+    prompts: tuple[str, ...]  # (reference,) or (reference, guide)
+    seed: int
+    tie: tuple[float, float, float] = (10.0, 0.2, 0.9)  # k, t_min and t_max of eta
+
+
+def generate_files(
+    pipe,
+    jobs: Sequence[GenerationJob],
+    steps: int = 28,
+    guidance: float = 3.5,
+    size: int | None = None,
+    batch_size: int = 16,
+    **settings,
+) -> list[tuple[Path, ...]]:
+    """Image files of each job, (reference,) or (reference, guide); those not in the cache are generated.
+
+    steps, guidance, size, batch_size, settings: as of `generate`. A killed call goes on where it was.
+    Raises SubstituteError as `generate` and `generate_pairs` do, and where a file cannot be written; every
+    other image is kept.
+    """
+    folder, pipeline = paths.cache_home() / "generated", pipeline_identity(pipe)
+    files = [_job_files(folder, pipeline, job, steps, guidance, size, settings) for job in jobs]
+    missing = {}  # files of a job -> the job; equal jobs have equal files
+    for job_files, job in zip(files, jobs, strict=True):
+        if not all(file.exists() for file in job_files):
+            missing[job_files] = job
+    kinds: dict[tuple, list] = {}  # what can be generated in one batch
+    for job_files, job in missing.items():
+        kinds.setdefault((len(job.prompts), job.tie), []).append((job_files, job))
+    settings |= {"steps": steps, "guidance": guidance, "size": size, "batch_size": batch_size}
+    with tqdm(total=len(missing), desc="generating", unit="job", disable=not missing) as bar:
+        for (n_sides, tie), waiting in kinds.items():
+            n_jobs = max(1, batch_size // n_sides)  # at a time
+            for start in range(0, len(waiting), n_jobs):
+                targets, batch = zip(*waiting[start : start + n_jobs], strict=True)
+                _write(targets, _generate_batch(pipe, batch, tie, settings))
+                bar.update(len(batch))
+    if jobs:
+        kind = "images or pairs" if any(len(job_files) > 1 for job_files in files) else "images"
+        count = len(set(files))
+        log.info("%d generated %s, %d of them from the cache", count, kind, count - len(missing))
+    return files
+
+
+def _generate_batch(pipe, jobs: Sequence[GenerationJob], tie: tuple, settings: dict) -> list[tuple]:
+    """The image, or the reference and the guide, of each job; all have as many prompts and are tied alike."""
+    seeds = [job.seed for job in jobs]
+    if len(jobs[0].prompts) == 1:
+        images = generate(pipe, [job.prompts[0] for job in jobs], seeds, **settings)
+        return [(image,) for image in images]
+    k, t_min, t_max = tie
+    share = partial(tied_share, k=k, t_min=t_min, t_max=t_max)
+    pairs = generate_pairs(pipe, [job.prompts for job in jobs], seeds, share, **settings)
+    return list(zip(pairs.references, pairs.guides, strict=True))
+
+
+def _job_files(folder: Path, pipeline: str, job: GenerationJob, *settings) -> tuple[Path, ...]:
+    """Where the images of a job lie, named by all that they depend on."""
+    tie = job.tie if len(job.prompts) > 1 else None
+    key = json.dumps([pipeline, job.prompts, job.seed, tie, settings], default=str)
+    stem = hashlib.sha256(key.encode()).hexdigest()[:24]
+    endings = ("", "-guide")[: len(job.prompts)]
+    return tuple(folder / stem[:2] / f"{stem}{ending}.png" for ending in endings)
+
+
+def _write(targets: Sequence[tuple[Path, ...]], images: Sequence[tuple[Image.Image, ...]]) -> None:
+    """Each image to its file; where one cannot be written, the others still are. Raises SubstituteError."""
+    failures = []
+    for job_files, sides in zip(targets, images, strict=True):
+        for file, image in zip(job_files, sides, strict=True):
+            png = io.BytesIO()
+            image.save(png, "PNG")
+            try:
+                paths.write_whole(file, png.getvalue())
+            except OSError as error:
+                failures.append((file, error))
+    if failures:
+        file, error = failures[0]
+        raise SubstituteError(
+            f"{file} cannot be written ({error.strerror or error}): make room or permit writing there and "
+            f"run again; every other image is kept, {len(failures)} of the batch in hand are lost"
+        ) from error

@@ -1,0 +1,315 @@
+"""Images from any diffusers text-to-image pipeline: one for each prompt and seed, alone or as tied pairs.
+
+Tied Diffusion Guidance (paper sub, section 3) denoises two images from the same noise, a reference and its
+guide, and in every step ties their guided predictions where they are alike (`kernels.tie`).
+
+    symbol            name                shape, meaning
+    c_R, c_G          prompts             P pairs of texts: of a reference and of its guide
+    t                 TrajectoryStep.t    number in [0, 1], the noise level: 1 is pure noise
+    eta(t)            share               share of the elements tied at t (equation 4, `tied_share`)
+    k, t_min, t_max   tie                 10, 0.2 and, by the form of the attribute, `T_MAX` (section 5)
+    x_t               sample              (2P, …) noisy latents, references first, then their guides
+    e^R, e^G          prediction, tied    (2P, …) guided predictions, before and after equations 3, 5 and 6
+"""
+
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import torch
+from diffusers import DiffusionPipeline
+from diffusers.quantizers import PipelineQuantizationConfig
+from PIL import Image
+
+from xaihelpers import paths
+from xaihelpers.datasets.dataset import Dataset
+from xaihelpers.devices import resolve_device
+from xaihelpers.substitute.pair_prompts import FORMS, SubstituteError, category, check_pair, pair_prompts
+from xaihelpers.substitute.tied_guidance import tied_scheduler, tied_share
+
+T_MAX = {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # section 5, by the form of the attribute
+OFFLOADS = ("", "model", "sequential")
+QUANTISATIONS = {
+    "": {},
+    "8bit": {"load_in_8bit": True},
+    "4bit": {"load_in_4bit": True, "bnb_4bit_compute_dtype": torch.bfloat16},
+}
+
+
+def paper_tie(attribute: str) -> tuple[float, float, float]:
+    """k, t_min and t_max of eta as the paper sets them for an attribute (section 5)."""
+    return 10.0, 0.2, T_MAX[category(attribute)]
+
+
+def load_pipeline(
+    name: str = "aviary_flux", device: str | torch.device = "cpu", offload: str = "", quantise: str = ""
+):
+    """A text-to-image pipeline of diffusers without its progress bar, in bfloat16 on a GPU, else in float32.
+
+    name: the shipped "aviary_flux", a folder, or a name on Hugging Face ("black-forest-labs/FLUX.1-dev").
+    offload: "" keeps it on `device`; "model" or "sequential" moves its parts, or their layers, to the GPU
+    only while they work. quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the
+    second and third text encoder).
+    Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise, or
+    one that needs a GPU; no such device.
+    """
+    for option, value, known in (("offload", offload, OFFLOADS), ("quantise", quantise, QUANTISATIONS)):
+        if value not in known:
+            raise SubstituteError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r}")
+    device = resolve_device(device, SubstituteError)
+    if (offload or quantise) and device.type != "cuda":
+        raise SubstituteError(
+            f"offload={offload!r}, quantise={quantise!r}: both are for a GPU, but the device is {device}; "
+            "leave them empty there"
+        )
+    settings = {"dtype": torch.bfloat16 if device.type == "cuda" else torch.float32, "use_safetensors": True}
+    if quantise:
+        settings["quantization_config"] = PipelineQuantizationConfig(
+            quant_backend=f"bitsandbytes_{quantise}",
+            quant_kwargs=QUANTISATIONS[quantise],
+            components_to_quantize=["transformer", "unet", "text_encoder_2", "text_encoder_3"],
+        )
+    place = paths.find(name, paths.models_home(), paths.data_home())
+    source = str(place) if place and place.is_dir() else name
+    try:
+        pipe = DiffusionPipeline.from_pretrained(source, **settings)
+    # diffusers and the hub fail in many ways where there is no connection or no such folder
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        remedy = " 8 and 4 bits need bitsandbytes." if quantise else ""
+        raise SubstituteError(
+            f"the pipeline {name!r} could not be loaded ({reason}). Name a shipped one, a folder made by "
+            "save_pretrained, or one on Hugging Face: with a connection it is downloaded once "
+            f"(hf download {name}), without one it must lie in the hub's cache.{remedy}"
+        ) from error
+    pipe.set_progress_bar_config(disable=True)
+    pipe._fingerprint = pipeline_identity(pipe)
+    if offload == "model":
+        pipe.enable_model_cpu_offload(device=device)
+    elif offload == "sequential":
+        pipe.enable_sequential_cpu_offload(device=device)
+    else:
+        pipe.to(device)
+    return pipe
+
+
+def pipeline_identity(pipe) -> str:
+    """A fingerprint of a pipeline: all that its images depend on besides prompt, seed and settings.
+
+    Of its class, the configuration of its scheduler and autoencoder, and name, shape, dtype and first values
+    of every weight. It is kept on the pipeline, since parts that are off-loaded hold no values
+    (`load_pipeline` takes it before).
+    """
+    if known := getattr(pipe, "_fingerprint", ""):
+        return known
+    configured = [part for part in (pipe.scheduler, getattr(pipe, "vae", None)) if part is not None]
+    settings = []
+    for part in configured:
+        settings += [(key, str(value)) for key, value in part.config.items() if not key.startswith("_")]
+    names = f"{type(pipe).__name__} {type(pipe.scheduler).__name__}"
+    digest = hashlib.sha256(f"{names} {sorted(settings)}".encode())
+    networks = {name: part for name, part in pipe.components.items() if isinstance(part, torch.nn.Module)}
+    for name, network in sorted(networks.items()):
+        for key, value in network.state_dict().items():
+            first = value.detach().flatten()[:16]
+            values = first.float().tolist() if first.is_floating_point() else first.tolist()
+            digest.update(f"{name}.{key} {tuple(value.shape)} {value.dtype} {values}".encode())
+    return digest.hexdigest()[:16]
+
+
+def _call_settings(pipe, prompts: Sequence[str], size: int | None) -> dict:
+    """Size and prompt length as this pipeline takes them.
+
+    Raises SubstituteError for a prompt that would be truncated.
+    """
+    arguments = inspect.signature(pipe.__call__).parameters
+    # Flux's own default is 1024, whatever its autoencoder was made for
+    if type(pipe).__name__.startswith("Flux"):
+        size = size or pipe.vae.config.sample_size
+    settings = {"height": size, "width": size} if size else {}
+    components = [pipe.components.get(name) for name in ("tokenizer", "tokenizer_2", "tokenizer_3")]
+    tokenizers = [tokenizer for tokenizer in components if tokenizer is not None]
+    limits = [tokenizer.model_max_length for tokenizer in tokenizers]
+    if "max_sequence_length" in arguments and tokenizers:
+        limits[-1] = min(limits[-1], arguments["max_sequence_length"].default)
+        settings["max_sequence_length"] = limits[-1]
+    for tokenizer, limit in zip(tokenizers, limits, strict=True):
+        for prompt in set(prompts):
+            if (length := len(tokenizer(prompt).input_ids)) > limit:
+                raise SubstituteError(
+                    f"the prompt {prompt!r} has {length} tokens, but this pipeline's text encoder reads "
+                    f"{limit}: shorten it"
+                )
+    return settings
+
+
+def generate(
+    pipe,
+    prompts: Sequence[str],
+    seeds: Sequence[int],
+    steps: int = 28,
+    guidance: float = 3.5,
+    size: int | None = None,
+    batch_size: int = 16,
+    **settings,
+) -> list[Image.Image]:
+    """An image for each prompt and its seed; the initial noise depends on the seed alone.
+
+    steps: denoising steps. guidance: guidance scale. size: side in pixels; by default the pipeline's own.
+    batch_size: images at a time. settings: any further argument of the pipeline.
+    Raises SubstituteError: prompts and seeds differ in number, a prompt is too long.
+    """
+    if len(prompts) != len(seeds):
+        raise SubstituteError(f"{len(prompts)} prompts and {len(seeds)} seeds: each prompt needs one")
+    settings = _call_settings(pipe, prompts, size) | settings
+    images = []
+    for start in range(0, len(prompts), batch_size):
+        batch = slice(start, start + batch_size)
+        noise = [torch.Generator().manual_seed(int(seed)) for seed in seeds[batch]]
+        output = pipe(
+            prompt=list(prompts[batch]),
+            generator=noise,
+            num_inference_steps=steps,
+            guidance_scale=guidance,
+            **settings,
+        )
+        images.extend(output.images)
+    return images
+
+
+@dataclass
+class TrajectoryStep:
+    """One denoising step of P tied pairs: its time, eta, and the latents and predictions of 2P images."""
+
+    t: float  # in [0, 1], 1 is noise
+    share: float  # eta(t)
+    sample: torch.Tensor  # (2P, …), noisy latents before the step
+    prediction: torch.Tensor  # (2P, …), guided predictions
+    tied: torch.Tensor  # (2P, …), the same, tied
+
+
+@dataclass
+class Substituted:
+    """P references with an attribute substituted and their guides, with their prompts and seeds."""
+
+    references: list[Image.Image]
+    guides: list[Image.Image]
+    prompts: list[tuple[str, str]]
+    seeds: list[int]
+    trajectory: list[list[TrajectoryStep]] = field(
+        default_factory=list, repr=False
+    )  # the steps of each batch
+
+
+def generate_pairs(
+    pipe,
+    prompts: Sequence[tuple[str, str]],
+    seeds: Sequence[int],
+    share: Callable[[float], float],
+    batch_size: int = 16,
+    trajectory: bool = False,
+    **settings,
+) -> Substituted:
+    """A tied pair of images for each (c_R, c_G) and its seed: Tied Diffusion Guidance (section 3 of sub).
+
+    share: eta as a function of t in [0, 1]. batch_size: images at a time, two to a pair. trajectory: keep
+    every step. settings: as of `generate`. The pipeline has its own scheduler again afterwards, whatever
+    happens.
+    Raises SubstituteError as `generate` and `tied_scheduler` do, and for a pipeline without a scheduler.
+    """
+    if len(prompts) != len(seeds):
+        raise SubstituteError(f"{len(prompts)} pairs and {len(seeds)} seeds: each pair needs one")
+    if getattr(pipe, "scheduler", None) is None:
+        raise SubstituteError(
+            f"{type(pipe).__name__} has no scheduler, so it cannot be tied: name a pipeline of diffusers "
+            "that denoises step by step"
+        )
+    pairs = Substituted([], [], list(prompts), list(seeds))
+    original = pipe.scheduler
+    n_pairs = max(1, batch_size // 2)  # at a time
+    try:
+        for start in range(0, len(prompts), n_pairs):
+            batch = slice(start, start + n_pairs)
+            steps: list[TrajectoryStep] = []
+            watch = partial(_keep_step, steps) if trajectory else None
+            pipe.scheduler = tied_scheduler(original, share, watch=watch)
+            references, guides = zip(*prompts[batch], strict=True)
+            batch_seeds = 2 * list(seeds[batch])
+            images = generate(pipe, [*references, *guides], batch_seeds, batch_size=2 * n_pairs, **settings)
+            pairs.references += images[: len(references)]
+            pairs.guides += images[len(references) :]
+            if trajectory:
+                pairs.trajectory.append(steps)
+    finally:
+        pipe.scheduler = original
+    return pairs
+
+
+def _keep_step(steps: list[TrajectoryStep], *values) -> None:
+    """The `watch` of a tied scheduler that keeps every step in a list."""
+    steps.append(TrajectoryStep(*values))
+
+
+def substitute(
+    pipe,
+    reference: str,
+    attribute: str,
+    guide: str = "",
+    n: int = 1,
+    seed: int = 0,
+    k: float = 10.0,
+    t_min: float = 0.2,
+    t_max: float = 0.0,
+    forms: str | Path = FORMS,
+    world: Dataset | None = None,
+    **settings,
+) -> Substituted:
+    """`n` images of the bird `reference` with one attribute substituted, and of their guides.
+
+    attribute: `group::value`, as has_crown_color::yellow. guide: a bird that has it; "" as in `pair_prompts`.
+    seed: of the first image, the others follow. k, t_min, t_max: of eta (equation 4); t_max 0 takes the
+    paper's 0.9 for colours and shapes, 0.6 for patterns. forms: the prompts. world: a data set of birds in
+    which the reference must lack the attribute and the guide have it. settings: steps, guidance, size,
+    batch_size, trajectory and any further argument of the pipeline.
+    Raises SubstituteError and DatasetError as `check_pair`, `pair_prompts` and `generate_pairs` do.
+    """
+    if world is not None:
+        check_pair(world, reference, attribute, guide)
+    prompts = pair_prompts(reference, attribute, guide, forms)
+    share = partial(tied_share, t_min=t_min, t_max=t_max or T_MAX[category(attribute)], k=k)
+    return generate_pairs(pipe, [prompts] * n, range(seed, seed + n), share, **settings)
+
+
+def reconstruct(pipe, images: Sequence[Image.Image], batch_size: int = 64) -> list[Image.Image]:
+    """Images, all of one size, encoded and decoded by the pipeline's autoencoder.
+
+    What is lost there no prompt can draw: the upper limit of the pipeline's images.
+    """
+    reconstructed = []
+    for start in range(0, len(images), batch_size):
+        batch = [image.convert("RGB") for image in images[start : start + batch_size]]
+        pixels = pipe.image_processor.preprocess(batch).to(pipe._execution_device, pipe.vae.dtype)
+        with torch.inference_mode():
+            latents = pipe.vae.encode(pixels).latent_dist.mean
+            decoded = pipe.vae.decode(latents).sample
+            reconstructed += pipe.image_processor.postprocess(decoded, output_type="pil")
+    return reconstructed
+
+
+def decode(pipe, latents: torch.Tensor, size: int | None = None) -> list[Image.Image]:
+    """Images of a pipeline's latents (B, C, h, w), or of Flux's packed ones (B, tokens, 4C).
+
+    size: side in pixels of the images of packed latents; by default the pipeline's own.
+    """
+    vae = pipe.vae
+    latents = latents.to(pipe._execution_device, vae.dtype)  # where off-loaded parts work
+    if latents.ndim == 3:
+        size = size or vae.config.sample_size
+        latents = type(pipe)._unpack_latents(latents, size, size, pipe.vae_scale_factor)
+    shift = getattr(vae.config, "shift_factor", None) or 0
+    with torch.inference_mode():
+        pixels = vae.decode(latents / vae.config.scaling_factor + shift, return_dict=False)[0]
+    return pipe.image_processor.postprocess(pixels, output_type="pil")

@@ -1,0 +1,135 @@
+"""The prompts of a tied pair, reference and guide, in the three forms of sub (section 4.1, appendix D)."""
+
+import json
+from pathlib import Path
+
+import torch
+
+from xaihelpers import paths
+from xaihelpers.datasets.attribute_names import (
+    class_name,
+    known_attribute,
+    normalise_attribute,
+    phrase,
+    with_article,
+)
+from xaihelpers.datasets.cub import class_label
+from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
+from xaihelpers.datasets.labels import class_concepts, image_attributes
+
+
+class SubstituteError(ValueError):
+    """A pipeline, a pair, a prompt or a reader is not as needed; the message names it and the remedy."""
+
+
+FORMS = paths.PROJECT / "data" / "prompts" / "sub_pairs.json"
+# attribute groups of the form "shape", each with the part that the reference takes from its guide
+SHAPE_PARTS = {
+    "bill_shape": "a beak",
+    "bill_length": "a beak",
+    "tail_shape": "a tail",
+    "wing_shape": "wings",
+    "head_pattern": "a head",
+    "shape": "a build",
+    "size": "a size",
+}
+
+
+def group_of(attribute: str) -> str:
+    """The attribute group: crown_color of has_crown_color::red."""
+    return normalise_attribute(attribute).removeprefix("has_").split("::")[0]
+
+
+def category(attribute: str) -> str:
+    """Which of the paper's three forms (section 4.1) an attribute takes: "color", "shape" or "pattern"."""
+    group = group_of(attribute)
+    return "shape" if group in SHAPE_PARTS else group.rsplit("_", 1)[-1]
+
+
+def class_shows(world: Dataset) -> torch.Tensor:
+    """Attributes that at least half of the images of each class show, bool (K, 312).
+
+    A pair takes a bird whose class lacks the attribute and, for shapes and patterns, a guide whose class
+    shows it.
+    Raises DatasetError: data without attributes.
+    """
+    require_annotations(world)
+    return class_concepts(world, world.attributes.name.tolist(), "soft").T >= 0.5
+
+
+def substitutable(world: Dataset) -> torch.Tensor:
+    """Attributes that a bird of each class can be given, bool (K, 312).
+
+    Its class lacks the attribute, and at least half of the class's images show the part that would have it: a
+    swimming duck has no legs to be seen. Raises DatasetError: data without attributes.
+    """
+    labels = torch.as_tensor(world.labels)
+    _, certainty = image_attributes(world)
+    n_visible = torch.zeros(len(world.classes), certainty.shape[1])
+    n_visible.index_add_(0, labels, (certainty > 1).float())
+    n_images = labels.bincount(minlength=len(n_visible))
+    return ~class_shows(world) & (n_visible >= n_images[:, None] / 2)
+
+
+def check_pair(world: Dataset, reference: str, attribute: str, guide: str = "") -> None:
+    """Check a pair against a data set: the reference must lack the attribute, the guide must show it.
+
+    reference, guide: names of classes of `world`; the guide may be "" or "bird".
+    Raises SubstituteError: an unknown class (with the nearest name), a reference that has the attribute, a
+    guide that lacks it (with classes to choose from). Raises DatasetError: an unknown attribute, data without
+    attributes.
+    """
+    require_annotations(world)
+    column = world.attributes.name.tolist().index(known_attribute(attribute))
+    shows = class_shows(world)[:, column]  # (K,)
+    try:
+        reference_label = class_label(world, reference)
+        guide_label = class_label(world, guide) if guide not in ("", "bird") else None
+    except DatasetError as error:
+        raise SubstituteError(f"{error} {world.name} has {len(world.classes)} birds") from error
+    if shows[reference_label]:
+        raise SubstituteError(
+            f"{reference} has {phrase(attribute)} already: choose another attribute or bird"
+        )
+    if guide_label is not None and not shows[guide_label]:
+        guides = [class_name(name) for name, has_it in zip(world.classes.name, shows, strict=True) if has_it]
+        remedy = f", as {', '.join(guides[:4])}" if guides else f"; in {world.name} no bird has"
+        raise SubstituteError(f"the guide {guide} has not {phrase(attribute)}: choose one that has{remedy}")
+
+
+def pair_prompts(
+    reference: str, attribute: str, guide: str = "", forms: str | Path = FORMS
+) -> tuple[str, str]:
+    """The prompts c_R and c_G of a substitution (sub, section 4.1, appendix D).
+
+    reference: a bird's name. attribute: `group::value` or `group--value`. guide: a bird that has the
+    attribute; "" takes "bird" for colours, and for shapes and patterns the paper's guide (appendix B). forms:
+    a JSON file like data/prompts/sub_pairs.json.
+    Raises SubstituteError: the paper names no guide for the attribute, the file is missing, is no JSON or
+    lacks the form. Raises DatasetError: an unknown attribute.
+    """
+    attribute = known_attribute(attribute)
+    kind = category(attribute)
+    try:
+        content = json.loads(Path(forms).read_text(encoding="utf-8"))
+        form = content[kind]
+        if not guide:
+            guide = "bird" if kind == "color" else content["guides"].get(attribute, "")
+        fields = {
+            "reference": with_article(class_name(reference)),
+            "guide": with_article(class_name(guide)),
+            "attribute": phrase(attribute),
+            "part": SHAPE_PARTS.get(group_of(attribute), ""),
+        }
+        prompts = form["reference"].format(**fields), form["guide"].format(**fields)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SubstituteError(
+            f"{forms}: no file of prompt forms ({type(error).__name__}: {error}); it needs color, shape and "
+            "pattern, each with reference and guide, and guides"
+        ) from error
+    if not guide:
+        raise SubstituteError(
+            f"{attribute}: a {kind} is taken from a guide bird, and the paper names none for this one: pass "
+            "guide= with a bird that has it"
+        )
+    return prompts

@@ -1,0 +1,31 @@
+"""The aviary: drawn birds whose every attribute, part and counterfactual is known."""
+
+from xaihelpers.worlds.aviary.aviary_files import annotation_certainty, ensure, renderer_version
+from xaihelpers.worlds.aviary.bird_renderer import draw
+from xaihelpers.worlds.aviary.individuals import (
+    ATTRIBUTES,
+    GROUPS,
+    individual,
+    shuffled,
+    species_id,
+    species_table,
+    substitute,
+    true_attributes,
+)
+from xaihelpers.worlds.aviary.parts import PARTS
+
+__all__ = [
+    "ATTRIBUTES",
+    "GROUPS",
+    "PARTS",
+    "annotation_certainty",
+    "draw",
+    "ensure",
+    "individual",
+    "renderer_version",
+    "shuffled",
+    "species_id",
+    "species_table",
+    "substitute",
+    "true_attributes",
+]

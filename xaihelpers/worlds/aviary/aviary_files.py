@@ -1,0 +1,108 @@
+"""The aviary on disk, in CUB-200-2011's folders and formats, with the part mask of every bird."""
+
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from xaihelpers.worlds.aviary.bird_renderer import draw
+from xaihelpers.worlds.aviary.individuals import (
+    ATTRIBUTES,
+    GROUPS,
+    NEEDS,
+    individual,
+    species_table,
+    true_attributes,
+)
+from xaihelpers.worlds.aviary.parts import PARTS, REST
+from xaihelpers.worlds.cub_writer import (
+    DrawnImage,
+    ensure_world,
+    renderer_hash,
+    save_drawn_image,
+    write_tables,
+)
+
+IMAGES_PER_CLASS = 50
+SMALL_PART = 40  # pixels: of a part that shows less, an annotator is only probably certain
+NOT_VISIBLE, PROBABLY, DEFINITELY = 1, 3, 4
+
+
+@cache
+def renderer_version() -> str:
+    """Version of the renderer, its species and the writer of its tables: see `renderer_hash`."""
+    return renderer_hash(Path(__file__).parent)
+
+
+def annotation_certainty(parts: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """An annotator's certainty of each attribute, (312,) int: 1 not visible, 3 probably, 4 definitely.
+
+    parts: (224, 224), points: (15, 2), as `draw` gives them. "Probably": its part shows little, or, one time
+    in ten, anyway.
+    """
+    area = np.bincount(parts.ravel(), minlength=REST + 1)
+    certainty = []
+    for group, values in GROUPS.items():
+        of_group = _group_certainty(NEEDS.get(group), area, points, rng)
+        certainty += [of_group] * len(values)
+    return np.array(certainty)
+
+
+def _group_certainty(part: str | None, area: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> int:
+    """Certainty of a group for which `part` must be seen ("wing": either of them); None: only the bird."""
+    if part is None:
+        return DEFINITELY
+    needed = [i for i, name in enumerate(PARTS) if name.endswith(part)]
+    if np.isnan(points[needed, 0]).all():
+        return NOT_VISIBLE
+    shows_little = area[[i + 1 for i in needed]].sum() < SMALL_PART
+    return PROBABLY if shows_little or rng.random() < 0.1 else DEFINITELY
+
+
+def _draw_to(root: Path, numbers: list[int], seed: int, per_class: int) -> list[DrawnImage]:
+    """Draw the birds with these numbers (0-based over the whole aviary)."""
+    names = species_table()["name"]
+    rows = []
+    for number in numbers:
+        species = number // per_class
+        name = names[species]
+        bird = individual(seed, number, species)
+        picture = draw(bird)
+        path = f"{species + 1:03d}.{name}/{name}_{number % per_class + 1:04d}_{number + 1}.jpg"
+        save_drawn_image(root, path, picture.image, picture.parts)
+        rng = np.random.default_rng([seed, number, 10])
+        certainty = annotation_certainty(picture.parts, picture.points, rng)
+        present = true_attributes(bird) & (certainty > NOT_VISIBLE)
+        rows.append(DrawnImage(number + 1, path, picture.box, picture.points, present, certainty))
+    return rows
+
+
+def ensure(
+    name: str = "aviary", images_per_class: int = IMAGES_PER_CLASS, seed: int = 0, jobs: int = -1
+) -> Path:
+    """The folder of an aviary under `data_home()`, drawn if it is not there yet.
+
+    48 species × `images_per_class` birds of 224×224 pixels, 60 % of each class for training. Raises
+    ValueError as `ensure_world`.
+    """
+    species = species_table()["name"]
+    wanted = {
+        "seed": seed,
+        "images_per_class": images_per_class,
+        "species": len(species),
+        "renderer": renderer_version(),
+    }
+
+    def write(root: Path, rows: list[DrawnImage]) -> None:
+        write_tables(root, rows, species, PARTS, ATTRIBUTES, seed, images_per_class)
+
+    return ensure_world(
+        name,
+        "aviary",
+        wanted,
+        total=len(species) * images_per_class,
+        draw_to=partial(_draw_to, seed=seed, per_class=images_per_class),
+        write=write,
+        fixed=("seed", "images_per_class"),
+        jobs=jobs,
+    )

@@ -1,0 +1,243 @@
+"""The birds of the aviary: species, individuals, and the attributes that annotators would tick for each.
+
+An individual is a set of values for the 25 attribute groups of CUB-200-2011 that are drawn; the other three
+(upper parts, underparts, primary colour) follow from them. The species table holds, for each group, the value
+that most annotators of CUB gave for that class (a few were set by hand, where the annotators disagreed or
+where the order of ground and markings matters). A cell `white/brown` means: ground colour white, markings
+brown.
+"""
+
+import difflib
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+
+COLORS = (
+    "blue brown iridescent purple rufous grey yellow olive green pink orange black white red buff".split()
+)
+_PATTERNS = "solid spotted striped multi-colored".split()
+# The 28 groups in the order of CUB's attributes.txt; together 312 attributes.
+GROUPS: dict[str, list[str]] = {
+    "bill_shape": (
+        "curved_(up_or_down) dagger hooked needle hooked_seabird spatulate all-purpose cone specialized"
+    ).split(),
+    "wing_color": COLORS,
+    "upperparts_color": COLORS,
+    "underparts_color": COLORS,
+    "breast_pattern": _PATTERNS,
+    "back_color": COLORS,
+    "tail_shape": [f"{shape}_tail" for shape in "forked rounded notched fan-shaped pointed squared".split()],
+    "upper_tail_color": COLORS,
+    "head_pattern": (
+        "spotted malar crested masked unique_pattern eyebrow eyering plain eyeline striped capped"
+    ).split(),
+    "breast_color": COLORS,
+    "throat_color": COLORS,
+    "eye_color": [color for color in COLORS if color != "iridescent"],
+    "bill_length": "about_the_same_as_head longer_than_head shorter_than_head".split(),
+    "forehead_color": COLORS,
+    "under_tail_color": COLORS,
+    "nape_color": COLORS,
+    "belly_color": COLORS,
+    "wing_shape": [f"{shape}-wings" for shape in "rounded pointed broad tapered long".split()],
+    "size": (
+        "large_(16_-_32_in) small_(5_-_9_in) very_large_(32_-_72_in) medium_(9_-_16_in) very_small_(3_-_5_in)"
+    ).split(),
+    "shape": (
+        "upright-perching_water-like chicken-like-marsh long-legged-like duck-like owl-like gull-like "
+        "hummingbird-like pigeon-like tree-clinging-like hawk-like sandpiper-like upland-ground-like "
+        "swallow-like perching-like"
+    ).split(),
+    "back_pattern": _PATTERNS,
+    "tail_pattern": _PATTERNS,
+    "belly_pattern": _PATTERNS,
+    "primary_color": COLORS,
+    "leg_color": COLORS,
+    "bill_color": COLORS,
+    "crown_color": COLORS,
+    "wing_pattern": _PATTERNS,
+}
+# Groups that follow from others: the regions that they summarise.
+FOLLOWS = {
+    "upperparts_color": ("back", "wing"),
+    "underparts_color": ("breast", "belly"),
+    "primary_color": ("wing", "breast", "belly", "back"),
+}
+# (312,), id = position + 1
+ATTRIBUTES = [f"has_{group}::{value}" for group, values in GROUPS.items() for value in values]
+# Regions with a ground colour and markings: colour group, pattern group, share of the bird's side.
+MARKED = {
+    "wing": ("wing_color", "wing_pattern", 0.32),
+    "back": ("back_color", "back_pattern", 0.12),
+    "breast": ("breast_color", "breast_pattern", 0.18),
+    "belly": ("belly_color", "belly_pattern", 0.24),
+    "tail": ("upper_tail_color", "tail_pattern", 0.14),
+}
+# What must be seen for a group to be labelled; groups not listed need only the bird.
+NEEDS = {
+    "bill_shape": "beak",
+    "bill_length": "beak",
+    "bill_color": "beak",
+    "wing_color": "wing",
+    "wing_shape": "wing",
+    "wing_pattern": "wing",
+    "breast_pattern": "breast",
+    "breast_color": "breast",
+    "back_color": "back",
+    "back_pattern": "back",
+    "tail_shape": "tail",
+    "upper_tail_color": "tail",
+    "under_tail_color": "tail",
+    "tail_pattern": "tail",
+    "head_pattern": "forehead",
+    "forehead_color": "forehead",
+    "throat_color": "throat",
+    "eye_color": "eye",
+    "nape_color": "nape",
+    "belly_color": "belly",
+    "belly_pattern": "belly",
+    "leg_color": "leg",
+    "crown_color": "crown",
+}
+
+
+@cache
+def species_table() -> pd.DataFrame:
+    """One row a species: CUB's class id, the name, the values of the drawn groups and the colour of the face.
+
+    `reference` is 1 for the 33 reference birds of SUB.
+    """
+    file = files("xaihelpers.worlds.aviary") / "species.csv"
+    return pd.read_csv(file, dtype=str, keep_default_na=False).astype({"cub_class": int, "reference": int})
+
+
+def species_id(name: str) -> int:
+    """Row of a species in the table, by its name with spaces or underscores.
+
+    Raises ValueError: an unknown name (with the nearest one).
+    """
+    names = species_table()["name"].tolist()
+    wanted = name.strip().replace(" ", "_")
+    if wanted in names:
+        return names.index(wanted)
+    nearest = difflib.get_close_matches(wanted, names, n=1, cutoff=0)[0]
+    raise ValueError(f"unknown species {name!r}; the aviary has {len(names)}, the nearest is {nearest!r}")
+
+
+@dataclass(frozen=True)
+class Individual:
+    """A bird to draw.
+
+    `values[group]` are its values, the ground colour first. `born` are the values that it had before any
+    substitution: they set its place and size in the picture. `face` is the colour of its cheek.
+    """
+
+    species: int
+    seed: int
+    index: int
+    values: dict[str, tuple[str, ...]]
+    born: dict[str, tuple[str, ...]]
+    face: str
+
+
+def individual(seed: int, index: int, species: int | str) -> Individual:
+    """The `index`-th bird of the world `seed`: its species' values, with deviations.
+
+    One bird in six is a plain morph (a female or juvenile: duller head and breast, no crest, cap or mask);
+    beside that, each group deviates with probability 0.02 to the value of another species.
+    Raises ValueError: a species that the table does not have.
+    """
+    table = species_table()
+    species = species_id(species) if isinstance(species, str) else species
+    if not 0 <= species < len(table):
+        raise ValueError(f"there is no species {species}; they are numbered 0 to {len(table) - 1}")
+    rng = np.random.default_rng([seed, index, 0])
+    values = {group: tuple(table.at[species, group].split("/")) for group in GROUPS if group not in FOLLOWS}
+    below_cap = "throat_color" if values["head_pattern"][0] == "capped" else "crown_color"
+    face = table.at[species, "face"] or values[below_cap][0]
+    if rng.random() < 1 / 6:
+        dull = str(rng.choice(["brown", "grey", "buff", "olive"]))
+        for group in ("crown_color", "forehead_color", "nape_color", "throat_color", "breast_color"):
+            if values[group][0] not in ("white", "buff", "brown", "grey") and rng.random() < 0.7:
+                ground = "buff" if group == "throat_color" and dull == "brown" else dull
+                values[group] = (ground, *values[group][1:])
+        values["head_pattern"] = ("plain",)
+        face = values["crown_color"][0]
+    for group in values:
+        if rng.random() < 0.02:
+            values[group] = tuple(table.at[int(rng.integers(len(table))), group].split("/"))
+    return Individual(species, seed, index, values, dict(values), face)
+
+
+def split_attribute(attribute: str) -> tuple[str, str]:
+    """Group and value of an attribute: `has_crown_color::red` -> (`crown_color`, `red`).
+
+    Raises ValueError: an unknown name (with the nearest one).
+    """
+    name = attribute.replace("--", "::")
+    if name not in ATTRIBUTES:
+        nearest = difflib.get_close_matches(name, ATTRIBUTES, n=1, cutoff=0)[0]
+        raise ValueError(f"unknown attribute {attribute!r}; the nearest of the 312 is {nearest!r}")
+    group, value = name.removeprefix("has_").split("::")
+    return group, value
+
+
+def substitute(bird: Individual, attribute: str) -> Individual:
+    """The same individual with one attribute substituted; pose, place, light and background stay.
+
+    (Another body shape sits elsewhere, and on another seat: then those change with it.) A substituted pattern
+    keeps its two colours; where there was one, the markings take a darker or lighter tone of it. One of the
+    three groups that follow from others (upper parts, underparts, primary colour) recolours the regions that
+    it follows from.
+    Raises ValueError: an unknown attribute.
+    """
+    group, value = split_attribute(attribute)
+    recoloured = [MARKED[region][0] for region in FOLLOWS[group]] if group in FOLLOWS else [group]
+    values = dict(bird.values)
+    for name in recoloured:
+        two_tone = name.endswith("color") and len(values[name]) > 1 and group not in FOLLOWS
+        keeps_markings = two_tone and values[name][1] != value
+        values[name] = (value, *values[name][1:]) if keeps_markings else (value,)
+    return replace(bird, values=values)
+
+
+def shuffled(bird: Individual, rng: np.random.Generator, share: float = 1.0) -> Individual:
+    """The same individual with each of its drawn attribute groups set at random, with probability `share`.
+
+    The value is one that some species has there (three in five) or any of the group's. What such birds teach
+    cannot be guessed from the species.
+    """
+    table = species_table()
+    for group in GROUPS:
+        if group not in FOLLOWS and rng.random() < share:
+            usual = table.at[int(rng.integers(len(table))), group].split("/")[0]
+            value = usual if rng.random() < 0.6 else rng.choice(GROUPS[group])
+            bird = substitute(bird, f"has_{group}::{value}")
+    return bird
+
+
+def shown_colors(values: dict[str, tuple[str, ...]], region: str) -> tuple[str, ...]:
+    """The colours of a marked region: the ground's, and the markings' where the pattern is not solid."""
+    color, pattern, _ = MARKED[region]
+    return values[color][:1] if values[pattern][0] == "solid" else values[color][:2]
+
+
+def true_attributes(bird: Individual) -> np.ndarray:
+    """Which of the 312 attributes a bird shows, (312,) bool, whether or not its picture lets them be seen."""
+    shown = {group: set(values) for group, values in bird.values.items()}
+    for region, (color, _, _) in MARKED.items():
+        shown[color] = set(shown_colors(bird.values, region))
+    for group in ("upperparts_color", "underparts_color"):
+        shown[group] = set().union(*(shown_colors(bird.values, region) for region in FOLLOWS[group]))
+    area: dict[str, float] = {}
+    for region in FOLLOWS["primary_color"]:
+        colors = shown_colors(bird.values, region)
+        weights = (1.0,) if len(colors) == 1 else (0.6, 0.4)
+        for color, weight in zip(colors, weights, strict=True):
+            area[color] = area.get(color, 0.0) + weight * MARKED[region][2]
+    largest = max(area.values())
+    shown["primary_color"] = {color for color, share in area.items() if share >= 0.6 * largest}
+    return np.array([value in shown[group] for group, values in GROUPS.items() for value in values])

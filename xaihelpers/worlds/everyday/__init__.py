@@ -1,0 +1,27 @@
+"""The everyday world: twenty kinds of drawn objects with known colours and parts, the easy contrast."""
+
+from xaihelpers.worlds.everyday.everyday_files import ensure, renderer_version
+from xaihelpers.worlds.everyday.thing_renderer import (
+    ATTRIBUTES,
+    GROUPS,
+    Thing,
+    draw,
+    shuffled,
+    thing,
+    true_attributes,
+)
+from xaihelpers.worlds.everyday.things import CATEGORIES, PARTS
+
+__all__ = [
+    "ATTRIBUTES",
+    "CATEGORIES",
+    "GROUPS",
+    "PARTS",
+    "Thing",
+    "draw",
+    "ensure",
+    "renderer_version",
+    "shuffled",
+    "thing",
+    "true_attributes",
+]
