@@ -1,4 +1,4 @@
-"""What the nets of notebooks share: executing one at its defaults, and one's cells in this process."""
+"""What the nets of notebooks share: executing one, its marked outputs, its cells in this process."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from xaihelpers.records import read_records
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
 PATHS = {path.name[:2]: path for path in NOTEBOOKS}
+MARK = "# NBVAL_CHECK_OUTPUT"
 
 
 # Parameters that keep a notebook's runs short here; also of the run that cases are compared with.
@@ -135,6 +136,22 @@ def executed_at_defaults(i: str) -> dict:
             error = driver.finish(job, results, inplace=False)
             assert not error, f"{job.path.stem}: {error}"
     return json.loads(job.output.read_text())
+
+
+def marked_outputs(notebook: dict) -> list[tuple[str, str]]:
+    """(source, text of the outputs) of each cell marked for comparison; figures are not compared."""
+    marked = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code" and MARK in source.splitlines():
+            marked.append((source, "".join(_output_text(output) for output in cell["outputs"])))
+    return marked
+
+
+def _output_text(output: dict) -> str:
+    data = output.get("data", {})
+    parts = (output.get("text", ""), data.get("text/plain", ""), data.get("text/html", ""))
+    return "\n".join("".join(part) for part in parts if part)
 
 
 def run_cells(i: str, parameters: dict, results: Path):

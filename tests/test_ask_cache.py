@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from collections import Counter
+from contextlib import closing
 
 import diskcache
 import pytest
@@ -221,6 +222,25 @@ class TestDamage:
         assert asked_texts(words(40), again) == texts(40) and again.asked == [], "kept in the new file"
         assert (damaged_folder(answers_folder) / "cache.db").is_file()
         assert sum("is damaged" in line and "set aside as answers.damaged" in line for line in logged) == 1
+        assert not any("cannot be kept" in line for line in logged)
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "CREATE TABLE Cache (a)",
+            "CREATE TABLE Settings (a)",
+            "CREATE TABLE Cache (key, raw, store_time, expire_time, access_time, tag)",
+            "CREATE VIEW Cache AS SELECT 1",
+        ],
+    )
+    def test_tables_of_another_program_are_set_aside(self, statement, answers_folder, logged):
+        answers_folder.mkdir(parents=True)
+        with closing(sqlite3.connect(answers_folder / "cache.db")) as connection, connection:
+            connection.execute(statement)
+        assert asked_texts(words(4)) == texts(4)
+        again = Model()
+        assert asked_texts(words(4), again) == texts(4) and again.asked == [], "kept in the new file"
+        assert (damaged_folder(answers_folder) / "cache.db").is_file()
         assert not any("cannot be kept" in line for line in logged)
 
     def test_an_empty_file_is_a_new_cache(self, answers_folder, logged):

@@ -461,6 +461,27 @@ def test_identity_is_the_name_and_the_files_not_their_place(llama, tmp_path, mon
     assert ask.load_vlm(str(there)).identity != identity
 
 
+def test_a_model_of_the_hub_goes_by_its_full_name(llama, monkeypatch):
+    """Two makers may give their models the same last name."""
+    load = local_model.LocalModel._load
+
+    def from_the_hub(self, source, dtype):
+        config = load(self, str(llama), dtype)
+        config._commit_hash = "0a1b"
+        return config
+
+    monkeypatch.setattr(local_model.LocalModel, "_load", from_the_hub)
+    one, other = ask.load_vlm("somebody/llama"), ask.load_vlm("another/llama")
+    assert one.identity == "somebody/llama 0a1b torch.float32" and other.identity != one.identity
+
+
+def test_the_shipped_annotator_keeps_its_answers():
+    """Its identity is part of every answer's key."""
+    model = ask.load_vlm("annotator")
+    files = local_model._files_hash(paths.models_home() / "annotator")
+    assert model.identity == f"annotator {files} {model.model.dtype}"
+
+
 def test_a_copy_of_a_model_has_its_answers(llama, tmp_path):
     requests_asked = requests(False)[:3]
     here = Path(shutil.copytree(llama, tmp_path / "here" / "llama"))

@@ -50,3 +50,12 @@ def test_truths_by_name():
     truth = concept_dataset.concept_truth(dataset, ["concept 2", "a thing 4", "something else"])
     assert torch.equal(truth[:, 0], dataset.truth[:, 2]) and torch.equal(truth[:, 1], dataset.truth[:, 4])
     assert truth[:, 2].isnan().all()
+
+
+def test_rows_of_another_class():
+    labels = torch.tensor([2, 0, 1, 0, 2, 1, 0])
+    other = concept_dataset.rows_of_another_class(labels)
+    assert (labels[other] != labels).all() and sorted(other.tolist()) == list(range(7))
+    assert concept_dataset.rows_of_another_class(torch.tensor([0, 0, 1, 1])).tolist() == [2, 3, 0, 1]
+    with pytest.raises(ValueError, match="4 images are too few, or too much of one class"):
+        concept_dataset.rows_of_another_class(torch.tensor([0, 0, 0, 1]))

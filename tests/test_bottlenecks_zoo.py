@@ -55,7 +55,7 @@ def test_every_model(name, log, capsys):
     assert capsys.readouterr().out == ""  # helpers log, they do not print
 
 
-def test_what_the_cache_depends_on():
+def test_what_the_cache_depends_on(monkeypatch):
     dataset = toy_dataset()
     zoo.fit_or_load("cbm", dataset, epochs=2)
     assert zoo.fit_or_load("cbm", dataset, epochs=2).cached
@@ -79,6 +79,9 @@ def test_what_the_cache_depends_on():
     zoo.fit_or_load("lfcbm", dataset)
     assert zoo.fit_or_load("lfcbm", dataset).cached
     key = zoo._key("lfcbm", dataset, 0, "cpu", {})
+    with monkeypatch.context() as patched:
+        patched.setattr(zoo, "version", lambda library: "0")
+        assert zoo._key("lfcbm", dataset, 0, "cpu", {}) != key
     for changed in ({"clip_identity": "clip B"}, {"image_embeddings": dataset.image_embeddings.flip(1)}):
         assert zoo._key("lfcbm", toy_dataset(**changed), 0, "cpu", {}) != key
 
@@ -93,12 +96,36 @@ def test_damaged_cache_and_full_disk(monkeypatch, log, tmp_path):
     assert f"{file} is damaged" in log.text
     assert zoo.fit_or_load("phcbm", dataset).cached
 
+    torn = file.with_suffix(".outputs")
+    torn.write_bytes(torn.read_bytes()[:200])
+    log.clear()
+    again = zoo.fit_or_load("phcbm", dataset)
+    assert not again.cached and torch.equal(again.outputs.logits, first.outputs.logits)
+    assert f"{torn} is damaged" in log.text and f"{file} is damaged" not in log.text
+    assert torn.with_name(f"{torn.name}.damaged").stat().st_size == 200
+    assert zoo.fit_or_load("phcbm", dataset).cached
+    torn.unlink()
+    log.clear()
+    assert not zoo.fit_or_load("phcbm", dataset).cached and "damaged" not in log.text
+
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(zoo, "save_outputs", full)
     assert not zoo.fit_or_load("phcbm", dataset, seed=5).cached
     assert "cannot be written (No space left on device), the model is kept in memory only" in log.text
+
+
+def test_a_full_gpu_is_no_damage(monkeypatch, log):
+    zoo.fit_or_load("phcbm", toy_dataset())
+
+    def read(*args):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(zoo, "read_model", read)
+    with pytest.raises(torch.OutOfMemoryError):
+        zoo.fit_or_load("phcbm", toy_dataset())
+    assert "damaged" not in log.text
 
 
 def test_named_concepts_are_filtered():
@@ -124,6 +151,29 @@ def test_without_annotations():
     assert concept_dataset.concept_truth(dataset, dataset.phrases).isnan().all()
     with pytest.raises(ValueError, match=r"toy comes without CLIP.*load_concept_dataset\(clip=...\) adds it"):
         zoo.fit_or_load("lfcbm", toy_dataset(image_embeddings=None))
+
+
+def test_a_data_set_with_the_outputs_of_models(monkeypatch):
+    asked = {}
+
+    def load(device, **settings):
+        asked.update(settings, device=device)
+        return toy_dataset()
+
+    monkeypatch.setattr(zoo, "load_concept_dataset", load)
+    dataset, outputs = zoo.load_outputs(
+        ["cbm", "lfcbm"], 3, "cpu", [0.2, 0.3, 0.01], data="toy", clip="a clip"
+    )
+    assert asked == {"data": "toy", "clip": "a clip", "device": "cpu"} and dataset.data == "toy"
+    settings = {"top_activation": 0.2, "similarity": 0.3, "penalty": 0.01}
+    by_hand = zoo.zoo_outputs(["cbm", "lfcbm"], toy_dataset(), 3, **settings)
+    for name in ("cbm", "lfcbm"):
+        assert torch.equal(outputs[name].values, by_hand[name].values)
+    with pytest.raises(ValueError, match="label_free holds top_activation, similarity, penalty: 3 numbers"):
+        zoo.load_outputs(["cbm"], label_free=[0.2])
+    monkeypatch.setattr(zoo, "load_concept_dataset", lambda device: toy_dataset(truth=None, present=None))
+    with pytest.raises(ValueError, match="toy has no concept labels"):
+        zoo.load_outputs(["lfcbm"], need_labels=True)
 
 
 # Outputs of other programs

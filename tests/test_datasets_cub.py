@@ -374,7 +374,7 @@ def test_images_read_and_refused(cub):
     birds = datasets.load(cub)  # the files are not looked at unless asked for
     with pytest.raises(DatasetError, match="b.jpg: image cannot be read"):
         datasets.image_sizes(birds, [1])
-    with pytest.raises(DatasetError, match="c.jpg: image file missing"):
+    with pytest.raises(DatasetError, match="c.jpg: image file missing. Restore it; or, where a file lists"):
         datasets.part_points(birds, [2])
     with pytest.raises(DatasetError, match="c.jpg: image file missing.*1 such"):
         datasets.load(cub, check_files=True)

@@ -1,6 +1,7 @@
 """Benchmarks in the published SUB's layout: written in shards, read as one data set, bad files named."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -162,3 +163,28 @@ def test_no_damaged_and_unnamed_files(home):
     file.write_bytes(content[:-30])
     with pytest.raises(DatasetError, match="truncated or damaged"):
         datasets.load(home / "mine")
+
+
+def test_a_damaged_image_in_the_cache_is_unpacked_anew(home):
+    images = noise(2)
+    write_sub(home / "mine", images, ATTRIBUTES, BIRDS, ATTRIBUTES, BIRDS)
+    torn, whole = (Path(path) for path in datasets.load("mine").images.path)
+    content, untouched = torn.read_bytes(), whole.stat().st_mtime_ns
+    torn.write_bytes(content[: len(content) // 2])
+    again = datasets.load("mine").images.path
+    assert again.tolist() == [str(torn), str(whole)] and torn.read_bytes() == content
+    assert torn.with_name(f"{torn.name}.damaged").exists() and whole.stat().st_mtime_ns == untouched
+
+
+def test_rows_with_the_same_image_are_told_apart(home):
+    """The picture is stored once, and every row has an id of its own."""
+    same, other = noise(2)
+    attributes, birds = [*ATTRIBUTES, ATTRIBUTES[0]], [*BIRDS, BIRDS[1]]
+    write_sub(home / "mine", [same, other, same], attributes, birds, ATTRIBUTES, BIRDS)
+    data = datasets.load("mine")
+    first, second, third = data.image_ids
+    assert first == Path(data.images.path[0]).name and second == Path(data.images.path[1]).name
+    assert third == f"{Path(first).stem}-2.png"
+    assert data.images.path[0] == data.images.path[2]
+    assert len(list((home / "cache" / "sub").iterdir())) == 2
+    assert datasets.load("mine").image_ids == data.image_ids

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from xaihelpers import dependencies
+from xaihelpers import dependencies, paths
 from xaihelpers.dependencies import notebook_key, notebook_source
 from xaihelpers.fingerprint import code_hash
 
@@ -82,6 +82,60 @@ def test_the_key_follows_what_counts_and_nothing_else(package, tmp_path):
         assert notebook_key(file) != key, path
         path.write_text(before)
     assert notebook_key(notebook(file, "from xaihelpers.rooms import enter", "ask('sub_ask', 1)")) != key
+
+
+def test_the_long_form_of_a_named_model_counts(package, tmp_path):
+    weights = tmp_path / "data/models/small_net_long/model.bin"
+    weights.parent.mkdir()
+    weights.write_text("long")
+    file = notebook(tmp_path / "11_a.ipynb", "load('small_net', long=True)")
+    key = notebook_key(file)
+    weights.write_text("changed")
+    assert notebook_key(file) != key
+
+
+def test_the_measurements_of_devices_count_where_their_folder_is_named(package, tmp_path):
+    (package / "measured.py").write_text("from pathlib import Path\n\nfolder = Path('data') / 'devices'\n")
+    reads = notebook(tmp_path / "81_a.ipynb", "from xaihelpers import measured")
+    other = notebook(tmp_path / "11_a.ipynb", "from xaihelpers import far")
+    before = notebook_key(reads), notebook_key(other)
+    (tmp_path / "data/devices").mkdir()
+    (tmp_path / "data/devices/gpu.csv").write_text("seconds\n1\n")
+    assert notebook_key(reads) != before[0] and notebook_key(other) == before[1]
+
+
+def test_a_file_beside_modules_counts_with_the_module_that_names_it(package):
+    (package / "report.css").write_text("")
+    (package / "report.py").write_text("style = 'report.css'\n")
+    (package / "rooms" / "doors.csv").write_text("")
+    (package / "rooms" / "door.py").write_text("table = 'doors.csv'\n")
+    (package / "rooms" / "wall.py").write_text("")
+
+    def files(source):
+        return {path.name for path in dependencies.dependencies(source)[0]} - {"__init__.py"}
+
+    assert files("from xaihelpers import report") == {"report.py", "report.css"}
+    assert files("from xaihelpers import far") == {"far.py"}
+    assert files("from xaihelpers.rooms import door") == {"door.py", "doors.csv"}
+    (package / "rooms" / "__init__.py").write_text("")
+    dependencies._files_of.cache_clear()
+    assert files("from xaihelpers.rooms import wall") == {"wall.py"}
+
+
+def test_what_notebooks_here_read_is_in_their_keys():
+    def read(i):
+        (path,) = (paths.PROJECT / "notebooks").glob(f"{i}_*.ipynb")
+        source = notebook_source(json.loads(path.read_text())["cells"])
+        modules, _ = dependencies.dependencies(source)
+        return modules | dependencies.named_files(source, modules)
+
+    for i in ("22", "23", "24", "81"):  # which score with the long form
+        assert any(file.parent.name == "aviary_clip_long" for file in read(i)), i
+    assert "report.css" in {file.name for file in read("99")}
+    assert "report.css" not in {file.name for file in read("81")}
+    assert {"panel.js", "panel.css"} <= {file.name for file in read("71")}
+    assert "cub_concepts.csv" in {file.name for file in read("21")}
+    assert "species.csv" in {file.name for file in read("00")}
 
 
 def test_the_key_follows_the_versions_of_imported_libraries(package, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Notebooks 11 to 13 give their kernels what is on the run's device: shown without a GPU, and with one.
+"""Notebooks 11 to 13 and 21 give their kernels what is on the run's device, shown without a GPU and with.
 
 Without: the cells of each notebook run as they are, on a pretended GPU (`pretended_gpu`), which keeps all
 numbers on the CPU but knows of every tensor where it would be. The kernels and `fit_head` are wrapped: they
@@ -20,7 +20,7 @@ from notebook_nets import PATHS
 from pretended_gpu import GPU, PretendedGpu, mark, on_gpu, tensors_in
 
 from xaihelpers import bottlenecks, datasets, models, records
-from xaihelpers.bottlenecks import posthoc
+from xaihelpers.bottlenecks import concept_dataset, posthoc, zoo
 from xaihelpers.kernels import coam
 from xaihelpers.kernels import linear_svm as svm
 from xaihelpers.scores import alignment
@@ -37,8 +37,19 @@ USED = {
     "11": {"linear_svm", "fit_head"},
     "12": {"linear_svm", "fit_head"},
     "13": {"linear_svm", "fit_head", "concept_maps", "location_rank", "location_region"},
+    "21": {"linear_svm", "fit_head"},
 }
-SMALL = {"n_samples": 50, "repeats": 1, "permutations": 2, "svm_c": 1.0, "first": [1, 5], "alpha": [1]}
+SMALL = {
+    "n_samples": 50,
+    "repeats": 1,
+    "permutations": 2,
+    "svm_c": 1.0,
+    "first": [1, 5],
+    "alpha": [1],
+    "models": ["phcbm"],
+    "clip": "",
+    "corrected": [0, 100],
+}
 
 
 class StubRun(records.Run):
@@ -90,8 +101,12 @@ def gpu(monkeypatch, tmp_path, drawn_birds):
 
         return wrapped
 
-    monkeypatch.setattr(models, "load_backbone", load_on_gpu)
-    monkeypatch.setattr(models, "extract_features", extract)
+    for holder in (models, concept_dataset):
+        monkeypatch.setattr(holder, "load_backbone", load_on_gpu)
+        monkeypatch.setattr(holder, "extract_features", extract)
+    # no model fitted on a pretended GPU is kept
+    monkeypatch.setattr(zoo, "_read_cached", lambda *args: None)
+    monkeypatch.setattr(zoo, "_keep", lambda *args: None)
     monkeypatch.setattr(records, "start", lambda notebook, names: StubRun(notebook, {}, GPU, tmp_path))
     for name, holders in WRAPPED.items():
         function = getattr(holders[0], name)

@@ -21,6 +21,7 @@ from xaihelpers.fastslow import (
     STAGES,
     annotate_chains,
     case_table,
+    case_text,
     chain_from_attributes,
     chain_prefix,
     chains_from_labels,
@@ -32,10 +33,14 @@ from xaihelpers.fastslow import (
     parse_chain,
     parse_letter,
     parse_list,
+    position_table,
     reasoning_steps,
+    require_some,
+    sampling,
     segment_reasoning,
     similarity_dictionary,
 )
+from xaihelpers.parameters import ParameterError
 from xaihelpers.worlds import aviary, everyday
 
 TEXTS = ("a branch", "perching bird", "crown, wings", "red crown", "small")
@@ -565,3 +570,49 @@ def questions(**columns):
     columns = {"position": 0} | columns
     lengths = [len(values) for values in columns.values() if isinstance(values, list)]
     return pd.DataFrame(columns, index=range(lengths[0])).assign(options=[OPTIONS] * lengths[0])
+
+
+class TestTablesOfAnswers:
+    def test_shares_by_option_position(self):
+        answers = pd.DataFrame(
+            {
+                "model": ["m"] * 4,
+                "position": [0, 0, 1, 2],
+                "letter": ["A", "B", "A", None],
+                "correct": [True, False, False, False],
+                "invalid": [False, False, False, True],
+            }
+        )
+        (row,) = position_table(answers, ["model"]).to_dict("records")
+        assert (row["model"], row["cases"], row["invalid"]) == ("m", 4, 25)
+        assert [row["right at A"], row["right at B"], row["right at C"]] == [50, 0, 0]
+        assert np.isnan(row["right at D"])  # the true option never stands there
+        assert [row[f"says {letter}"] for letter in LETTERS] == pytest.approx([200 / 3, 100 / 3, 0, 0, 0])
+
+    def test_no_valid_answer_says_no_letter(self):
+        answers = pd.DataFrame(
+            {"model": ["m"], "position": [3], "letter": [None], "correct": [False], "invalid": [True]}
+        )
+        (row,) = position_table(answers, ["model"]).to_dict("records")
+        assert [row[f"says {letter}"] for letter in LETTERS] == [0] * 5 and row["invalid"] == 100
+
+    def test_a_case_in_lines(self):
+        chain = CHAIN | {"Background": "x" * 300}
+        heading, first, *_, options, choice = case_text("a jay", chain, OPTIONS, "chosen: A").splitlines()
+        assert (heading, first, choice) == ("a jay", f"Background: {'x' * 240}", "chosen: A")
+        assert options == "A Blue Jay  B Green Jay  C Mallard  D Gadwall  E Cardinal"
+        with pytest.raises(ValueError):
+            case_text("", CHAIN, OPTIONS[:4], "")
+
+
+class TestSettings:
+    def test_an_empty_list_or_count_is_named(self):
+        require_some(models=["annotator"], n_cases=1)
+        with pytest.raises(ParameterError, match="data is empty"):
+            require_some(models=["annotator"], data=[])
+        with pytest.raises(ParameterError, match="n_cases is 0"):
+            require_some(n_cases=0)
+
+    def test_one_answer_serves_every_seed_at_temperature_0(self):
+        assert sampling(3, 0.0, [1.0, 2.0]) == sampling(4, 0.0, [1.0, 2.0])
+        assert sampling(3, 0.5, [1.0, 2.0]) == {"temperature": 0.5, "price": (1.0, 2.0), "seed": 3}

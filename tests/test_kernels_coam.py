@@ -150,7 +150,7 @@ def test_rank_is_invariant_and_mirrors(data):
     inside = points * torch.tensor([dyadic[1] / size[1], dyadic[0] / size[0]])
     shifted = maps + data.draw(st.integers(-100, 100))  # exact throughout where the scale is a power of two
     assert torch.equal(location_rank(maps, inside, dyadic), location_rank(shifted, inside, dyadic))
-    # Flipping flips the image to the last bit; ties keep their row-major order, so compare the rank without
+    # Flipping flips the image to the last bit; ties keep their row-major order, so ranks are compared without
     # them.
     image, flipped = upsample(maps, size), upsample(maps.flip(2), size)
     assert torch.equal(image.flip(2), flipped)

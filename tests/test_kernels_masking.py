@@ -1,3 +1,5 @@
+"""Images masked by their attention: by hand, properties, wrong input, and the Triton kernel."""
+
 import os
 import subprocess
 import sys

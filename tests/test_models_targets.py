@@ -1,4 +1,7 @@
+"""Networks to be explained, their layers, and the names of their classes."""
+
 import json
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from xaihelpers import datasets, models, saliency
 from xaihelpers.datasets.folders import make_dataset
 from xaihelpers.models import ModelError
 from xaihelpers.models.clip.probe import clip_probe
-from xaihelpers.models.image_network import as_target
+from xaihelpers.models.image_network import ImageNetwork, as_target
 from xaihelpers.models.weights import save_weights
 
 
@@ -32,6 +35,10 @@ def test_a_folder_of_images_without_labels(tmp_path):
     assert models.crop_masks(None, data, [0]) is None
     with pytest.raises(datasets.DatasetError, match="There is no data set"):
         datasets.load(str(tmp_path / "nowhere"))
+
+
+def test_pixels_are_read_for_any_image_network():
+    assert get_type_hints(models.read_pixels)["network"] is ImageNetwork
 
 
 def test_grey_and_rgba_images_are_read(tmp_path):

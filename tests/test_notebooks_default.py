@@ -6,9 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from notebook_nets import FOLDER, NOTEBOOKS, executed_at_defaults
-
-from xaihelpers.notebook_files import marked_outputs
+from notebook_nets import FOLDER, NOTEBOOKS, executed_at_defaults, marked_outputs
 
 # they draw the world and fill the caches that others use; the report reads all
 ORDER = ["00", "11", "93", "94", "52"]

@@ -75,10 +75,7 @@ def sparser_heads(records, defaults):
 
 
 def labels_by_class(records, defaults):
-    """The same concepts for all images of a class:
-
-    they tell the classes apart, so correcting all of them leaves no error.
-    """
+    """Concepts alike for all images of a class tell the classes apart: correcting all leaves no error."""
     assert (values(records, bottleneck="cbm", table="intervention", corrected=100) > 99).all()
     assert (
         values(records, bottleneck="cbm", metric="accuracy", table="bottlenecks").iloc[0]
@@ -160,7 +157,6 @@ def one_region(records, defaults):
     )
 
 
-# (notebook, parameters, check(records, defaults))
 def balanced_row(records, defaults):
     """Table 1's semantic row is then that of the balanced sets; what is asked stays the same."""
     for rows, kind in ((records, "balanced"), (defaults, "semantic")):
@@ -238,9 +234,9 @@ def other_question(records, defaults):
 
 
 def no_lists_of_five(records, defaults):
-    """Where the answer holds no list of five, every choice by it is wrong and invalid;
+    """Where the answer holds no list of five, every choice by it is wrong and invalid.
 
-    the five stages know nothing of it.
+    The five stages do not change.
     """
     assert values(records, table="4").equals(values(defaults, table="4"))
     five = records[records.table == "8"]
@@ -252,7 +248,7 @@ def no_lists_of_five(records, defaults):
 
 
 def another_fused_prompt(records, defaults):
-    """Only the fused answers see it."""
+    """Another prompt for fused mode changes the fused answers alone."""
     for table in ("4", "8"):
         for mode in ("fast", "slow", "blind"):
             assert values(records[records.table == table], mode=mode).equals(
@@ -274,9 +270,7 @@ def by_step(records, **keys):
 
 
 def the_other_cut(records, defaults):
-    """A run whose chains are cut by words is the control of a run that cuts by steps, and the other way
-    round.
-    """
+    """A run that cuts chains by words is the control of a run that cuts by steps, and the other way round."""
     for one, two, cut in ((records, defaults, "words"), (defaults, records, "steps")):
         assert by_step(one, table="6", sets="paper") == by_step(two, kind=f"cut by {cut}")
     assert by_step(records, kind="five stages") == by_step(defaults, kind="five stages")
@@ -290,9 +284,9 @@ def chains_of_the_answers(records, defaults):
 
 
 def looser_tie(records, defaults):
-    """With k = 1 the tie lasts longer than with 10:
+    """With k = 1 the tie lasts longer than with 10, so the pair stays more alike.
 
-    the pair stays more alike; what is not tied knows nothing of it.
+    What is not tied does not change.
     """
     alone = [values(r, table="tied diffusion", method="prompt alone") for r in (records, defaults)]
     assert alone[0].equals(alone[1])
@@ -328,9 +322,9 @@ def fewer_images(records, defaults):
 
 
 def wider_mask(records, defaults):
-    """A lower beta lets more through:
+    """A lower beta lets more through, so that less of the light is on the bird.
 
-    what is under the attention stays as it was, and less of the light is on the bird.
+    The attention itself stays as it was.
     """
     inside, light = (
         [
@@ -386,6 +380,7 @@ def one_more_map(records, defaults):
     )
 
 
+# (notebook, parameters, check(records, defaults))
 CASES = [
     ("11", {"n_samples": [20]}, fewer_examples),
     ("11", {"labels": "class"}, labels_of_classes),

@@ -1,7 +1,4 @@
-"""Net b on photographs:
-
-notebooks with real data and an ImageNet network, where a checkout has them; skipped elsewhere.
-"""
+"""Net b on photographs: notebooks with real data and an ImageNet network, skipped where there are none."""
 
 import json
 
@@ -14,8 +11,9 @@ from xaihelpers import datasets
 @pytest.mark.notebooks
 @pytest.mark.parametrize("number", ["11", "12", "13"])
 def test_real_birds(number, real_data, tmp_path):
-    """The same notebooks on photographs, by an ImageNet network, labels by class where the images have none
-    (slow: thousands of photographs).
+    """The same notebooks on photographs, by an ImageNet network.
+
+    Labels are by class where the images have none. It is slow: there are thousands of photographs.
     """
     birds, weights = real_data("CUB_200_2011_full50"), real_data("weights/squeezenet1_0_imagenet.safetensors")
     some = tmp_path / "some_birds"
@@ -37,9 +35,9 @@ def test_real_birds(number, real_data, tmp_path):
     [("31", "contradictions", "contradiction rate", 80), ("32", "figure3", "CRI", 20)],
 )
 def test_real_photographs(number, table, metric, chance, real_data, tmp_path):
-    """Flowers and objects, which the shipped annotator has never seen, in sets that give nothing away:
+    """Flowers and objects, which the shipped annotator has never seen: what is measured is chance.
 
-    what is measured is chance.
+    The sets of candidates are balanced, so that they give nothing away.
     """
     flowers, things, weights = (
         str(real_data(name))
@@ -56,9 +54,9 @@ def test_real_photographs(number, table, metric, chance, real_data, tmp_path):
 
 @pytest.mark.notebooks
 def test_a_benchmark_of_photographs(real_data, tmp_path):
-    """Photographs in the published SUB's layout, their labels made up:
+    """Photographs in the published SUB's layout are read and scored, beside models trained on real birds.
 
-    they are read and scored, beside models trained on real birds.
+    Their labels are made up.
     """
 
     real, weights = real_data("CUB_200_2011_full50"), real_data("weights/squeezenet1_0_imagenet.safetensors")
@@ -93,10 +91,9 @@ def test_a_benchmark_of_photographs(real_data, tmp_path):
 
 @pytest.mark.notebooks
 def test_attention_on_photographs(real_data, tmp_path):
-    """ImageNet's network on cats and dogs:
+    """The maps of ImageNet's network on cats and dogs are made and measured.
 
-    its maps are made and measured; the shipped judge has never seen such things, so that its scores are only
-    counted.
+    The shipped judge has never seen such things, so its scores are only counted.
     """
     images, weights = (
         real_data("images/cats_dogs.csv"),
@@ -120,8 +117,9 @@ def test_attention_on_photographs(real_data, tmp_path):
 
 @pytest.mark.notebooks
 def test_biased_models_of_photographs(real_data, tmp_path):
-    """A pretrained network is fine-tuned on forty cats and forty dogs, once with a red dot on the cats, and
-    learns them better than chance.
+    """A pretrained network that is fine-tuned on forty cats and forty dogs learns them better than chance.
+
+    It is fine-tuned a second time with a red dot on the cats.
     """
     images, weights = (
         real_data("images/cats_dogs.csv"),

@@ -1,6 +1,6 @@
-"""Net c:
+"""Net c: every notebook as a file.
 
-every notebook as a file: parameters that papermill reads and that are used, run in order, small, clean.
+Its parameters are read by papermill and used; its cells were run in order; it is small and clean.
 """
 
 import ast
@@ -51,7 +51,7 @@ PAPERMILL_YAML = [
 ]
 MAX_KB, MAX_LINES = 300, 30
 # those of the papers, and those that measure the costs of attention and the shipped models
-SCIENCE = [i for i in EXPECTED if i[0] in "12345"] + ["82", "92", "93"]
+SCIENCE = [i for i in EXPECTED if i[0] in "12345"] + ["82", "92", "93", "94"]
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -102,11 +102,10 @@ def test_first_code_cell_holds_the_parameters(path):
     parameters = declared_parameters(source)
     assert parameters, "the parameters cell may hold nothing but `name: type = literal  # meaning`"
     assert len(parameters) == len(ast.parse(source).body), "a name is declared twice"
-    lines = re.sub(r",?\n(?=[ \]])", " ", source).splitlines()  # a list may have several
-    for line in filter(None, lines):
-        assert line.startswith("#") or re.fullmatch(r"\w+: [\w\[\]]+ = .+  # .+", line), (
-            f"not `name: type = value  # meaning`: {line}"
-        )
+    lines = source.splitlines()
+    for statement in ast.parse(source).body:  # one a line, but a long list may have several
+        rest = lines[statement.end_lineno - 1].encode()[statement.end_col_offset :].decode()
+        assert re.fullmatch(r"  # .+", rest), f"not `name: type = value  # meaning`: {ast.unparse(statement)}"
     for name, (kind, default) in parameters.items():
         assert kind in KINDS and has_type(default, kind), f"{name}: {kind} = {default!r}"
     assert {"seed", "results"} <= parameters.keys()
@@ -156,7 +155,8 @@ def test_small_and_free_of_this_machine(path):
 
 @each_notebook
 def test_cells_are_short(path):
-    lengths = {cell.execution_count: len(cell.source.splitlines()) for cell in code_cells(path)}
+    _, *others = code_cells(path)  # the parameters cannot be split
+    lengths = {cell.execution_count: len(cell.source.splitlines()) for cell in others}
     assert not {count: lines for count, lines in lengths.items() if lines > MAX_LINES}
 
 
@@ -180,9 +180,7 @@ def test_marks_of_comparison_are_seen_and_not_empty(path):
     "path", [path for path in NOTEBOOKS if path.name[:2] in SCIENCE], ids=lambda path: path.stem
 )
 def test_marked_cells_pin_the_science(path):
-    """At least three marked cells of what a notebook measures print a rate or a number with decimals,
-    not its configuration.
-    """
+    """At least three marked cells print a rate or a number with decimals: what is measured, not settings."""
     marked = [cell for cell in code_cells(path) if "# NBVAL_CHECK_OUTPUT" in cell.source]
     with_values = [
         cell for cell in marked if re.search(r"\d\.\d|\d\d %", "".join(map(text_of, cell.outputs)))
@@ -192,8 +190,9 @@ def test_marked_cells_pin_the_science(path):
 
 @each_notebook
 def test_no_output_is_caught_by_a_widget(path):
-    """Under papermill and nbval the client answers such a widget, and now and then waits for ever (nbclient
-    issue 312).
+    """Under papermill and nbval the client answers such a widget, and now and then waits for ever.
+
+    That is issue 312 of nbclient.
     """
     assert not [
         cell.execution_count

@@ -1,11 +1,15 @@
 """A name under XAI_DATA or a path: the same everywhere that a file or folder of the user's is named."""
 
+import json
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
-from xaihelpers import paths
+from xaihelpers import paths, rating
 from xaihelpers.ask.prompt_files import prompt
 from xaihelpers.models import load_target
 from xaihelpers.models.clip import load_clip
@@ -14,6 +18,7 @@ from xaihelpers.models.weights import read_weights, save_weights
 from xaihelpers.scores.agreement import read_ratings
 from xaihelpers.scores.conceptscore import load_templates
 from xaihelpers.substitute.attribute_reader import load_reader
+from xaihelpers.substitute.pair_prompts import pair_prompts
 
 TEMPLATES = (
     '[{"id": 7, "name": "x", "head": "h", "pair": "{concept} {weight}", "between": ", ", "tail": "."}]'
@@ -81,3 +86,50 @@ def test_weights_are_known_by_their_content(home):
     (home / "weights.safetensors").rename(home / "0a1b2c")
     torch.save(network.state_dict(), home / "3d4e5f")
     assert read_weights(home / "0a1b2c").keys() == read_weights(home / "3d4e5f").keys()
+
+
+def test_where_is_written(home, tmp_path):
+    """A bare name lies under the data folder, all else is a path; and what was written there is found."""
+    assert paths.where_to_write("mine") == home / "mine"
+    assert paths.where_to_write("mine", tmp_path / "there") == tmp_path / "there/mine"
+    for path in ("./mine", f"{tmp_path}/here/mine", "../here/mine"):
+        assert paths.where_to_write(path, tmp_path / "there") == tmp_path / "here/mine"
+    assert paths.where_to_write("lists/mine") == tmp_path / "here/lists/mine"
+    assert paths.where_to_write("~/mine") == Path.home() / "mine"
+    (home / "mine").mkdir()
+    assert paths.find("mine") == paths.where_to_write("mine")
+    assert paths.results_home("mine") == home / "mine"
+    assert rating.ratings_file("./mine") == tmp_path / "here/mine"
+
+
+def test_a_folder_without_the_file_it_must_hold_is_passed_over(home, tmp_path):
+    (home / "model").mkdir()
+    assert paths.find("model", holding="config.json") is None
+    (tmp_path / "here/model").mkdir()
+    (tmp_path / "here/model/config.json").write_text("{}")
+    assert paths.find("model") == home / "model"
+    assert paths.find("model", holding="config.json") == tmp_path / "here/model"
+
+
+def test_prompt_forms_and_pictures_of_items(home, tmp_path):
+    forms = {"color": {"reference": "{reference} in {attribute}", "guide": "{guide}"}}
+    (home / "forms.json").write_text(json.dumps(forms))
+    for name in spellings(home / "forms.json", tmp_path):
+        assert pair_prompts("Blue Jay", "has_crown_color::red", forms=name)[1] == "a bird"
+    Image.new("RGB", (4, 4)).save(home / "picture.png")
+    for name in spellings(home / "picture.png", tmp_path):
+        assert len(rating.items.prepare([{"id": "a", "image": name}], "scale", "")[0].pictures) == 1
+
+
+def test_one_module_decides_what_a_name_means():
+    """No other module or notebook expands `~`, or asks whether a data folder's name is a path."""
+    rule = re.compile(r"expanduser|data_home\(\) / benchmark")
+    files = [*(paths.PROJECT / "xaihelpers").rglob("*.py"), *(paths.PROJECT / "notebooks").glob("*.ipynb")]
+    holders = []
+    for file in files:
+        source = file.read_text()
+        if file.suffix == ".ipynb":
+            source = "\n".join(line for cell in json.loads(source)["cells"] for line in cell["source"])
+        if rule.search(source):
+            holders.append(file.name)
+    assert holders == ["paths.py"]

@@ -32,9 +32,12 @@ SWITCHES = [
     "--disable-sync",
 ]
 PATIENCE = 60_000  # milliseconds; kernels start slowly where cores are shared
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium: apt-get install chromium (make test does it where it can)"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no Chromium: apt-get install chromium (make test does it where it can)"
+    ),
+    pytest.mark.xdist_group("browser"),  # one lab and its files for all, in the order of the tests
+]
 
 CELLS = """
 from pathlib import Path

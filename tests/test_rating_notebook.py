@@ -1,6 +1,7 @@
 """Notebook 71 through papermill: before anybody has rated, after three have, and with a changed study."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
+from notebook_nets import run_cells
 
 from xaihelpers import rating
 from xaihelpers.records import read_records
@@ -121,27 +123,23 @@ def test_ratings_go_into_notebook_23(tmp_path):
             rating.rate(study, rater, item, answer)
     table = rating.export(study.file, tmp_path / "rated.csv")
     assert table.features.str.count(":").eq(8).all()
-    notebook = next((PROJECT / "notebooks").glob("23_*.ipynb"))
-    for k, says in ((8, ""), (5, "12 of 12 items, first '0 cbm")):
-        given = [
-            "-y",
-            "{models: [cbm, phcbm], ratings: %s, calibration: 5, k: %d, results: %s}"
-            % (tmp_path / "rated.csv", k, tmp_path / f"results{k}"),
-        ]
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "papermill",
-                "--no-progress-bar",
-                str(notebook),
-                str(tmp_path / "23.ipynb"),
-                *given,
-            ],
-            capture_output=True,
-            text=True,
-        )
-        assert (done.returncode == 0) == (not says) and says in done.stderr, done.stderr[-3000:]
-    records = read_records(tmp_path / "results8")
+    written = pd.read_csv(tmp_path / "rated.csv")
+    written.assign(image="0.Unknown/1.jpg").to_csv(tmp_path / "of_other_images.csv", index=False)
+    mistakes = [("rated", 8, ""), ("rated", 5, "12 of 12 items, first '0 cbm")]
+    mistakes += [
+        ("of_other_images", 8, "rates 12 images that are no test images of aviary, first '0.Unknown")
+    ]
+    for name, k, says in mistakes:
+        given = {
+            "models": ["cbm", "phcbm"],
+            "ratings": str(tmp_path / f"{name}.csv"),
+            "calibration": 5,
+            "k": k,
+        }
+        if says:
+            with pytest.raises(ValueError, match=re.escape(says)):
+                run_cells("23", given, tmp_path / "refused")
+        else:
+            records = run_cells("23", given, tmp_path / "used")
     assert records.model.str.contains("ratings: people").all()
     assert records[records.metric == "Krippendorff alpha"].cases.astype(float).tolist() == [12]

@@ -176,6 +176,13 @@ def test_start_refuses_a_folder_that_cannot_be_written(tmp_path):
 # records
 
 
+def test_the_device_is_named_as_by_the_benchmarks(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    run.finish()
+    (about,) = read_runs(tmp_path)
+    assert about["device"] == "CPU, 1 thread"
+
+
 def test_round_trip(run, tmp_path):
     shown = run.record(
         [

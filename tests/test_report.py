@@ -17,6 +17,7 @@ from xaihelpers import report, report_tables
 from xaihelpers.parameters import declared_parameters
 from xaihelpers.paths import FolderError
 from xaihelpers.records import Run, paper_table
+from xaihelpers.report_tables import PAPER, Block, Source
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 
@@ -362,16 +363,18 @@ def test_cases_and_chance_are_columns_only_where_they_differ():
 def test_a_table_writes_shared_names_once_and_marks_the_papers_column():
     names = pd.DataFrame({"basis": ["theta", "theta", "u"], "metric": ["CEM", "CLM", "CEM"]})
     numbers = {"value": ["1", "2", "3"], "interval": ["[0, 2]", "–", "<"]}
-    blocks = [("", "<b>paper</b>", {"value": ["4", "5", "6"]}), ("", "<b>this run</b>", numbers)]
+    printed, made = {"value": ["4", "5", "6"]}, Source("13-a", "aviary", "cbm")
+    # the source says whose a column is, whatever its heading
+    blocks = [Block("", PAPER, "<b>printed</b>", printed), Block("", made, "<b>paper birds</b>", numbers)]
     soup = BeautifulSoup(report_tables.table_html(names, blocks, "%"), "html.parser")
     heads = [[cell.text for cell in row.find_all("th")] for row in soup.thead.find_all("tr")]
-    assert heads == [["basis", "metric", "paper", "this run"], ["%", "%", "interval"]]
+    assert heads == [["basis", "metric", "printed", "paper birds"], ["%", "%", "interval"]]
     rows = [[cell.text for cell in row.find_all("td")] for row in soup.tbody.find_all("tr")]
     assert rows[0] == ["θ", "CEM (%)", "4", "1", "[0, 2]"]
     assert rows[1] == ["", "CLM (%)", "5", "2", "–"]
     assert rows[2] == ["û", "CEM (%)", "6", "3", "<"]
     assert [cell.text for cell in soup.find_all("td", class_="paper")] == ["4", "5", "6"]
-    several = [("CEM", "a", {"value": ["1", "2", "3"]}), ("CLM", "b", {"value": ["1", "2", "3"]})]
+    several = [Block(metric, made, "a", {"value": ["1", "2", "3"]}) for metric in ("CEM", "CLM")]
     soup = BeautifulSoup(report_tables.table_html(names, several, "%"), "html.parser")
     first = soup.thead.find("tr").find_all("th")
     assert [cell.text for cell in first] == ["basis", "metric", "CEM (%)", "CLM (%)"]

@@ -1,3 +1,5 @@
+"""What a judge of attention maps is shown and asked, and how its answer is read."""
+
 import numpy as np
 import pytest
 import torch

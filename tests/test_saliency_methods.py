@@ -1,3 +1,5 @@
+"""Attention maps: by hand, against the established libraries, RISE, batches, and bad input."""
+
 from functools import partial
 
 import numpy as np

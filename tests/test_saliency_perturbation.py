@@ -1,3 +1,5 @@
+"""Perturbation curves of classifiers and a segmenter, worked out by hand, and bad input."""
+
 import numpy as np
 import pytest
 import torch

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xaihelpers.outputs import ConceptOutputs
+from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
 from xaihelpers.scores import alignment
 
 
@@ -350,3 +350,36 @@ def test_tensors_on_different_devices_are_named():
         alignment.location_ranks(maps[None], torch.zeros(1, 2, 2, 2, device="meta"), (3, 3))
     with pytest.raises(ValueError, match=f"concept_maps {elsewhere}"):
         alignment.region_overlap(maps, torch.zeros(2, 6, 6, device="meta"), 1)
+
+
+# Rows
+
+
+def test_outputs_in_another_order_have_the_same_scores(tmp_path):
+    """Outputs of a file are matched with labels by the images' ids, or refused."""
+    outputs, labels, truth = random_outputs(3)
+    ids = [f"{row}.png" for row in range(30)]
+    order = torch.randperm(30, generator=torch.Generator().manual_seed(0))
+    shuffled = {name: getattr(outputs, name)[order] for name in ("values", "contributions", "logits")}
+    shuffled = replace(outputs, image_ids=[ids[row] for row in order], **shuffled)
+    read = read_outputs(save_outputs(shuffled, tmp_path / "mine.safetensors"))
+    assert read.accuracy(labels) != outputs.accuracy(labels)  # by position they are other images
+    assert read.accuracy(labels, ids) == outputs.accuracy(labels)
+    mean = alignment.mean_values(outputs, labels)
+    torch.testing.assert_close(alignment.mean_values(read, labels, ids), mean, equal_nan=True)
+    scores = alignment.cgim(outputs, labels, truth)
+    of_file = alignment.cgim(read, labels, truth, ids)
+    for way in ("concept", "class"):
+        torch.testing.assert_close(of_file[way], scores[way], equal_nan=True)
+    foreign = [f"crow/{row}.png" for row in range(30)]
+    refused = "30 of the 30 images wanted have no row, the first 'crow/0.png', 'crow/1.png', 'crow/2.png';"
+    scored = (
+        lambda names: read.accuracy(labels, names),
+        lambda names: alignment.mean_values(read, labels, names),
+        lambda names: alignment.cgim(read, labels, truth, names),
+    )
+    for score in scored:
+        with pytest.raises(ValueError, match=refused):
+            score(foreign)
+    with pytest.raises(ValueError, match="30 rows without image ids"):
+        outputs.accuracy(labels, ids)

@@ -1,3 +1,5 @@
+"""The scores of attention: matrix, overlap, AUC and correlation, by hand and with groups."""
+
 import numpy as np
 import pytest
 import torch

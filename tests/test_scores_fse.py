@@ -49,3 +49,12 @@ def test_names_of_the_paper():
     assert paper_names("server:gpt-4o", "CUB_200_2011") == ("GPT-4o", "CUB-Bird")
     assert paper_names("Qwen/Qwen2-VL-7B-Instruct", "/where/flowers102") == ("QwenVL2-7b", "Flower")
     assert paper_names("annotator", "/where/my_birds") == ("annotator", "my_birds")
+
+
+def test_a_model_is_known_by_its_whole_name():
+    """Somebody's model of the same last name is not the paper's."""
+    assert paper_names("openai/gpt-4o", "")[0] == paper_names("gpt-4o", "")[0] == "GPT-4o"
+    for other in ("somebody/gpt-4o", "somebody/Qwen2-VL-7B-Instruct", "server:gpt-5"):
+        assert paper_names(other, "")[0] == other
+    assert paper_names("/models/qwen2-vl-7b-instruct", "")[0] == "QwenVL2-7b"
+    assert paper_names("./annotator", "")[0] == "annotator"

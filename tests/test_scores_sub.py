@@ -34,19 +34,19 @@ def test_by_hand():
     ]
     predicted = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]], dtype=torch.bool)
     result = sub.substitution_scores(predicted, targets, removed, NAMES)
-    assert result.added.tolist() == [1, 0, 1] and result.removed.tolist() == [0.5, 0, 1]
+    assert result.s_plus.tolist() == [1, 0, 1] and result.s_minus.tolist() == [0.5, 0, 1]
     chance = sub.chance_scores(targets, removed, NAMES)
-    assert chance.added.tolist() == pytest.approx([1 / 4, 1 / 4, 1 / 3])
-    assert chance.removed.tolist() == pytest.approx([3 / 4, 3 / 4, 2 / 3])
+    assert chance.s_plus.tolist() == pytest.approx([1 / 4, 1 / 4, 1 / 3])
+    assert chance.s_minus.tolist() == pytest.approx([3 / 4, 3 / 4, 2 / 3])
 
 
 def test_what_does_not_count():
     targets = ["has_crown_color::red", "has_eye_color::red"]
     removed = sub.removed_attributes(targets, [0, 0], torch.tensor([[1], [0], [0], [0], [0]]), NAMES)
     result = sub.substitution_scores(torch.ones(2, 5, dtype=torch.bool), targets, removed, NAMES)
-    assert result.added[0] == 1 and math.isnan(result.added[1])  # the second is none of the model's
-    assert result.removed.isnan().all()  # nothing was removed: the class has red itself; and an unknown group
-    assert sub.chance_scores(targets, removed, NAMES).added.isnan().tolist() == [False, True]
+    assert result.s_plus[0] == 1 and math.isnan(result.s_plus[1])  # the second is none of the model's
+    assert result.s_minus.isnan().all()  # nothing was removed: the class has red itself; and an unknown group
+    assert sub.chance_scores(targets, removed, NAMES).s_plus.isnan().tolist() == [False, True]
     with pytest.raises(datasets.DatasetError, match="none of the 1 substituted attributes.*one vocabulary"):
         sub.substitution_scores(torch.ones(1, 5, dtype=torch.bool), ["red crown"], removed[:1], NAMES)
 
@@ -86,13 +86,13 @@ def test_a_perfect_and_a_blind_model(seed):
     truth = classes.T[labels] & ~removed
     truth[np.arange(20), sub.columns_of(targets, names)] = True
     perfect = sub.substitution_scores(truth, targets, removed, names)
-    assert perfect.added.eq(1).all()
-    assert perfect.removed[removed.any(1)].eq(1).all()
-    assert perfect.removed[~removed.any(1)].isnan().all()
+    assert perfect.s_plus.eq(1).all()
+    assert perfect.s_minus[removed.any(1)].eq(1).all()
+    assert perfect.s_minus[~removed.any(1)].isnan().all()
     memory = classes.T[labels]  # names the class and recites
     recited = sub.substitution_scores(memory, targets, removed, names)
-    assert recited.removed[removed.any(1)].eq(0).all()
-    assert torch.equal(recited.added.bool(), memory[np.arange(20), sub.columns_of(targets, names)])
+    assert recited.s_minus[removed.any(1)].eq(0).all()
+    assert torch.equal(recited.s_plus.bool(), memory[np.arange(20), sub.columns_of(targets, names)])
 
 
 def test_scoring_the_published_size_does_the_same_as_image_by_image():
@@ -110,8 +110,8 @@ def test_scoring_the_published_size_does_the_same_as_image_by_image():
         group = np.flatnonzero(groups == targets[i].split("::")[0])
         best = group[int(similarities[i, group].argmax())]
         gone = [j for j in group if classes[j, labels[i]] and names[j] != targets[i]]
-        assert result.added[i] == float(names[best] == targets[i])
+        assert result.s_plus[i] == float(names[best] == targets[i])
         if gone:
-            assert result.removed[i] == pytest.approx(np.mean([j != best for j in gone]))
+            assert result.s_minus[i] == pytest.approx(np.mean([j != best for j in gone]))
         else:
-            assert result.removed[i].isnan()
+            assert result.s_minus[i].isnan()

@@ -1,4 +1,4 @@
-"""Exact substitutions: what changes, which individuals are passed over, and what cannot be substituted."""
+"""Counterfactual pairs: what changes, which individuals are passed over, and what cannot be substituted."""
 
 import numpy as np
 import pytest

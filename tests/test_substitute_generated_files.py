@@ -78,6 +78,19 @@ def test_what_an_image_depends_on(home, change):
     assert not set(before) & set(after)
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_damaged_image_is_made_anew(home, side):
+    pipe = tiny()
+    files = all_files(generate_files(pipe, JOBS[1:3], **SETTINGS))
+    contents = [file.read_bytes() for file in files]
+    files[side].write_bytes(contents[side][:-20])
+    files[2].write_bytes(b"")
+    assert all_files(generate_files(pipe, JOBS[1:3], **SETTINGS)) == files
+    assert [file.read_bytes() for file in files] == contents
+    for file in (files[side], files[2]):
+        assert file.with_name(f"{file.name}.damaged").exists()
+
+
 def test_a_full_disk_loses_only_the_image_in_hand(home, monkeypatch):
     pipe, write_whole, written = tiny(), paths.write_whole, []
 

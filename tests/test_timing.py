@@ -1,3 +1,5 @@
+"""Timing in turns, and the name of the device."""
+
 import pytest
 import torch
 
@@ -25,6 +27,7 @@ def test_no_rounds_are_refused():
         time_in_turns({}, 0, CPU)
 
 
-def test_a_cpu_is_described_by_its_threads():
-    n_threads = torch.get_num_threads()
-    assert describe_device(CPU).startswith(f"CPU, {n_threads} thread")
+def test_a_cpu_is_described_by_its_threads(monkeypatch):
+    for n_threads, text in ((1, "CPU, 1 thread"), (3, "CPU, 3 threads")):
+        monkeypatch.setattr(torch, "get_num_threads", lambda n_threads=n_threads: n_threads)
+        assert describe_device(CPU) == text

@@ -1,5 +1,6 @@
 """A stage of training: it learns, and a killed one goes on where it was."""
 
+import logging
 import math
 
 import pytest
@@ -41,6 +42,39 @@ def test_a_killed_run_goes_on_and_ends_as_the_whole_one(tmp_path):
     assert calls == 150 and continued == rows  # from the checkpoint of step 100
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
     assert stage(tmp_path / "killed")[2] == 0 and not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-10],
+        lambda content: b"",
+        lambda content: b"garbage" * 100,
+    ],
+    ids=["half", "without its end", "empty", "garbage"],
+)
+def test_a_damaged_checkpoint_is_set_aside_and_the_stage_begins_anew(damage, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("xaihelpers"), "propagate", True)
+    whole, rows, _ = stage(tmp_path / "whole")
+    stage(tmp_path / "torn", stop_at=170)
+    file = tmp_path / "torn" / "line.checkpoint"
+    torn = damage(file.read_bytes())
+    file.write_bytes(torn)
+    again, continued, calls = stage(tmp_path / "torn")
+    assert calls == 250 and continued == rows
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
+    assert file.with_name("line.checkpoint.damaged").read_bytes() == torn
+    assert "line.checkpoint is damaged" in caplog.text
+    assert stage(tmp_path / "torn")[2] == 0
+
+
+def test_a_checkpoint_of_another_model_is_no_damage(tmp_path):
+    stage(tmp_path, stop_at=170)
+    model = torch.nn.Linear(2, 1)
+    with pytest.raises((RuntimeError, ValueError)):
+        train("line", 250, model, lambda: model(torch.ones(4, 2)).mean(), [], 0.1, tmp_path)
+    assert (tmp_path / "line.checkpoint").exists()
 
 
 def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):

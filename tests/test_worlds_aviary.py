@@ -253,6 +253,18 @@ def test_individuals_deviate_from_their_species():
     )
 
 
+def test_usual_individual_has_the_values_of_its_species():
+    """Also of a species whose first bird is a plain morph or deviates."""
+    table = aviary.species_table()
+    for label in range(len(table)):
+        bird = aviary.usual_individual(label)
+        assert bird.species == label
+        assert all("/".join(values) == table.at[label, group] for group, values in bird.values.items())
+    assert aviary.usual_individual("Cardinal") == aviary.usual_individual(aviary.species_id("Cardinal"))
+    with pytest.raises(ValueError, match="the nearest is 'Cardinal'"):
+        aviary.usual_individual("Cardinel")
+
+
 # Substitution
 
 
@@ -487,6 +499,14 @@ def test_files_hold_what_is_drawn(world):
         assert np.array_equal(birds.part_mask(row), picture.parts)
         true, seen = aviary.true_attributes(bird), birds.certainty[row].numpy() > 1
         assert np.array_equal(birds.present[row].numpy(), true & seen)
+
+
+def test_visible_attributes_are_those_written_to_the_folder(world):
+    birds = datasets.load(world)
+    for row in (0, 50, 95):
+        bird = aviary.individual(7, row, row // 2)
+        visible = aviary.visible_attributes(bird, aviary.draw(bird), np.random.default_rng([7, row, 10]))
+        assert np.array_equal(birds.present[row].numpy(), visible)
 
 
 def test_labels_know_what_is_visible(world):

@@ -1,9 +1,9 @@
 """What the results of a notebook depend on.
 
-These are its source, the modules that it imports, the models, prompts and tables that it names, and the
-versions of its libraries. Imports are followed through the package without running anything. A shipped model,
-a prompt or a printed table counts where its name stands in a string of the notebook or of one of its modules,
-so too much counts rather than too little.
+These are its source, the modules that it imports, the files that these name beside them, the models, prompts,
+tables and folders of data that it names, and the versions of its libraries. Imports are followed through the
+package without running anything. A shipped file counts where its name stands in a string of the notebook or
+of one of its modules, so too much counts rather than too little.
 """
 
 import ast
@@ -22,14 +22,14 @@ from xaihelpers.paths import PROJECT, models_home
 
 PACKAGE = Path(__file__).parent
 NAME = PACKAGE.name
-# what only some settings need, or some machines have
+# libraries that only some settings need, or only some machines have
 OPTIONAL = {"bitsandbytes", "pytorchcv", "triton", "google"}
 
 
 def notebook_key(notebook: Path) -> str:
     """A hash of all that the results of a notebook file depend on.
 
-    A comment or a docstring that changes in a module leaves it as it was.
+    A change of a comment or a docstring in a module leaves it as it was.
     """
     cells = json.loads(notebook.read_text())["cells"]
     digest = hashlib.sha256(json.dumps([[cell["cell_type"], cell["source"]] for cell in cells]).encode())
@@ -53,8 +53,9 @@ def notebook_source(cells: list[dict]) -> str:
 
 
 def dependencies(source: str) -> tuple[set[Path], set[str]]:
-    """Files of the package that Python `source` imports, directly or through others, and other libraries'
-    names.
+    """Files of the package that Python `source` imports, and the names of other libraries.
+
+    Imports are followed through the package.
     """
     modules: set[Path] = set()
     libraries: set[str] = set()
@@ -72,13 +73,17 @@ def dependencies(source: str) -> tuple[set[Path], set[str]]:
 
 
 def named_files(source: str, modules: set[Path]) -> set[Path]:
-    """Shipped models, prompts and printed tables that `source` or a module names in one of its strings."""
+    """Files of `data/` that `source` or a module names in one of its strings.
+
+    These are shipped models, prompts, printed tables and, where one names their folder, the measurements of
+    all devices. The long form of a model counts with the model, whose name it is made from.
+    """
     texts = _texts(source).union(*(_texts(file.read_text()) for file in modules if file.suffix == ".py"))
     said = "\n".join(sorted(texts))
     found: set[Path] = set()
     any_model = "models_home" in source  # it looks for itself which there are
     for place in models_home().iterdir():
-        if any_model or place.stem in said:
+        if any_model or place.stem.removesuffix("_long") in said:
             found |= {file for file in place.rglob("*") if file.is_file()} if place.is_dir() else {place}
     for folder in ("papers", "prompts"):
         files = [file for file in (PROJECT / "data" / folder).iterdir() if file.suffix != ".md"]
@@ -87,6 +92,8 @@ def named_files(source: str, modules: set[Path]) -> set[Path]:
             for file in files
             if file.stem.split("_")[0] in texts or f"{file.stem.split('_')[0]}_" in said
         }
+    if "devices" in texts:
+        found |= set((PROJECT / "data" / "devices").glob("*.csv"))
     return found
 
 
@@ -135,7 +142,7 @@ def _texts(source: str) -> set[str]:
 
 @cache
 def _files_of(module: str) -> set[Path]:
-    """The file of a module of the package, those beside it that it may read, and each `__init__` around it.
+    """The file of a module of the package, those beside it that it names, and each `__init__` around it.
 
     Empty for a name that is no module.
     """
@@ -145,13 +152,9 @@ def _files_of(module: str) -> set[Path]:
     if not file.is_file():
         return set()
     around = {PACKAGE.joinpath(*parts[:depth]) / "__init__.py" for depth in range(len(parts))}
-    beside = (
-        set(place.glob("*.csv"))
-        if place.is_dir()
-        else set(place.parent.glob("*.csv")) - set(PACKAGE.glob("*.csv"))
-    )
-    scripts = {other for other in place.parent.glob("*.[jc]s*") if other.suffix in (".js", ".css")}
-    return {file, *around, *beside, *scripts}
+    texts = _texts(file.read_text())
+    named = {other for other in file.parent.iterdir() if other.is_file() and other.name in texts}
+    return {file, *around, *named}
 
 
 def missing_libraries(import_them: bool = False) -> dict[str, str]:

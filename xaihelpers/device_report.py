@@ -31,10 +31,7 @@ BENCHMARKS, COMPARED = ("81", "82"), ("12", "13")
 
 
 def read_device_reports(notebook: str) -> pd.DataFrame:
-    """Rows of a benchmark from the files of all devices, with the columns COLUMNS;
-
-    empty where there are none.
-    """
+    """Rows of a benchmark from the files of all devices, with the columns COLUMNS; empty without files."""
     files = sorted(FOLDER.glob("*.csv"))
     tables = [pd.read_csv(file, dtype={"notebook": str}) for file in files]
     if not tables:

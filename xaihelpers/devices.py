@@ -1,11 +1,6 @@
 """The device that a name means, and tensors that must be on one device."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
+import torch
 
 
 def resolve_device(device: str | torch.device, error: type[Exception] = ValueError) -> torch.device:
@@ -13,8 +8,6 @@ def resolve_device(device: str | torch.device, error: type[Exception] = ValueErr
 
     error: the class of what is raised for any other name and for a GPU that is not there.
     """
-    import torch  # here, because records and run start without it
-
     name = str(device)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,4 +1,4 @@
-"""Executed notebooks as files: cleaned for a commit, their errors as text, the outputs of marked cells."""
+"""Executed notebooks as files: cleaned for a commit, and their errors as text."""
 
 import base64
 import io
@@ -7,7 +7,6 @@ import re
 from PIL import Image
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-MARK = "# NBVAL_CHECK_OUTPUT"
 
 
 def clean_notebook(notebook: dict) -> None:
@@ -36,22 +35,6 @@ def error_text(notebook: dict) -> str:
             if output["output_type"] == "error":
                 return f"in cell [{cell['execution_count']}]\n  {output['ename']}: {output['evalue'][:1000]}"
     return ""
-
-
-def marked_outputs(notebook: dict) -> list[tuple[str, str]]:
-    """(source, text of the outputs) of each cell marked for comparison; figures are not compared."""
-    marked = []
-    for cell in notebook["cells"]:
-        source = "".join(cell["source"])
-        if cell["cell_type"] == "code" and MARK in source.splitlines():
-            marked.append((source, "".join(_output_text(output) for output in cell["outputs"])))
-    return marked
-
-
-def _output_text(output: dict) -> str:
-    data = output.get("data", {})
-    parts = (output.get("text", ""), data.get("text/plain", ""), data.get("text/html", ""))
-    return "\n".join("".join(part) for part in parts if part)
 
 
 def _is_progress_bar(output: dict) -> bool:

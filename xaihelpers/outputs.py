@@ -121,13 +121,16 @@ class ConceptOutputs:
         """(N,) int64, the class of the largest logit."""
         return self.logits.argmax(1)
 
-    def accuracy(self, labels: torch.Tensor) -> float:
+    def accuracy(self, labels: torch.Tensor, image_ids: Sequence[str] | None = None) -> float:
         """Share of images whose predicted class is their label (N,).
 
-        Raises ValueError for labels on another device.
+        image_ids: N file names, of the images that are labelled: outputs are matched with them by `align`.
+            None matches by position, for outputs that were made of these images in this order.
+        Raises ValueError for labels on another device, and as `align` does.
         """
-        require_one_device(logits=self.logits, labels=labels)
-        return (self.predictions == labels).float().mean().item()
+        outputs = self if image_ids is None else self.align(image_ids)
+        require_one_device(logits=outputs.logits, labels=labels)
+        return (outputs.predictions == labels).float().mean().item()
 
     def align(self, image_ids: Sequence[str], source: str = "these outputs") -> "ConceptOutputs":
         """The outputs of just these images, row by row in this order; other images are left out.
@@ -135,8 +138,8 @@ class ConceptOutputs:
         image_ids: file names, as `Dataset.image_ids`.
         source: what an error calls the outputs, for instance their file.
 
-        Raises ValueError where an image has no row, naming the first ids, and where the outputs have no image
-        ids: rows that are matched by their position alone may be those of other images.
+        Raises ValueError where an image has no row, naming the first ids, and where the outputs have no
+        `image_ids`, since rows that are matched by their position alone may be those of other images.
         """
         wanted = list(image_ids)
         if self.image_ids is None:

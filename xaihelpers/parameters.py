@@ -61,7 +61,7 @@ def check_parameters(namespace: dict) -> dict[str, object]:
     parameter's name to something else (`data = load(data)`), the value given to the parameter is returned.
 
     Raises ParameterError: an unknown name, with the nearest known one; a wrong type; a parameters cell that
-    has not been run.
+        has not been run.
     """
     history = [source for source in namespace.get("In", []) if source]
     known, values, given = {}, {}, {}  # name -> type, value in force, value papermill gave

@@ -1,4 +1,8 @@
-"""Where things lie: the project, the data folder, shipped weights, caches and results."""
+"""Where things lie: the project, the data folder, shipped weights, caches and results.
+
+What a user names is a name under `XAI_DATA`, or a path: `find` says where it is read from, `where_to_write`
+where it is written. No other module decides that.
+"""
 
 import logging
 import os
@@ -32,27 +36,40 @@ def cache_home() -> Path:
 def results_home(name: str = "results") -> Path:
     """The folder that notebooks record their results in.
 
-    A bare name is a folder of `data_home()`, anything with a separator is a path. The default name gives way
-    to the environment variable `XAI_RESULTS`, so that a whole set of runs can be sent elsewhere without a
-    parameter.
+    name: as of `where_to_write`. The default name gives way to the environment variable `XAI_RESULTS`, so
+        that a whole set of runs can be sent elsewhere without a parameter.
     """
     if name == "results" and os.environ.get("XAI_RESULTS"):
         name = str(Path(os.environ["XAI_RESULTS"]).expanduser().resolve())
-    is_path = "/" in name or os.sep in name or name.startswith(("~", "."))
-    return (Path(name).expanduser() if is_path else data_home() / name).resolve()
+    return where_to_write(name)
 
 
-def find(name: str | Path, *within: Path) -> Path | None:
-    """The file or folder that a name or a path means, or None if there is none.
+def find(name: str | Path, *within: Path, holding: str = "") -> Path | None:
+    """The file or folder to read that a name or a path means, or None if there is none.
 
-    That is `name` in the first of the folders `within` that holds it, else the path `name` itself.
+    That is `name` in the first of the folders `within` that holds it, else the path `name` itself, in which
+    `~` is expanded.
 
-    within: by default `data_home()`, the folder that `XAI_DATA` names. `~` is expanded.
+    within: by default `data_home()`, the folder that `XAI_DATA` names.
+    holding: a file that the folder must hold, as "config.json"; one without it is passed over.
     """
-    for place in (*[folder / name for folder in within or (data_home(),)], Path(name).expanduser()):
-        if place.exists():
+    folders = within or (data_home(),)
+    for place in (*[folder / name for folder in folders], Path(name).expanduser()):
+        if (place / holding).exists():
             return place.resolve()
     return None
+
+
+def where_to_write(name: str | Path, within: Path | None = None) -> Path:
+    """The file or folder to write that a name or a path means, whether or not it is there.
+
+    A bare name lies in the folder `within`, by default `data_home()`; anything with a separator, and what
+    begins with `~` or a dot, is a path. `~` is expanded.
+    """
+    name = str(name)
+    is_path = "/" in name or os.sep in name or name.startswith(("~", "."))
+    place = Path(name) if is_path else (within or data_home()) / name
+    return place.expanduser().resolve()
 
 
 def write_whole(file: str | Path, content: bytes) -> Path:

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,6 +10,8 @@ import pandas as pd
 import seaborn as sns
 import torch
 from pandas.io.formats.style import Styler
+
+from xaihelpers.datasets import load_image
 
 PALETTE = sns.color_palette("colorblind")
 
@@ -47,7 +50,7 @@ def image_grid(
     """Images in a grid without axes, each with its title.
 
     images: as `to_picture` takes them. columns: images in a row. width: of the figure, in inches.
-    Raises ValueError: if there are not as many titles as images.
+    Raises ValueError if there are not as many titles as images.
     """
     n_rows = -(-len(images) // columns)
     title_height = 0.0
@@ -83,10 +86,10 @@ def case_studies(
 ) -> plt.Figure:
     """Images in a grid, each with a text under it.
 
-    images: as `to_picture` takes them. texts: their lines are kept, lines of more than `wrap` characters
-        wrapped.
+    images: as `to_picture` takes them.
+    texts: their lines are kept; lines of more than `wrap` characters are wrapped.
     columns: images in a row. width: of the figure, in inches.
-    Raises ValueError: if there are not as many texts as images.
+    Raises ValueError if there are not as many texts as images.
     """
     wrapped = []
     for text in texts:
@@ -133,7 +136,7 @@ def results_table(
     rows: with the columns `value`, `low` and `high`, and perhaps `paper`, `sd`, `cases`, `chance`, `invalid`;
         a dash stands for NaN.
     keys: the columns that tell the rows apart. more: further columns, shown before `cases`.
-    Raises AttributeError: without `value`, `low` or `high`. Raises KeyError: without one of `keys`.
+    Raises AttributeError without `value`, `low` or `high`, KeyError without one of `keys`.
     """
     values = [_number(value, digits) for value in rows.value]
     intervals = [_interval(low, high, digits) for low, high in zip(rows.low, rows.high, strict=True)]
@@ -150,9 +153,9 @@ def interval_table(
 
     frame: with the columns `value`, `low` and `high`, and perhaps `chance`. NaN bounds and chance are left
         out, a NaN value is a dash. Bounds less than 1 apart have as many digits as the value, others none.
-    index: the columns that tell the lines apart. columns: the column whose values become columns. Both keep
-        the order in which they come.
-    Raises AttributeError or KeyError: if a column is missing. Raises ValueError: if two rows share a cell.
+    index: the columns that tell the lines apart. columns: the column whose values become columns.
+        Lines and columns keep the order in which they come.
+    Raises AttributeError or KeyError if a column is missing, ValueError if two rows share a cell.
     """
     bounds = frame.reindex(columns=["low", "high"])
     has_chance = "chance" in frame and "chance" not in index
@@ -186,3 +189,14 @@ def _value_with_interval(value: float, low: float, high: float, chance: float, d
     if not pd.isna(chance):
         text += f" chance {chance:.0f}"
     return text
+
+
+def case_pictures(files: Sequence[str | Path], texts: Sequence[str]) -> plt.Figure:
+    """Case studies from image files, 2.4 inches wide each and at most four in a row.
+
+    files: of the images, at least one. texts: as `case_studies` takes them.
+    Raises ValueError if there are not as many texts as files, DatasetError as `load_image` does.
+    """
+    pictures = [load_image(file).resize((112, 112)) for file in files]
+    columns = min(len(pictures), 4)
+    return case_studies(pictures, texts, columns, width=2.4 * columns, wrap=38)

@@ -21,11 +21,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 from tqdm.auto import tqdm
 
 from xaihelpers.devices import resolve_device
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
 from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
+from xaihelpers.timing import describe_device
 
 log = logging.getLogger(__name__)
 NUMBERS = ["value", "low", "high", "cases", "chance"]
@@ -39,7 +41,7 @@ class Run:
 
     notebook: str
     parameters: dict
-    device: "torch.device"  # noqa: F821
+    device: torch.device
     folder: Path  # all results; this run's own part of it is `run_folder`
     notes: list = field(default_factory=list)  # what `note` kept
     started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
@@ -62,14 +64,14 @@ class Run:
         title: str = "",
         caption: str = "",
     ) -> pd.DataFrame:
-        """Collect numbers for the report; returns them as tidy rows.
+        """Collect numbers for the report, and return them as tidy rows.
 
         rows: one per number, with `metric` and `value` and, where they exist, the interval `low`, `high`, the
             number of `cases` and the `chance` level; every further key (`concepts`, `lambda`, ...) says which
             row of the paper's table it is. A NaN value is kept.
         paper, table: what the rows stand beside in the report, e.g. "alignment", 3.
         data, model: in words, what they were measured on.
-        title, caption: what the report writes above this table; needed once a table.
+        title, caption: what the report writes above this table; one call for each table needs them.
 
         A row recorded again, as when a cell is run twice, replaces the earlier one.
 
@@ -123,7 +125,7 @@ class Run:
     def finish(self) -> pd.DataFrame:
         """Write the run into its folder, over an earlier one with the same parameters; returns its rows.
 
-        Raises FolderError, after printing the rows, if the folder is full or read-only.
+        Raises FolderError, after logging the rows, if the folder is full or read-only.
         """
         rows = self.rows()
         try:
@@ -136,11 +138,11 @@ class Run:
             finally:
                 shutil.rmtree(part, ignore_errors=True)
         except OSError as error:
-            print(rows.to_string(na_rep="nan"))  # so that the numbers are not lost
+            log.warning("%s", rows.to_string(na_rep="nan"))  # so that the numbers are not lost
             raise FolderError(
                 f"Could not write the results to {self.folder} ({error.strerror}): make room or permit "
                 "writing there and run this cell again, or name another folder by the parameter results; the "
-                "rows are printed above."
+                "rows are shown above."
             ) from error
         return rows
 
@@ -155,7 +157,7 @@ class Run:
             "model": sorted(rows["model"].unique()),
             "versions": {"python": platform.python_version()}
             | {name: _version(name) for name in ("torch", "xaihelpers")},
-            "device": _device_name(self.device),
+            "device": describe_device(self.device),
             "started": self.started.isoformat(),
             "seconds": round(time.perf_counter() - self._clock, 1),
             "tables": [
@@ -173,12 +175,13 @@ class Run:
 def start(notebook: str, namespace: dict) -> Run:
     """Begin a run: check the parameters, seed every generator, choose the device, try the results folder.
 
-    notebook: its number, e.g. "11". namespace: its `globals()`. Uses the parameters `seed` (0), `device`
-    ("auto", "cpu", "cuda" or "cuda:1") and `results` ("results"). Raises ParameterError (unknown name, wrong
-    type, no such device) and FolderError (results cannot be written).
-    """
-    import torch
+    It uses the notebook's parameters `seed`, `device` ("auto", "cpu", "cuda" or "cuda:1") and `results`; by
+    default they are 0, "auto" and "results".
 
+    notebook: its number, e.g. "11". namespace: its `globals()`.
+    Raises ParameterError (unknown name, wrong type, no such device) and FolderError (results cannot be
+        written).
+    """
     _show_log()
     parameters = check_parameters(namespace)
     seed = parameters.get("seed", 0)
@@ -201,10 +204,7 @@ class _PrintHandler(logging.Handler):
 
 
 def _show_log() -> None:
-    """Show what the helpers log in the running notebook;
-
-    outside notebooks they stay silent but for warnings.
-    """
+    """Show what the helpers log in the running notebook; elsewhere they log nothing but warnings."""
     log = logging.getLogger("xaihelpers")
     if not any(isinstance(handler, _PrintHandler) for handler in log.handlers):
         log.addHandler(_PrintHandler())
@@ -224,8 +224,9 @@ def read_runs(folder: Path) -> list[dict]:
 
 
 def read_records(folder: Path) -> pd.DataFrame:
-    """All rows of all runs in a results folder, newest last, as recorded plus `notebook`, `run` and
-    `parameters` (JSON).
+    """All rows of all runs in a results folder, newest last.
+
+    They are as recorded, with the further columns `notebook`, `run` and `parameters` (JSON).
     """
     tables = []
     for run in read_runs(folder):
@@ -245,10 +246,10 @@ def read_records(folder: Path) -> pd.DataFrame:
 
 
 def paper_table(paper: str, table: int | str) -> pd.DataFrame:
-    """What a paper prints as tidy rows:
+    """What a paper prints, as tidy rows.
 
-    a table by its number, or numbers of its text or figures by the name of their file. Raises FolderError if
-    the project does not hold it.
+    table: the number of a table, or the name of the file that holds numbers of the text or of a figure.
+    Raises FolderError if the project does not hold it.
     """
     name = f"table{table}" if str(table).isdigit() else table
     path = PROJECT / "data" / "papers" / f"{paper}_{name}.csv"
@@ -256,16 +257,6 @@ def paper_table(paper: str, table: int | str) -> pd.DataFrame:
         held = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
         raise FolderError(f"There is no {path.name} in data/papers; the tables held are: {held}.")
     return pd.read_csv(path)
-
-
-def _device_name(device: "torch.device") -> str:  # noqa: F821
-    import torch
-
-    return (
-        torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else f"CPU, {torch.get_num_threads()} threads"
-    )
 
 
 def _version(package: str) -> str:

@@ -20,7 +20,7 @@ LOADING = (
 
 
 def runs_html(runs: pd.DataFrame) -> str:
-    """The runs, a row each, as a table. runs: texts; a text that begins with "failed" is shown in red."""
+    """The runs as a table, a row each, of texts; a text that begins with "failed" is shown in red."""
     head = "".join(f"<th>{escape(name)}</th>" for name in runs)
     body = ""
     for row in runs.to_dict("records"):
@@ -41,7 +41,7 @@ def html_cell(html: str) -> nbformat.NotebookNode:
 
 
 def figure_html(png: Path, caption: str) -> str:
-    """A figure with its caption; the image is inside the HTML. Raises OSError: if the file cannot be read."""
+    """A figure with its caption; the image is inside the HTML. Raises OSError if the file cannot be read."""
     data = base64.b64encode(png.read_bytes()).decode()
     image = f'<img src="data:image/png;base64,{data}" alt="{escape(caption)}">'
     return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
@@ -50,7 +50,7 @@ def figure_html(png: Path, caption: str) -> str:
 def page(cells: list, title: str) -> str:
     """Notebook cells as one HTML page without code, scripts or addresses, the images inside it.
 
-    Raises ValueError: if something in the cells would be loaded from elsewhere.
+    Raises ValueError if something in the cells would be loaded from elsewhere.
     """
     # the template "basic" brings no script and no style of its own
     exporter = HTMLExporter(
@@ -74,7 +74,7 @@ def page(cells: list, title: str) -> str:
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a page, whole or not at all, in place of an earlier one. Raises FolderError: if it cannot."""
+    """Write a page, whole or not at all, in place of an earlier one. Raises FolderError if it cannot."""
     try:
         paths.write_whole(path, text.encode())
     except OSError as error:

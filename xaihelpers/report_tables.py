@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from html import escape
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -23,7 +24,25 @@ KEY_NAMES = {
 }
 NUMBERS = ["metric", "value", "low", "high", "cases", "chance"]  # other columns: further numbers
 
-Block = tuple[str, str, dict[str, list[str]]]  # metric, heading as HTML, name of column -> texts
+
+class Source(NamedTuple):
+    """Where numbers come from: a run and what it was made on, or the paper."""
+
+    run: str  # the name of its folder
+    data: str = ""
+    model: str = ""
+
+
+PAPER = Source("paper")
+
+
+class Block(NamedTuple):
+    """The columns that stand beside each other for one metric from one source."""
+
+    metric: str
+    source: Source
+    heading: str  # HTML
+    columns: dict[str, list[str]]  # name -> texts
 
 
 def unit_of(metric: str) -> str:
@@ -67,11 +86,12 @@ def key_label(name: str) -> str:
 def source_columns(rows: pd.DataFrame, narrow: bool = False) -> tuple[dict[str, list[str]], str]:
     """The columns that a source has in a table, and the last line of its heading.
 
+    Cases and chance that are the same in all rows stand in that line.
+
     rows: `metric`, `value`, and NaN or numbers in `low`, `high`, `cases`, `chance` and any further column;
         one row for each row of the table.
     narrow: gives cases that differ no column of their own, but their range in the heading.
-    Returns name of column -> texts, and the line. Cases and chance that are the same in all rows stand in the
-        line.
+    Returns name of column -> texts, and the line.
     """
     columns = {"value": _texts(rows, "value", with_metric=True)}
     line = []
@@ -144,20 +164,22 @@ def table_html(names: pd.DataFrame, blocks: Sequence[Block], unit: str = "") -> 
 
 def _head_lines(names: pd.DataFrame, blocks: Sequence[Block], unit: str) -> list[str]:
     """The lines of headings: the metrics if there are several, the sources, the names of the columns."""
-    metrics = list(dict.fromkeys(metric for metric, _, _ in blocks))
+    metrics = list(dict.fromkeys(block.metric for block in blocks))
     several = len(metrics) > 1
     lines = []
     if several:
         line = ""
         for metric in metrics:
-            width = sum(len(columns) for other, _, columns in blocks if other == metric)
+            width = sum(len(block.columns) for block in blocks if block.metric == metric)
             line += f'<th class="g" colspan={width}>{escape(with_unit(metric))}</th>'
         lines.append(line)
-    sources = [f'<th class="g source" colspan={len(columns)}>{title}</th>' for _, title, columns in blocks]
-    lines.append("".join(sources))
     line = ""
-    for _, _, columns in blocks:
-        for i, name in enumerate(columns):
+    for block in blocks:
+        line += f'<th class="g source" colspan={len(block.columns)}>{block.heading}</th>'
+    lines.append(line)
+    line = ""
+    for block in blocks:
+        for i, name in enumerate(block.columns):
             kind = "n g" if i == 0 else "n"
             label = name
             if name == "value" and not several:
@@ -172,12 +194,12 @@ def _head_lines(names: pd.DataFrame, blocks: Sequence[Block], unit: str) -> list
 def _number_cells(blocks: Sequence[Block]) -> list[tuple[str, list[str]]]:
     """The CSS classes and the texts of each column of numbers."""
     cells = []
-    for _, title, columns in blocks:
-        for i, (name, texts) in enumerate(columns.items()):
+    for block in blocks:
+        for i, (name, texts) in enumerate(block.columns.items()):
             kind = f"n {name}"
             if i == 0:
                 kind += " g"
-            if title.startswith("<b>paper"):
+            if block.source == PAPER:
                 kind += " paper"
             cells.append((kind, texts))
     return cells

@@ -2,8 +2,8 @@
 
 Executed copies go to `<results>/notebooks/`, what they find to `<results>/`. A notebook is skipped while
 nothing that its results depend on has changed (see `dependencies`). The order comes from the notebooks
-themselves: their metadata `{"xaihelpers": {"needs": ["00", "11"]}}` names those that run before them, ["*"]
-is all others.
+themselves: their metadata `{"xaihelpers": {"needs": ["00", "11"]}}` names those that run before them; ["*"]
+means all others.
 """
 
 import argparse

@@ -5,6 +5,7 @@ AdamW, a warm-up and a cosine schedule, and a checkpoint from which a killed run
 
 import logging
 import math
+import pickle
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,11 +14,15 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 from tqdm.auto import tqdm
 
+from xaihelpers import paths
+
 log = logging.getLogger(__name__)
 
 WARM_UP = 100  # steps, or a tenth of a short stage
 KEEP_EVERY = 100  # steps from one checkpoint to the next
 LOWEST = 0.02  # learning rate at the end, as a share of the peak
+# what torch.load raises for a file that is cut off or no checkpoint
+DAMAGE = (RuntimeError, EOFError, OSError, pickle.UnpicklingError)
 
 
 def train(
@@ -33,17 +38,17 @@ def train(
 ) -> float:
     """Train for `steps` steps of `loss_of()`; returns their seconds, with those of an earlier, killed run.
 
-    On a GPU in mixed precision (bfloat16).
+    On a GPU it runs in mixed precision (bfloat16).
 
-    Args:
-        stage: name of the stage, of its progress bar and its checkpoint.
-        modules: all that the stage changes; a checkpoint holds it.
-        loss_of: draws a batch and gives its loss, a scalar.
-        history: gets a row [stage, step, loss] for each step; steps count on over the stages.
-        peak: highest learning rate.
-        folder: where <stage>.checkpoint lies, written every hundred steps; "" keeps none.
-        parameters: those trained, by default all of `modules` that require a gradient.
-        quiet: no progress bar.
+    stage: name of the stage, of its progress bar and its checkpoint.
+    modules: all that the stage changes; a checkpoint holds it.
+    loss_of: draws a batch and gives its loss, a scalar.
+    history: gets a row [stage, step, loss] for each step; steps count on over the stages.
+    peak: highest learning rate.
+    folder: where <stage>.checkpoint lies, written every hundred steps; "" keeps none. A damaged
+        one is set aside, and the stage begins anew.
+    parameters: those trained, by default all of `modules` that require a gradient.
+    quiet: no progress bar.
 
     Raises ValueError where a loss is not finite.
     """
@@ -53,12 +58,12 @@ def train(
     optimiser = torch.optim.AdamW(parameters, lr=peak, weight_decay=0.05, betas=(0.9, 0.98))
     schedule = _cosine_schedule(optimiser, steps)
     checkpoint = Path(folder) / f"{stage}.checkpoint" if str(folder) else None
+    parts = {"optimiser": optimiser, "schedule": schedule, "modules": modules}
     first, seconds = 0, 0.0
-    if checkpoint and checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=True, map_location=device)
-        optimiser.load_state_dict(state["optimiser"])
-        schedule.load_state_dict(state["schedule"])
-        modules.load_state_dict(state["modules"])
+    state = _read_checkpoint(checkpoint) if checkpoint else None
+    if state:
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
         first, seconds, history[:] = state["step"], state["seconds"], state["history"]
         log.info(
             "%s: %d of %d steps are in %s; delete it to begin anew", stage, first, steps, checkpoint.name
@@ -82,14 +87,8 @@ def train(
         seconds += time.perf_counter() - start
         history.append([stage, len(history) + 1, loss.item()])
         if checkpoint and (step + 1 == steps or (step + 1) % KEEP_EVERY == 0):
-            state = {
-                "modules": modules.state_dict(),
-                "optimiser": optimiser.state_dict(),
-                "schedule": schedule.state_dict(),
-                "history": history,
-                "step": step + 1,
-                "seconds": seconds,
-            }
+            state = {name: part.state_dict() for name, part in parts.items()}
+            state |= {"step": step + 1, "seconds": seconds, "history": history}
             _save_whole(state, checkpoint)
     modules.eval()
     return seconds
@@ -107,6 +106,19 @@ def _cosine_schedule(optimiser: torch.optim.Optimizer, steps: int) -> LambdaLR:
     return LambdaLR(optimiser, factor)
 
 
+def _read_checkpoint(file: Path) -> dict | None:
+    """What `_save_whole` wrote; None where there is none, or a damaged one, which is set aside."""
+    if not file.exists():
+        return None
+    try:
+        # to the CPU: a full GPU is no damage
+        return torch.load(file, weights_only=True, map_location="cpu")
+    except DAMAGE as error:
+        reason = str(error).partition(". ")[0] or type(error).__name__
+        paths.set_aside(file, reason)
+        return None
+
+
 def _save_whole(state: dict, file: Path) -> None:
     """Write a checkpoint in one step, so that a killed run never leaves half of one."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -120,8 +132,8 @@ def group_loss(logits: torch.Tensor, wanted: torch.Tensor, groups: Iterable[slic
 
     Where several values of a group are visible, each should have an equal share of the probability.
 
-    logits: (B, A or more). wanted: (B, A), 1 where an attribute is visible, else 0. groups: the columns of
-    each group.
+    logits: (B, A or more). wanted: (B, A), 1 where an attribute is visible, else 0.
+    groups: the columns of each group.
     """
     losses, visible = [], []
     for group in groups:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import diskcache
 import torch
+from filelock import FileLock
 from tqdm.auto import tqdm
 
 from xaihelpers import paths
@@ -18,7 +19,8 @@ from xaihelpers.ask.server_model import ServerModel
 from xaihelpers.devices import resolve_device
 
 log = logging.getLogger(__name__)
-# a full disk, a lock that another process holds, a file that may not be written: the file is not damaged
+# a full disk, a lock that another process holds, a file that may not be written: the file is not damaged;
+# SQLITE_ERROR is: its tables are of another program ("no such column: key")
 NOT_DAMAGE = (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.IntegrityError)
 
 
@@ -47,7 +49,7 @@ def vlm_loader(
 ) -> Callable[[str], LocalModel | ServerModel]:
     """A function from names to loaded models that holds one at a time, and besides it the one named `keep`.
 
-    For notebooks that go through a list of models. The function raises AskError: the same as `load_vlm`.
+    For notebooks that go through a list of models. The function raises AskError as `load_vlm` does.
     """
     loaded: dict[str, LocalModel | ServerModel] = {}
 
@@ -73,15 +75,14 @@ def ask(
     """The answer to each request, in order.
 
     Equal requests are asked once. What was answered earlier is read from the disk. An answer that could not
-    be had holds its `error`; it is counted in the line logged at the end, is not kept, and is asked again
+    be had holds its `error`: it is counted in the line logged at the end, is not kept, and is asked for again
     next time.
 
-    model: as `load_vlm` gives it. seed, temperature: of sampling; at 0 the most probable token is taken each
-        time.
+    model: as `load_vlm` gives it.
+    seed, temperature: of sampling; at 0 the most probable token is taken each time.
     price: of a million tokens in and out, in any currency. progress: show a bar, and log a line at the end.
     Raises AskError: the model cannot be asked at all, or an image cannot be read. Answers that came before an
-    error, an
-    interruption or a kill are kept.
+        error, an interruption or a kill are kept.
     """
     keys = request_keys(requests, model.identity, {"seed": seed, "temperature": temperature})
     request_of = dict(zip(reversed(keys), reversed(requests), strict=True))  # the first request of each key
@@ -203,9 +204,8 @@ class AnswersOnDisk:
             except (sqlite3.Error, OSError) as error:
                 problem = error
                 self.close()
-                damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, NOT_DAMAGE)
-                if damaged and (attempt > 0 or not self._is_intact()):
-                    paths.set_aside(self.folder, error)
+                if _is_damage(error):
+                    self._set_aside(error, is_certain=attempt > 0)
         if problem is not None:
             self._usable = False
             log.warning(
@@ -227,6 +227,13 @@ class AnswersOnDisk:
         }
         return diskcache.Cache(str(self.folder), disk=diskcache.JSONDisk, **settings)
 
+    def _set_aside(self, error: Exception, is_certain: bool) -> None:
+        """Set the damaged file aside, one process at a time: what another has begun anew stays."""
+        # without the right to write a lock nothing can be moved, either
+        with suppress(OSError), FileLock(self.folder.with_suffix(".lock")):
+            if is_certain or not self._is_intact():
+                paths.set_aside(self.folder, error)
+
     def _is_intact(self) -> bool:
         """Whether the file is missing or sound: another process may have replaced the damaged one already."""
         file = self.folder / diskcache.core.DBNAME
@@ -235,5 +242,12 @@ class AnswersOnDisk:
         try:
             with closing(sqlite3.connect(file)) as connection:
                 return connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
-        except sqlite3.Error:
-            return False
+        except sqlite3.Error as error:
+            return not _is_damage(error)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether an error says that the file is no sound cache."""
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:  # an OSError has no such code
+        return True
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, NOT_DAMAGE)

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import jinja2
@@ -37,13 +38,14 @@ MODEL_FILES = (
 class LocalModel:
     """A loaded model.
 
-    name: a model that ships with the project, a folder, or a name on Hugging Face.
+    name: a model that ships with the project, a folder (a name under XAI_DATA, or a path), or a name on
+        Hugging Face.
     batch_size: requests at a time; 0 stands for 16 on a GPU and 32 on a CPU.
     Raises AskError: the model cannot be loaded, lacks weights, or has no chat template.
 
-    Attributes: `identity` tells models apart in the cache of answers, by the folder's name and the hash of
-        its files
-    (or the commit on Hugging Face), not by the path. `warnings` counts what went wrong in the last `answer`.
+    Attributes: `identity` tells models apart in the cache of answers: of a folder by its own name, whatever
+        its path, and the hash of its files; of a model on Hugging Face by its full name and the commit.
+        `warnings` counts what went wrong in the last `answer`.
     """
 
     def __init__(self, name: str, device: torch.device, batch_size: int = 0):
@@ -51,11 +53,9 @@ class LocalModel:
         self.device = device
         self.batch_size = batch_size or (16 if device.type == "cuda" else 32)
         self.warnings: Counter[str] = Counter()
-        folder = paths.find(name, paths.models_home(), paths.data_home()) or Path(name)
-        if not (folder / "config.json").is_file():
-            folder = Path(name).expanduser()
+        folder = paths.find(name, paths.models_home(), paths.data_home(), holding="config.json")
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-        config = self._load(str(folder), dtype)
+        config = self._load(str(folder or name), dtype)
         self.tokenizer = getattr(self.processor, "tokenizer", self.processor)
         self.tokenizer.padding_side = "left"
         if self.tokenizer.pad_token is None:
@@ -70,12 +70,11 @@ class LocalModel:
         self.end_tokens.add(self.tokenizer.eos_token_id)
         # of prompt and answer together, in tokens
         self.max_length = getattr(config.get_text_config(), "max_position_embeddings", None)
-        if folder.is_dir():
-            folder = folder.resolve()
-            revision = _files_hash(folder)
+        if folder:
+            own_name, revision = folder.name, _files_hash(folder)
         else:
-            revision = getattr(config, "_commit_hash", None)
-        self.identity = f"{folder.name} {revision} {dtype}"
+            own_name, revision = name, getattr(config, "_commit_hash", None)
+        self.identity = f"{own_name} {revision} {dtype}"
 
     def _load(self, source: str, dtype: torch.dtype):
         """Set `model`, `processor` and `takes_images`; returns the configuration."""
@@ -112,9 +111,10 @@ class LocalModel:
         Requests with and without images go into separate batches, those of similar length together, the
         longest first. A batch that does not fit into the GPU's memory is halved. A request that is too long
         for the model has its `error`.
+
         Raises AskError: an image for a model of texts, an image that cannot be read, options that begin with
-        the same
-        token, a chat that the model's template refuses, a request that alone does not fit into the memory.
+            the same token, a chat that the model's template refuses, a request that alone does not fit into
+            the memory.
         """
         self.warnings = Counter()
 
@@ -157,9 +157,10 @@ class LocalModel:
             return [Answer(error=error)]
         distinct_options = {request.options for request in requests if request.options}
         first_tokens = {options: self._first_tokens(options) for options in distinct_options}
-        option_tokens = sorted(
-            {token for lists in first_tokens.values() for tokens in lists for token in tokens}
-        )
+        recorded_tokens = set()
+        for tokens_of_options in first_tokens.values():
+            recorded_tokens.update(*tokens_of_options)
+        option_tokens = sorted(recorded_tokens)
         processors = []
         if temperature:
             seeds = [int(key[:15], 16) for key in request_keys(requests, "", {"seed": seed})]
@@ -205,10 +206,7 @@ class LocalModel:
                 f"The model {self.name!r} reads text only, but a request holds an image: "
                 "take an image-text model."
             )
-        chats = [
-            [{"role": turn.role, "content": self._content(turn)} for turn in request.turns]
-            for request in requests
-        ]
+        chats = [self._chat(request) for request in requests]
         padding = {"processor_kwargs": {"padding": True}} if self.takes_images else {"padding": True}
         try:
             inputs = self.processor.apply_chat_template(
@@ -228,6 +226,10 @@ class LocalModel:
             key: value.to(self.device, self.model.dtype if value.is_floating_point() else None)
             for key, value in inputs.items()
         }
+
+    def _chat(self, request: Request) -> list[dict]:
+        """The turns of a request as chat templates take them."""
+        return [{"role": turn.role, "content": self._content(turn)} for turn in request.turns]
 
     def _content(self, turn: Turn) -> str | list[dict]:
         if not self.takes_images:
@@ -258,8 +260,10 @@ class LocalModel:
             spellings = [option, f" {option}"]
             ids = [self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in spellings]
             first_tokens.append({tokens[0] for tokens in ids})
-        counts = Counter(token for tokens in first_tokens for token in tokens)
-        unique = [[token for token in sorted(tokens) if counts[token] == 1] for tokens in first_tokens]
+        counts = Counter(chain.from_iterable(first_tokens))
+        unique = []
+        for tokens in first_tokens:
+            unique.append([token for token in sorted(tokens) if counts[token] == 1])
         if not all(unique):
             raise AskError(
                 f"The options {', '.join(options)} begin with the same token for {self.name!r}: "

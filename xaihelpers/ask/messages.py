@@ -41,8 +41,8 @@ class Request:
     options: answers to choose from ("A", "B", …), whose probabilities are wanted.
     max_tokens: upper limit of the answer's length.
 
-    Raises AskError: no turn of the user at the end, an unknown role, equal or empty options, max_tokens below
-    1.
+    Raises AskError: no turn of the user at the end, an unknown role, equal or empty options, or max_tokens
+        below 1.
     """
 
     turns: tuple[Turn, ...]
@@ -102,7 +102,7 @@ def request(
     """A request of one question.
 
     images: one image or several, placed before the text. system: an optional system message.
-    Raises AskError: the same as Request.
+    Raises AskError as Request does.
     """
     images = (images,) if isinstance(images, (str, Path, Image.Image)) else tuple(images)
     turns = [Turn("system", system)] if system else []
@@ -166,7 +166,10 @@ def request_keys(requests: Sequence[Request], model: str, settings: dict) -> lis
 
     keys = []
     for item in requests:
-        turns = [[turn.role, turn.text, [image_hash(image) for image in turn.images]] for turn in item.turns]
+        turns = []
+        for turn in item.turns:
+            image_hashes = [image_hash(image) for image in turn.images]
+            turns.append([turn.role, turn.text, image_hashes])
         parts = [model, settings, item.options, item.max_tokens, turns]
         keys.append(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest())
     return keys

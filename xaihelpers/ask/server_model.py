@@ -41,15 +41,14 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 class ServerModel:
     """A model behind OPENAI_BASE_URL, with the key OPENAI_API_KEY.
 
-    concurrency: requests at a time. tries: how often a request is sent at most. timeout: of each try, in
-        seconds.
+    concurrency: requests at a time. tries: how often a request is sent at most.
+    timeout: of each try, in seconds.
     Raises AskError: neither address nor key is set.
 
     Attributes: `identity` tells models apart in the cache of answers: the model's name, and the environment
-        variable
-    XAI_MODEL_LABEL where it is set, for models of one name on two servers. The address is not part of it.
-    `warnings` counts the errors of the last `answer` after which a request was sent again, and refused
-    parameters.
+        variable XAI_MODEL_LABEL where it is set, for models of one name on two servers. The address is not
+        part of it. `warnings` counts the errors of the last `answer` after which a request was sent again,
+        and refused parameters.
     """
 
     def __init__(self, name: str, concurrency: int = 16, tries: int = 8, timeout: float = 300.0):
@@ -79,9 +78,9 @@ class ServerModel:
 
         The event loop runs in a thread of its own, because a notebook's thread runs one already. Leaving
         early, by an error or an interruption, cancels the requests under way.
+
         Raises AskError: an image cannot be read; the server refuses key or name, or the account has no
-        credit; as many
-        requests in a row stay without an answer as are sent at a time, and at least 8.
+            credit; as many requests in a row stay without an answer as are sent at a time, and at least 8.
         """
         self.warnings = Counter()
         results: queue.SimpleQueue = queue.SimpleQueue()

@@ -3,7 +3,7 @@
 from xaihelpers.bottlenecks.cbm import ConceptBottleneck, fit_cbm
 from xaihelpers.bottlenecks.cem import ConceptEmbeddingModel, fit_cem
 from xaihelpers.bottlenecks.concept_filter import filter_concepts
-from xaihelpers.bottlenecks.examples import Examples, split_examples
+from xaihelpers.bottlenecks.examples import Examples, fit_and_explain, split_examples
 from xaihelpers.bottlenecks.head import fit_head
 from xaihelpers.bottlenecks.labelfree import cubed_similarity, fit_labelfree_cbm
 from xaihelpers.bottlenecks.posthoc import (
@@ -27,6 +27,7 @@ __all__ = [
     "cubed_similarity",
     "elastic_net_path",
     "filter_concepts",
+    "fit_and_explain",
     "fit_cbm",
     "fit_cem",
     "fit_head",

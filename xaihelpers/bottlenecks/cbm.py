@@ -51,8 +51,9 @@ CLASS_LAYERS = ("class_weights", "class_bias")
 class ConceptBottleneck:
     """A bottleneck whose concept values are probabilities; shapes as in the module's table.
 
-    Features, less `mean` over `std`, go through the hidden layer and a ReLU, where there is one, to the
-    concepts.
+    Features, less `mean` and divided by `std`, go through the hidden layer and a ReLU, where there is one, to
+    the concepts.
+
     `per_concept`: one network per concept, which share no weights.
     `trunks`: what turns pixels into features, none where these come from a frozen backbone.
     """

@@ -8,7 +8,9 @@ A.1):
     ĉᵢ⁺ = a(Wᵢ⁺ h + bᵢ⁺)                     eq. 13
     ĉᵢ⁻ = a(Wᵢ⁻ h + bᵢ⁻)                     eq. 14
     ĉᵢ  = pᵢ ĉᵢ⁺ + (1 − pᵢ) ĉᵢ⁻              eq. 15
-    pᵢ = σ(w · [ĉᵢ⁺, ĉᵢ⁻] + v) Espinosa Zarlenga et al. 2022, section 3.1; w, v shared by all concepts
+    pᵢ  = σ(w · [ĉᵢ⁺, ĉᵢ⁻] + v)              Espinosa Zarlenga et al. 2022, section 3.1
+
+w and v are shared by all concepts.
 
 | symbol | name | shape |
 |---|---|---|
@@ -50,9 +52,10 @@ TRAINED = ("pair_weights", "pair_bias", "score_weights", "score_bias", "class_we
 class ConceptEmbeddingModel:
     """A bottleneck of L concept embeddings of m numbers each; shapes as in the module's table.
 
-    Features (N, d), less `mean` over `std`, give pairs of embeddings and their probabilities; the head is
-    `class_weights` (L, m, K) and `class_bias` (K,) on the mixed embeddings. `trunks`: what turns pixels into
-    features, none where these come from a frozen backbone.
+    Features (N, d), less `mean` and divided by `std`, give pairs of embeddings and their probabilities; the
+    head is `class_weights` (L, m, K) and `class_bias` (K,) on the mixed embeddings.
+
+    `trunks`: what turns pixels into features, none where these come from a frozen backbone.
     """
 
     mean: torch.Tensor  # (d,)

@@ -20,11 +20,11 @@ from xaihelpers.paths import find
 class ConceptDataset:
     """N images of K classes; row n of every tensor is row n of `images`, all on the CPU.
 
-    `concepts`: the L annotated concepts, none where nobody annotated. `present`: the labels that models are
-        trained on; `truth`: those that they are judged by. `phrases`: L' concepts by name only, with
-        `phrase_truth` where the annotations happen to tell them. `backbone_identity`, `clip_identity`: the
-        weights that `pooled` and `image_embeddings` come from. `pixels` and `trunk`: for training end to end,
-        else None.
+    `concepts`: the L annotated concepts, none where nobody annotated.
+    `present`: the labels that models are trained on. `truth`: those that they are judged by.
+    `phrases`: L' concepts by name only, with `phrase_truth` where the annotations happen to tell them.
+    `backbone_identity`, `clip_identity`: the weights that `pooled` and `image_embeddings` come from.
+    `pixels`, `trunk`: for training end to end, else None.
     """
 
     data: str  # name of the data set
@@ -80,8 +80,8 @@ def load_concept_dataset(
         concepts, else without any.
     labels: concept labels of each image ("image") or of its class ("class").
     label_kind: "hard" or "soft" ones for training; judged by the hard ones.
-    backbone, weights, layer: as of `models.load_backbone`. clip, clip_weights, long: as of
-        `models.clip.load_clip`; clip "" leaves CLIP out.
+    backbone, weights, layer: as of `models.load_backbone`.
+    clip, clip_weights, long: as of `models.clip.load_clip`; clip "" leaves CLIP out.
     concept_file: a text file with one concept a line, in place of the phrases that are made of CUB's 312
         attributes; data without attributes need one.
     finetune: read all pixels too, for models that train the backbone.
@@ -113,8 +113,10 @@ def load_concept_dataset(
 def read_concepts(file: str | Path) -> list[str]:
     """The concepts of a text file, one a line, blank lines aside.
 
-    file: a path, or a name under XAI_DATA. Raises ValueError, naming it, where it cannot be read, for no
-        concept at all and for a name that stands twice.
+    file: a path, or a name under XAI_DATA.
+
+    Raises ValueError, naming the file, where it cannot be read, for no concept at all and for a name that
+    stands twice.
     """
     try:
         text = (find(file) or Path(file)).read_text(encoding="utf-8")
@@ -134,6 +136,22 @@ def concept_truth(dataset: ConceptDataset, concepts: list[str]) -> torch.Tensor:
         columns |= dict(zip(dataset.concepts, dataset.truth.T, strict=True))
     unknown = torch.full((len(dataset.images),), torch.nan)
     return torch.stack([columns.get(name, unknown) for name in concepts], 1)
+
+
+def rows_of_another_class(labels: torch.Tensor) -> torch.Tensor:
+    """For each of N images the row of one of another class, (N,) int64, every row once.
+
+    labels: (N,) int64. Raises ValueError where this cannot be: a class has more than half of the images.
+    """
+    by_class = labels.argsort(stable=True)
+    other = torch.empty_like(by_class)
+    other[by_class] = by_class.roll(len(labels) // 2)
+    if (labels[other] == labels).any():
+        raise ValueError(
+            f"{len(labels)} images are too few, or too much of one class, to give each one of another class: "
+            "draw more images"
+        )
+    return other
 
 
 class Trunk(nn.Module):

@@ -23,7 +23,8 @@ def filter_concepts(
         concept, of which the earlier one stays.
 
     Returns the concepts kept, and {dropped concept: reason}. Raises ValueError for an empty list, names that
-    stand twice, and if no concept is left. Source: Oikarinen et al. 2023, section 3.1 and appendix A.
+    stand twice, and if no concept is left.
+    Source: Oikarinen et al. 2023, section 3.1 and appendix A.
     """
     check_names(concepts)
     dropped = {}

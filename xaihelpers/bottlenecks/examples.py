@@ -5,8 +5,10 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 
+from xaihelpers.bottlenecks.posthoc import ConceptSamples, PosthocCBM, fit_posthoc_cbm
 from xaihelpers.datasets import Dataset, concept_labels
 from xaihelpers.models.features import Features
+from xaihelpers.outputs import ConceptOutputs
 
 
 class Examples(NamedTuple):
@@ -25,8 +27,7 @@ def split_examples(
     """Training and test images of a data set, with their features and labels moved to `device`.
 
     features: of all images, in the order of `data.images`, as from `models.extract_features`. Maps stay where
-        they
-        are: they are large, and only some are needed, `features.maps[rows]`.
+        they are: they are large, and only some are needed, `features.maps[rows]`.
     concepts: L concepts, a table as `datasets.cbm_concepts()`.
 
     Raises DatasetError for data without annotations and an unknown concept.
@@ -46,3 +47,27 @@ def split_examples(
             )
         )
     return splits[0], splits[1]
+
+
+def fit_and_explain(
+    train: Examples,
+    test: Examples,
+    concepts: list[str],
+    classes: list[str],
+    n: int = 100,
+    svm_c: float = 1.0,
+    margin: bool = False,
+    penalty: float = 1e-3,
+    seed: int = 0,
+) -> tuple[PosthocCBM, ConceptSamples, ConceptOutputs]:
+    """Post-hoc CBM of the training images, the samples it is made of, and its outputs for the test images.
+
+    concepts: L names, of the columns of `present`. classes: K names. n, svm_c, margin, penalty, seed: as of
+        `fit_posthoc_cbm`.
+
+    Raises ValueError as `fit_posthoc_cbm` and `PosthocCBM.explain` do.
+    """
+    model, samples = fit_posthoc_cbm(
+        train.pooled, train.present, train.labels, concepts, classes, n, svm_c, margin, penalty, seed
+    )
+    return model, samples, model.explain(test.pooled, image_ids=test.image_ids)

@@ -41,8 +41,8 @@ def intervene(
     """Concept values with a person's truth put in.
 
     values: (N, L). known: (N, L), 0 or 1, NaN where nothing is corrected; None corrects nothing.
-    low, high: numbers or (L,), the values of what is absent and present. Where `known` is 1 the value becomes
-        at least `high`, where it is 0 at most `low`: a value that says so more clearly already stays.
+    low, high: numbers or (L,), the values of what is absent and present. Where `known` is 1, the value
+        becomes at least `high`; where it is 0, at most `low`. A value that lies beyond these already stays.
 
     Returns (N, L). Raises ValueError for `known` of another shape, truths other than 0 and 1, and a `low` or
     `high` of None, of a model that has no range of training values.

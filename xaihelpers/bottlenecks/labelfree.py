@@ -31,9 +31,9 @@ from xaihelpers.outputs import ConceptOutputs, check_names
 class LabelFreeCBM:
     """A bottleneck whose concepts were learnt from CLIP; shapes as in the module's table.
 
-    `mean`, `std` (L,): of the projections of the training images. `low`, `high` (L,): what a concept that a
-    person calls absent or present is set to. `similarity` (L,): of û and CLIP's cosines on held-out training
-    images, at most 1.
+    `mean`, `std` (L,): of the projections of the training images.
+    `low`, `high` (L,): what a concept that a person calls absent or present is set to.
+    `similarity` (L,): of û and CLIP's cosines on held-out training images, at most 1.
     """
 
     projection: torch.Tensor
@@ -101,16 +101,17 @@ def fit_labelfree_cbm(
     1. Concepts that CLIP does not detect are dropped: mean cosine of their five strongest images at most
        `top_activation`.
     2. A projection of the features learns the others' cosines by `cubed_similarity`: Adam, at most `steps`
-       steps, stopped where the share `validation` of the images, held out, gets worse.
+       steps, stopped where the similarity on held-out images, a share `validation` of all, gets worse.
     3. Concepts that it does not learn are dropped: similarity on the held-out images at most `similarity`.
     4. The head is an elastic net with λ = `penalty` and α = `alpha` on standardised values.
 
-    pooled: (N, d) features. image_embeddings: (N, e), CLIP's unit rows of the images. text_embeddings: (L,
-        e), those of the concepts' names. labels: (N,) int64. All are moved to `device`.
+    pooled: (N, d) features. image_embeddings: (N, e), CLIP's unit rows of the images.
+    text_embeddings: (L, e), those of the concepts' names.
+    labels: (N,) int64. All are moved to `device`.
 
     Returns the model, and {dropped concept: reason}. Raises ValueError if no concept survives, naming the
-    nearest and the parameter to lower, and for inputs that do not fit. Source: Oikarinen et al. 2023, section
-    3.
+    nearest and the parameter to lower, and for inputs that do not fit.
+    Source: Oikarinen et al. 2023, section 3.
     """
     check_names(concepts)
     _check(pooled, image_embeddings, text_embeddings, labels, concepts, classes)

@@ -63,8 +63,8 @@ def feature_statistics(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean and standard deviation of the features, two tensors (d,) on `device`.
 
-    inputs: features (N, d); or, with a `trunk`, pixels, for which they are 0 and 1: features move while it
-        learns.
+    inputs: features (N, d); or, with a `trunk`, pixels, for which the two are 0 and 1, because the features
+        change while the trunk learns.
     """
     if trunk is None:
         return inputs.mean(0).to(device), inputs.std(0).clamp(min=1e-6).to(device)

@@ -6,7 +6,9 @@ Paper alignment, section 2 (after Yuksekgonul et al. 2023), and as in the origin
     û = C f(X)                                             eq. 1, as published
     û_j = (c_j · f(X) + b_j) / ‖c_j‖                       `margin`, as in the original code
     logits = θᵀ û + b                                      section 2
-    logits = θᵀ û + b + Rᵀ f + r the hybrid form (PCBM-h), Yuksekgonul et al., section 2.2
+    logits = θᵀ û + b + Rᵀ f(X) + r                        PCBM-h, Yuksekgonul et al., section 2.2
+
+PCBM-h is the hybrid form, with a residual layer on the features.
 
 | symbol | name | shape |
 |---|---|---|
@@ -50,7 +52,8 @@ def concept_samples(present: torch.Tensor, n: int, seed: int = 0) -> ConceptSamp
     present: (N, L) of 0 and 1. seed: of the draws, which are the same on every device.
 
     Returns the samples on the device of `present`. Raises ValueError if no concept is left, and for labels
-    that are neither 0 nor 1. Source: paper alignment, section 2.
+    that are neither 0 nor 1.
+    Source: paper alignment, section 2.
     """
     wrong = ((present != 0) & (present != 1)).nonzero()
     if len(wrong):
@@ -88,8 +91,9 @@ def _permutation(of: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 class PosthocCBM:
     """A post-hoc concept bottleneck; symbols and shapes as in the module's table.
 
-    `margin`: which of the two ways of reading values. `low`, `high` (L,): what a concept that a person calls
-    absent or present is set to. `residual_weights`, `residual_bias`: of the hybrid form, else None.
+    `margin`: which of the two ways of reading values.
+    `low`, `high` (L,): what a concept that a person calls absent or present is set to.
+    `residual_weights`, `residual_bias`: of the hybrid form, else None.
     """
 
     bank: torch.Tensor
@@ -112,8 +116,7 @@ class PosthocCBM:
     ) -> ConceptOutputs:
         """Outputs for features (N, d) of images, which must be on the model's device.
 
-        Contributions are those of the concepts; in the hybrid form the residual adds to the logits beside
-        them.
+        Contributions are those of the concepts; in the hybrid form the residual is added to the logits.
 
         known: (N, L), a person's truth, 0 or 1, NaN where nothing is corrected.
         image_ids: N file names, kept with the outputs.
@@ -163,8 +166,8 @@ def fit_posthoc_cbm(
 
     Returns the model and the samples, whose `kept` and `dropped` say which concepts it has. Raises ValueError
     for tensors on different devices, features that are NaN or infinite, concept labels that are neither 0 nor
-    1, too few examples of every concept, and class labels out of range. Source: paper alignment, sections 2
-    and C.
+    1, too few examples of every concept, and class labels out of range.
+    Source: paper alignment, sections 2 and C.
     """
     require_one_device(pooled=pooled, present=present, labels=labels)
     check_finite_rows(pooled)

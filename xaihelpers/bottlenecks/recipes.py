@@ -10,7 +10,7 @@ from xaihelpers.bottlenecks.concept_filter import filter_concepts
 
 
 def _require(what, name: str, dataset: ConceptDataset) -> None:
-    """Raise ValueError where `what` a model learns from is None, saying what it is and how to get it."""
+    """Raise ValueError, saying how to get it, if `what`, from which a model learns, is None."""
     if what is not None:
         return
     remedy = "choose models that need none: lfcbm, lfcbm_unsupervised, phcbm_text"

@@ -4,8 +4,8 @@ It minimises, over W and b, the latter without penalty,
 
     1/N Σ_i −log softmax(Wᵀ x_i + b)[y_i]  +  λ (α ‖W‖₁ + (1 − α)/2 ‖W‖²)
 
-as in Wong et al. 2021 (the final layer of label-free bottlenecks). It is scikit-learn's LogisticRegression
-with C = 1/(λ N) and l1_ratio = α.
+as in Wong et al. 2021 (the final layer of label-free bottlenecks). The minimum is that of scikit-learn's
+LogisticRegression with C = 1/(λ N) and l1_ratio = α.
 
 | symbol | name | shape |
 |---|---|---|
@@ -152,7 +152,7 @@ def _solve(x, labels, start, l1, l2, tolerance, max_steps, step):
 
 
 def _gradient(x, labels, weights, logits, l2):
-    """Of the smooth part of the objective, (L + 1, K)."""
+    """The gradient of the smooth part of the objective, (L + 1, K)."""
     residual = logits.softmax(1)
     residual[torch.arange(len(x), device=x.device), labels] -= 1
     gradient = x.T @ residual / len(x)

@@ -1,8 +1,8 @@
 """The bottlenecks of the collection by name, fitted and cached: what one notebook trains, the next one reads.
 
-A model and its outputs for the test split lie in `outputs/` of the cache, under a hash of everything they
-depend on: name, settings, seed, the data they were trained on, the identity of the weights these came from,
-and this package's source.
+A model and its outputs for the test split lie in `outputs/` of the cache, under a hash of what they depend
+on: name, settings, seed, the data they were trained on, the identity of the weights these came from, this
+package's source, and the versions of torch and scikit-learn.
 """
 
 import functools
@@ -11,20 +11,25 @@ import inspect
 import json
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 
 from xaihelpers import paths
-from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
+from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, load_concept_dataset
 from xaihelpers.bottlenecks.model_files import read_model, save_model
 from xaihelpers.bottlenecks.recipes import MODEL_NAMES, RECIPES
 from xaihelpers.fingerprint import code_hash
 from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
 
 log = logging.getLogger(__name__)
+# what a model's file gives that is cut off or another's; torch's RuntimeError, as of a full GPU, is no damage
+DAMAGE = (SafetensorError, OSError, ValueError, KeyError, TypeError)
+LABEL_FREE = ("top_activation", "similarity", "penalty")  # settings of the label-free models
 
 
 @dataclass
@@ -76,6 +81,33 @@ def fit_or_load(
     )
 
 
+def load_outputs(
+    names: Iterable[str],
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    label_free: Sequence[float] = (),
+    need_labels: bool = False,
+    **dataset_settings,
+) -> tuple[ConceptDataset, dict[str, ConceptOutputs]]:
+    """A data set of concepts, and the outputs of several models for its test images, by name.
+
+    names: as of `zoo_outputs`. device: where the networks run and the models are fitted.
+    label_free: top_activation, similarity and penalty of the label-free models; empty takes their defaults.
+    need_labels: whether a data set without concept labels is an error, raised before any model is fitted.
+    dataset_settings: arguments of `load_concept_dataset`.
+
+    Raises ValueError for a `label_free` of other than three numbers and for labels that are needed and
+    missing, and as `load_concept_dataset` and `zoo_outputs` do.
+    """
+    if label_free and len(label_free) != len(LABEL_FREE):
+        raise ValueError(f"label_free holds {', '.join(LABEL_FREE)}: 3 numbers, not {list(label_free)}")
+    dataset = load_concept_dataset(**dataset_settings, device=device)
+    if need_labels and dataset.truth is None:
+        raise ValueError(f"{dataset.data} has no concept labels: which concepts are wrong is not known there")
+    settings = dict(zip(LABEL_FREE, label_free, strict=False))
+    return dataset, zoo_outputs(names, dataset, seed, device, **settings)
+
+
 def zoo_outputs(
     names: Iterable[str],
     dataset: ConceptDataset,
@@ -85,7 +117,7 @@ def zoo_outputs(
 ) -> dict[str, ConceptOutputs]:
     """The outputs of several models for the data set's test images, by name.
 
-    names: models of the zoo, or files that `save_outputs` wrote (ending in .safetensors), which are called by
+    names: models of the zoo, or files that `save_outputs` wrote (ending in .safetensors), which are known by
         the file's stem; their rows are put into the order of the test images.
     labelfree_settings: of the label-free models alone.
 
@@ -114,7 +146,7 @@ def _outputs_from_file(name: str, dataset: ConceptDataset) -> ConceptOutputs:
 
 
 def _test_inputs(name, dataset, model, device) -> torch.Tensor:
-    """Test images as the model takes them; those of a trained trunk are encoded once."""
+    """Test images as the model takes them; with a trained trunk they are encoded once."""
     test = ~dataset.train
     if name == "phcbm_text":
         return dataset.image_embeddings[test].to(device)
@@ -124,15 +156,24 @@ def _test_inputs(name, dataset, model, device) -> torch.Tensor:
 
 
 def _read_cached(kind, file, device, dataset):
-    """Model, outputs and what was kept with them, from the cache; None where they are missing or damaged."""
-    if not file.exists():
+    """Model, outputs and what was kept with them, from the cache; None where they are missing or damaged.
+
+    A damaged file is set aside; both are then made again.
+    """
+    outputs_file = file.with_suffix(".outputs")
+    if not (file.exists() and outputs_file.exists()):
+        return None
+    try:
+        outputs = read_outputs(outputs_file)
+    except ValueError as error:
+        paths.set_aside(outputs_file, error)
         return None
     try:
         model, about = read_model(kind, file, device, dataset.trunk)
-        return model, read_outputs(file.with_suffix(".outputs")), about
-    except Exception as error:  # whatever a damaged file gives: it is made again
+    except DAMAGE as error:
         paths.set_aside(file, error)
         return None
+    return model, outputs, about
 
 
 def _keep(model, outputs, file, name, about) -> None:
@@ -163,6 +204,7 @@ def _key(name, dataset, seed, device, settings) -> str:
         dataset.phrases if uses_clip else [],
         dataset.test_ids,
         bool(dataset.trunk),
+        [version("torch"), version("scikit-learn")],
     ]
     digest = hashlib.sha256(json.dumps(plain, default=str).encode() + _source())
     tensors = [

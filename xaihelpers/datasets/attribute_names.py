@@ -104,8 +104,8 @@ def class_name(name: str) -> str:
 def with_article(name: str) -> str:
     """A thing's or a bird's name with its article, chosen by its first sound, not its first letter.
 
-    "a Painted Bunting", "an Anna Hummingbird", "a European Goldfinch", "a unique pattern head", "an
-    hourglass".
+    "a Painted Bunting", "an Anna Hummingbird", "a European Goldfinch", "a unique pattern head",
+    "an hourglass".
     """
     sounds_like_consonant = VOWEL_LETTER_CONSONANT_SOUND.match(name)
     starts_with_vowel = name[:1].lower() in tuple("aeiou") and not sounds_like_consonant
@@ -157,8 +157,8 @@ def parts_of(attribute: str) -> tuple[str, ...]:
 def cbm_concepts() -> pd.DataFrame:
     """The 112 attributes that CBMs use as concepts on CUB, numbered 1–112 in the alignment paper's order.
 
-    Columns: attribute_id (1-based among the 312), name, group, value, parts (tuple of CUB part names, may be
-    empty).
+    Columns: attribute_id (1-based among the 312), name, group, value, and parts, a tuple of CUB part names
+    that may be empty.
     """
     table = pd.read_csv(Path(__file__).with_name("cub_concepts.csv"), index_col="concept")
     table[["group", "value"]] = table["name"].str.split("::", n=1, expand=True)
@@ -187,7 +187,7 @@ def attribute_ids(attributes: pd.DataFrame, concepts: Sequence[str | int] | pd.D
     """The 1-based attribute ids of `concepts` in a data set's table `attributes`.
 
     concepts: names, ids, or a table with the columns `attribute_id` and `name` (`cbm_concepts()`), whose
-    names must be those of the data set.
+        names must be those of the data set.
     Raises DatasetError: one text in place of a list, a name or an id that the data set does not have.
     """
     if isinstance(concepts, str):

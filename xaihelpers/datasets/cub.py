@@ -29,8 +29,9 @@ OUT_OF_ORDER = "id {} out of order (they count from 1)"
 class CubDataset(Dataset):
     """A data set in CUB-200-2011's format: boxes, attributes and parts are known; masks in drawn worlds.
 
-    `images`: by image_id, with class_id, x, y, width and height (pixels). `classes`: by class_id, ascending,
-    only those with images, named as in the files ("018.Spotted_Catbird"; `class_names` are plain).
+    `images`: by image_id, with class_id, x, y, width and height (pixels).
+    `classes`: by class_id, ascending, only those with images, named as in the files ("018.Spotted_Catbird";
+        `class_names` are plain).
     """
 
     @property
@@ -42,12 +43,14 @@ class CubDataset(Dataset):
 def load_cub(root: str | Path, attributes: str = "auto", check_files: bool = False) -> CubDataset:
     """Read a folder in CUB-200-2011's format.
 
+    Image and class ids may have gaps; row k of class_attribute_labels_continuous.txt is class id k.
+
     attributes: "image" takes each image's own attribute labels; "class" gives every image those of its class,
-    for sets without attributes/image_attribute_labels.txt; "auto" takes the images' own where they are
-    recorded. Image and class ids may have gaps; row k of class_attribute_labels_continuous.txt is class id k.
+        for sets without attributes/image_attribute_labels.txt; "auto" takes the images' own where they are
+        recorded.
     check_files: check that the image files are there as well.
     Raises DatasetError naming file, line and remedy where a file is missing, truncated, or holds what it
-    should not.
+        should not.
     """
     if attributes not in ATTRIBUTE_LEVELS:
         raise DatasetError(

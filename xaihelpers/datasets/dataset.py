@@ -21,7 +21,7 @@ class Dataset:
 
     `images` has the columns path, label (0 … K−1; −1 where nobody labelled the image) and train. A data set
     in CUB-200-2011's format (see `CubDataset`) adds the box of the object, x, y, width and height in pixels
-    of the stored image, and a substitution benchmark the columns attribute and bird.
+    of the stored image, and a substitution benchmark the columns attribute, bird and id.
     """
 
     root: Path  # the folder of the data set
@@ -66,9 +66,12 @@ class Dataset:
 
         They are relative to the data set's folder of images, so that they are the same wherever it lies. An
         image that lies elsewhere (unpacked into the cache, say) has its bare name, or its path where that is
-        not unique.
+        not unique. Rows that `images` gives ids of their own, in a column `id`, have these.
+
         Raises DatasetError naming a file that stands twice.
         """
+        if "id" in self.images:
+            return self.images["id"].tolist()
         folder = self.root / "images" if (self.root / "images").is_dir() else self.root
         prefix = f"{folder}{os.sep}"
         paths = [str(path) for path in self.images["path"]]

@@ -18,6 +18,7 @@ def download_cub(folder: str | Path, url: str = CUB_URL, known_hash: str = CUB_H
     A data set that is there already is kept. The archive is checked by its hash, no member may lie outside
     the folder, and the data set takes its name only when whole: a killed call leaves nothing that could be
     taken for it (only a folder `.CUB_200_2011-unfinished-…`, which may be deleted).
+
     Raises DatasetError saying what failed (network, checksum, archive) and what to do.
     """
     import pooch  # imports requests; only the download needs it

@@ -30,8 +30,8 @@ def has_image_files(folder: Path) -> bool:
 def load_class_folders(root: Path) -> Dataset:
     """A folder with train/<class>/ and test/<class>/ of images, or with <class>/ alone (see `drawn_split`).
 
-    Raises DatasetError: classes that differ between the splits, a class without images, fewer than two
-    classes.
+    Raises DatasetError: classes that differ between the splits, a class without images, or fewer than two
+        classes.
     """
     if not any((root / split).is_dir() for split in SPLITS):
         return _without_split(root)
@@ -66,8 +66,9 @@ def load_image_table(file: Path) -> Dataset:
     """A CSV file beside its images: columns file (relative to it), label or class_name, and, perhaps, split.
 
     split is "train" or another word; without it all images are for testing.
+
     Raises DatasetError: no such columns, a line without file or label, images that are not there, a file that
-    stands twice.
+        stands twice.
     """
     try:
         table = pd.read_csv(file, dtype=str, keep_default_na=False)

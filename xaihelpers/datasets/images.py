@@ -23,7 +23,8 @@ def load_image(path: str | Path) -> Image.Image:
             return image.convert("RGB")
     except FileNotFoundError:
         raise DatasetError(
-            f"{path}: image file missing. Unpack the data set again, or drop the image from images.txt."
+            f"{path}: image file missing. Restore it; or, where a file lists the images (images.txt, a CSV "
+            "table), drop it there; else load the data set again."
         ) from None
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DatasetError(
@@ -56,9 +57,10 @@ def place_points(
     """Where points lie after torchvision's Resize and CenterCrop: (..., 2), NaN where cropped away.
 
     points: (..., 2), x and y from the image's upper left corner, so pixel i spans [i, i + 1) and the pixel of
-    a point is its floor. image_size: (width, height), or one per image, (n, 2), for points (n, ..., 2).
-    resize: the new length of the short side, or (height, width), or None. crop: side of the centred square,
-    or None; where it is larger than the image, the image is padded.
+        a point is its floor.
+    image_size: (width, height), or one per image, (n, 2), for points (n, ..., 2).
+    resize: the new length of the short side, or (height, width), or None.
+    crop: side of the centred square, or None; where it is larger than the image, the image is padded.
     """
     old = torch.as_tensor(image_size, dtype=torch.float64)
     old = old.reshape(old.shape[:-1] + (1,) * (points.ndim - old.ndim) + (2,))
@@ -85,8 +87,9 @@ def part_points(
 ) -> torch.Tensor:
     """Where the part centres of the images at `rows` (0-based, all if None) lie in a network's input.
 
-    resize, crop: as in `place_points`. Returns (n, P, 2) float32, x and y in pixels, NaN where a part is not
-    visible or is cropped away; left and right parts are apart.
+    resize, crop: as in `place_points`.
+    Returns (n, P, 2) float32, x and y in pixels, NaN where a part is not visible or is cropped away; left and
+        right parts are apart.
     Raises DatasetError: a data set without parts, an image that cannot be read.
     """
     locations = require_annotations(data, "parts").part_locations
@@ -97,8 +100,9 @@ def part_points(
 def crop_to_box(image: Image.Image, box: Sequence[float], margin: float = 0.1) -> Image.Image:
     """The square of an image around a bounding box (x, y, width, height in pixels).
 
-    margin: on either end, as a share of the box's longer side. The square is moved, or made smaller, to lie
-    within the image; an empty box gives the largest one.
+    The square is moved, or made smaller, to lie within the image; an empty box gives the largest one.
+
+    margin: on either end, as a share of the box's longer side.
     """
     x, y, width, height = (float(value) for value in box)
     wanted = max(width, height) * (1 + 2 * margin) or min(image.size)

@@ -18,7 +18,8 @@ def image_attributes(data: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
     """Each image's labels: present (N, A) bool and certainty (N, A) int8, 1 not visible … 4 definitely.
 
     Where the data were read with attributes="class", an image has its class's hard labels, definitely.
-    Raises DatasetError: a data set without attributes, or one of class labels as `class_concepts`.
+
+    Raises DatasetError: a data set without attributes; for one of class labels, as `class_concepts` does.
     """
     require_annotations(data)
     if data.attribute_level == "class":
@@ -32,10 +33,10 @@ def concept_labels(
 ) -> torch.Tensor:
     """Labels of L concepts for every image, (N, L) float32.
 
-    concepts: names, 1-based ids, or a table like `cbm_concepts()`. level: "image" (the image's own
-    annotation) or "class" (its class's, as in `class_concepts`). kind: "hard" is 0 or 1 as annotated; "soft"
-    weighs an image's annotation by its certainty: present 1, 0.75, 0.5 and absent 0, 0.25, 0.5 for
-    definitely, probably, guessing; 0 where not visible.
+    concepts: names, 1-based ids, or a table like `cbm_concepts()`.
+    level: "image" (the image's own annotation) or "class" (its class's, as in `class_concepts`).
+    kind: "hard" is 0 or 1 as annotated; "soft" weighs an image's annotation by its certainty: present 1,
+        0.75, 0.5 and absent 0, 0.25, 0.5 for definitely, probably, guessing; 0 where not visible.
     Raises DatasetError: a data set without attributes, an unknown concept, level or kind.
     """
     _require_choice("level", level, ("image", "class"))
@@ -55,11 +56,12 @@ def class_concepts(
 ) -> torch.Tensor:
     """Labels of L concepts for every class, (L, K) float32: the matrix V of the alignment paper.
 
-    concepts: as in `concept_labels`. kind: "soft" is the share of people in [0, 1]; "hard" is the majority
-    over the class's training images, "absent" of what is not visible not counted and ties 1 (as concept
-    bottleneck models do), and, without image labels, share >= 0.5.
+    concepts: as in `concept_labels`.
+    kind: "soft" is the share of people in [0, 1]. "hard" is the majority over the class's training images, in
+        which "absent" is not counted where the part is not visible, and ties are 1 (as concept bottleneck
+        models do); without image labels it is share >= 0.5.
     Raises DatasetError: a data set without attributes, an unknown concept or kind, a class without training
-    images.
+        images.
     """
     _require_choice("kind", kind, ("hard", "soft"))
     require_annotations(data)

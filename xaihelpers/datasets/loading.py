@@ -31,15 +31,16 @@ def load(data: str | Path, attributes: str = "auto", check_files: bool = False) 
     - "aviary", "everyday": drawn at first use; or a folder in CUB-200-2011's format (a `CubDataset`);
     - "cifar10", "cifar100", "caltech101", "flowers102", "stanford_cars", "imagenet": see `load_torchvision`;
     - a folder with train/<class>/ and test/<class>/, or with <class>/ alone: then 60 % of each class, drawn
-    once for all, are for training; or a CSV file with one row per image: file, label and, perhaps, split;
+      once for all, are for training; or a CSV file with one row per image: file, label and, perhaps, split;
     - a substitution benchmark in SUB's layout: parquet files, or a folder of them or with them in data/;
     - a folder of image files without labels: all for testing, label −1, no classes.
 
-    Names may be spelt with other cases, hyphens and underscores ("CIFAR-10", "StanfordCars").
+    Names may be spelt in another case, with or without hyphens and underscores ("CIFAR-10", "StanfordCars").
+
     attributes, check_files: of data in CUB's format, see `load_cub`.
     Raises DatasetError naming the place and the remedy: nothing there, a format that is none of these, a
-    broken file, a download that fails, an unpacking that was interrupted. Raises ValueError as
-    `worlds.ensure_world`.
+        broken file, a download that fails, an unpacking that was interrupted.
+    Raises ValueError as `worlds.ensure_world`.
     """
     name = _known_name(data)
     if name in DRAWN:

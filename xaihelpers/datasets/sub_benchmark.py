@@ -37,12 +37,14 @@ def write_sub(
 ) -> Path:
     """Write one shard of a benchmark, data/test-<shard>-of-<shards>.parquet, whole or not at all.
 
-    images: N PIL images or files; none make an empty shard. attributes, birds: N, the substituted attribute
-    and the bird of each. attribute_names, bird_names: all labels of the benchmark in the order of their
-    numbers, the same for every shard. note: what readers of the benchmark must know, as that people rejected
-    it.
-    Returns the file. Raises DatasetError: a number of labels that is not that of the images, a label without
-    a name. Raises OSError where the file cannot be written.
+    images: N PIL images or files; none make an empty shard.
+    attributes, birds: N, the substituted attribute and the bird of each.
+    attribute_names, bird_names: all labels of the benchmark in the order of their numbers, the same for every
+        shard.
+    note: what readers of the benchmark must know, for instance that people rejected it.
+    Returns the file.
+    Raises DatasetError: a number of labels that is not that of the images, a label without a name.
+    Raises OSError where the file cannot be written.
     """
     names = {"attr_label": _attribute_labels(attribute_names), "bird_label": _bird_labels(bird_names)}
     labels = {"attr_label": _attribute_labels(attributes), "bird_label": _bird_labels(birds)}
@@ -54,9 +56,9 @@ def write_sub(
                 f"are not among the {len(names[column])} names given: every image needs a label, and every "
                 "label a name"
             )
-    numbers = {column: [names[column].index(label) for label in labels[column]] for column in labels}
-    features = {"image": {"_type": "Image"}}
+    numbers, features = {}, {"image": {"_type": "Image"}}
     for column in labels:
+        numbers[column] = [names[column].index(label) for label in labels[column]]
         features[column] = {"names": names[column], "_type": "ClassLabel"}
     schema = pa.schema(
         [
@@ -105,10 +107,11 @@ def _parquet_files(place: Path) -> list[Path]:
 def load_sub(place: Path) -> Dataset:
     """A benchmark in the published SUB's layout, all for testing; its classes are the birds.
 
-    `images` has two columns more: the substituted `attribute` (group::value) and the plain name of the
-    `bird`. `note` holds what whoever wrote the benchmark wants its readers to know. Images are unpacked once
-    into the cache.
-    Raises DatasetError as `read_sub`.
+    `images` has three columns more: the substituted `attribute` (group::value), the plain name of the `bird`,
+    and the row's own `id`. `note` holds what the benchmark's author wants its readers to know. Images are
+    unpacked into the cache, each once, even where several rows hold the same one.
+
+    Raises DatasetError as `read_sub` does.
     """
     table = read_sub(place)
     birds = sorted(table["bird"].unique())
@@ -120,6 +123,7 @@ def load_sub(place: Path) -> Dataset:
             "train": False,
             "attribute": table["attribute"],
             "bird": table["bird"],
+            "id": _row_ids(table["path"]),
         }
     )
     class_ids = pd.RangeIndex(1, len(birds) + 1, name="class_id")
@@ -127,13 +131,23 @@ def load_sub(place: Path) -> Dataset:
     return Dataset(place, images, classes, place.stem, note=table.attrs["note"])
 
 
+def _row_ids(files: pd.Series) -> list[str]:
+    """An id for each row: its image's file name, and of further rows with the same image their count too."""
+    ids = []
+    for file, n_before in zip(files, files.groupby(files).cumcount(), strict=True):
+        ids.append(f"{file.stem}-{n_before + 1}{file.suffix}" if n_before else file.name)
+    return ids
+
+
 def read_sub(place: Path) -> pd.DataFrame:
-    """The table behind `load_sub`: a row an image with path, attribute and bird; `attrs["note"]`.
+    """The table behind `load_sub`: a row for each image with path, attribute and bird.
+
+    Its `attrs["note"]` is the author's note.
 
     place: a parquet file, a folder of them or with them in data/. Labels may be numbers with their names in
-    the file's metadata, or the names themselves.
+        the file's metadata, or the names themselves.
     Raises DatasetError: no parquet file there or a damaged one, a shard too many or too few, a missing
-    column, an image without bytes, a label without a name, an attribute that is none of CUB's 312.
+        column, an image without bytes, a label without a name, an attribute that is none of CUB's 312.
     """
     files = _parquet_files(place)
     if not files:
@@ -211,7 +225,7 @@ def _label_names(file: Path, column: str, labels: list, names: list[str] | None)
 
 
 def _unpack(file: Path, images: list[bytes | None]) -> list[Path]:
-    """Files of the images in the cache, named by their content; only missing ones are written."""
+    """Files of the images in the cache, named by their content; the missing and damaged are written."""
     folder = paths.cache_home() / "sub"
     unpacked = []
     for row, image in enumerate(images):
@@ -219,7 +233,17 @@ def _unpack(file: Path, images: list[bytes | None]) -> list[Path]:
             raise DatasetError(f"{file}: row {row} has no image; a row's image is its bytes, not a path")
         # always .png: readers go by the content, not by the name
         target = folder / f"{hashlib.sha256(image).hexdigest()[:32]}.png"
-        if not target.exists():
+        if not _is_whole(target, image):
             paths.write_whole(target, image)
         unpacked.append(target)
     return unpacked
+
+
+def _is_whole(file: Path, content: bytes) -> bool:
+    """Whether a file of the cache is there with this content; one with another is set aside."""
+    if not file.exists():
+        return False
+    if file.read_bytes() == content:
+        return True
+    paths.set_aside(file, "it is not the benchmark's image")
+    return False

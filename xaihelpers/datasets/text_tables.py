@@ -61,10 +61,11 @@ def read_table(path: Path, columns: dict[str, type]) -> pd.DataFrame:
     """The first fields of every line of `path` as int32 or float32 columns; further fields are passed over.
 
     Raises DatasetError: a missing or an empty file, or, naming the line, too few fields or one that is no
-    finite number of its column's type.
+        finite number of its column's type.
     """
     if not path.is_file() or path.stat().st_size == 0:
-        raise DatasetError(f"{path}: file {'empty' if path.is_file() else 'missing'}. {REMEDY}")
+        state = "empty" if path.is_file() else "missing"
+        raise DatasetError(f"{path}: file {state}. {REMEDY}")
     try:
         table = pd.read_csv(
             path,

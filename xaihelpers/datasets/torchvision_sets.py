@@ -64,6 +64,7 @@ def load_torchvision(name: str) -> Dataset:
     torchvision's 101 categories (Faces and Faces_easy apart, no background). Flowers-102 trains on its
     official train and val. ImageNet's val is for testing; its classes bear their first lemma, with more where
     two classes share it.
+
     Raises DatasetError saying what to place where.
     """
     if name in ("cifar10", "cifar100"):

@@ -8,6 +8,7 @@ from xaihelpers.fastslow.candidates import (
     similarity_dictionary,
 )
 from xaihelpers.fastslow.chains import (
+    LEAK_TABLE,
     STAGES,
     STEP_MARK,
     chain_prefix,
@@ -18,11 +19,13 @@ from xaihelpers.fastslow.chains import (
     segment_reasoning,
 )
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes, chains_from_labels
-from xaihelpers.fastslow.letters import LETTERS, parse_letter
-from xaihelpers.fastslow.questions import THE_IMAGE, annotate_chains, choice_request, choose
+from xaihelpers.fastslow.letters import LETTERS, parse_letter, position_table
+from xaihelpers.fastslow.questions import THE_IMAGE, annotate_chains, case_text, choice_request, choose
+from xaihelpers.fastslow.settings import require_some, sampling
 
 __all__ = [
     "CANDIDATES",
+    "LEAK_TABLE",
     "LETTERS",
     "STAGES",
     "STEP_MARK",
@@ -30,6 +33,7 @@ __all__ = [
     "UNKNOWN",
     "annotate_chains",
     "case_table",
+    "case_text",
     "chain_from_attributes",
     "chain_prefix",
     "chains_from_labels",
@@ -41,7 +45,10 @@ __all__ = [
     "parse_chain",
     "parse_letter",
     "parse_list",
+    "position_table",
     "reasoning_steps",
+    "require_some",
+    "sampling",
     "segment_reasoning",
     "similarity_dictionary",
 ]

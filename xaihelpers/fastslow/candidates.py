@@ -49,7 +49,8 @@ def class_neighbours(data: Dataset, backbone: Backbone) -> np.ndarray:
 
     The classifier is linear on the backbone's pooled features, fitted on the training images; the test images
     vote.
-    Raises ValueError: a data set without both splits, and the same as `similarity_dictionary`.
+
+    Raises ValueError for a data set without both splits, and as `similarity_dictionary` does.
     """
     train, labels = data.images["train"].to_numpy(), data.labels.numpy()
     if train.all() or not train.any():
@@ -82,9 +83,9 @@ def draw_cases(
 
     labels: (N,) of the images to draw from; none is drawn twice while there are enough. count: of cases.
     neighbours: (K, 4) as `similarity_dictionary` gives them; None draws four other classes at random.
-    balanced: as in the paper, the true class is the centre of its own set. With `balanced` a set is a class
-        and its four neighbours, of which any is the true one with equal probability, so that the set itself
-        tells nothing. A class without an image is then never the true one.
+    balanced: False, as in the paper, makes the true class the centre of its own set. True makes a set of a
+        class and its four neighbours, of which any is the true one with equal probability, so that the set
+        itself tells nothing. A class without an image is then never the true one.
     Raises ValueError: fewer than five classes, or no image.
     """
     labels, rng = np.asarray(labels), np.random.default_rng([seed, 31])
@@ -116,14 +117,13 @@ def case_table(
     balanced: bool = False,
     seeds: Sequence[int] = (0,),
 ) -> pd.DataFrame:
-    """The cases of one run for each seed, one case a line.
+    """The cases of one run for each seed, one case a row.
 
-    rows: the images of the data set to draw from. labels: (N,) of all its images. The rest: as in
-        `draw_cases`.
+    rows: the images of the data set to draw from.
+    labels: (N,) of all its images. The other arguments: as in `draw_cases`.
     Returns the columns `seed`, `case` (0 … count − 1 in each run), `row` (of the image in the data set),
-    `candidates`
-    (class indices), `options` (their names) and `position` (of the true class among them, 0 … 4).
-    Raises ValueError: the same as `draw_cases`.
+        `candidates` (class indices), `options` (their names) and `position` (0 … 4, of the true class).
+    Raises ValueError as `draw_cases` does.
     """
     rows = np.asarray(rows)
     lines = []

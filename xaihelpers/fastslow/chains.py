@@ -19,6 +19,13 @@ import numpy as np
 STAGES = ("Background", "Superclass", "SalientFeatures", "DetailedFeatures", "AuxiliaryFeatures")
 # begins a step of reasoning (appendix D); not the end of a tag, as of a stray </think>
 STEP_MARK = re.compile(r"(?<!\w)>")
+# the recorded table of the chains that name their class, to which more than one notebook adds rows
+LEAK_TABLE = {
+    "paper": "fse",
+    "table": "leaks",
+    "title": "Leaks",
+    "caption": "Chains that name their class, and CRI without them.",
+}
 
 
 def parse_chain(text: str) -> dict[str, str] | None:
@@ -51,7 +58,7 @@ def chain_prefix(chain: Mapping[str, str] | None, t: int) -> str:
 
 
 def parse_list(text: str, count: int = 5) -> list[str] | None:
-    """The phrases of an answer that holds a JSON list of `count` of them; None where it holds none such."""
+    """The phrases of an answer that holds a JSON list of `count` of them; None without such a list."""
     for found in _json_values(text, r"\["):
         if not isinstance(found, list) or len(found) != count:
             continue

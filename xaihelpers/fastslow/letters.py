@@ -1,7 +1,9 @@
-"""The letter that an answer chooses among lettered options."""
+"""The letter that an answer chooses among lettered options, and the letters that a model favours."""
 
 import re
 from collections.abc import Sequence
+
+import pandas as pd
 
 LETTERS = tuple("ABCDE")
 # "A" and "I" are words, too. None of these follows the article or the pronoun: before one, they are letters.
@@ -23,7 +25,7 @@ NOT_AFTER = re.compile(
 def parse_letter(text: str, letters: Sequence[str] = LETTERS) -> str | None:
     """The letter of the option that an answer names.
 
-    Read are a letter alone or at the beginning, before a mark ("B", "(B)", "**B**", "B. House"), and
+    What is read is a letter alone, or at the beginning before a mark ("B", "(B)", "**B**", "B. House"), and
     otherwise the one capital letter that stands by itself ("Answer: B", "I select B.", "B is the correct
     answer", "Option B is best").
 
@@ -33,7 +35,7 @@ def parse_letter(text: str, letters: Sequence[str] = LETTERS) -> str | None:
 
     text: the answer, without the reasoning before it. letters: the capitals of the options.
     Returns None where no letter is named, several are ("A or B"), or one is only rejected ("not B", "B is
-    wrong").
+        wrong").
     """
     text = text.strip()
     letter = f"[{''.join(map(re.escape, letters))}]"
@@ -48,6 +50,27 @@ def parse_letter(text: str, letters: Sequence[str] = LETTERS) -> str | None:
         if NOT_BEFORE.search(text[: match.start()]) or NOT_AFTER.match(text[match.end() :]):
             rejected.add(match[1])
     return named.pop() if len(named) == 1 and not rejected else None
+
+
+def position_table(answers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """How often the true option is chosen at each place, and how often each letter is chosen, in %.
+
+    answers: one row a case, with `position`, `letter`, `correct` and `invalid`, as `choose` returns them.
+    keys: the columns by which the table is split.
+    Returns the keys, `right at A` … `right at E` (NaN where the true option never stands),
+        `says A` … `says E` (of the valid answers; 0 where there is none), `invalid` (%) and `cases`.
+    """
+    rows = []
+    for key, part in answers.groupby(list(keys), sort=False):
+        row = dict(zip(keys, key, strict=True))
+        right = part.groupby("position")["correct"].mean().reindex(range(len(LETTERS)))
+        for letter, share in zip(LETTERS, right, strict=True):
+            row[f"right at {letter}"] = 100 * share
+        chosen = part["letter"].value_counts(normalize=True).reindex(LETTERS, fill_value=0)
+        for letter, share in chosen.items():
+            row[f"says {letter}"] = 100 * share
+        rows.append(row | {"invalid": 100 * part["invalid"].mean(), "cases": len(part)})
+    return pd.DataFrame(rows)
 
 
 def _other_label(text: str, letter: str, first: str) -> bool:

@@ -21,7 +21,7 @@ from xaihelpers.fastslow.candidates import CANDIDATES
 from xaihelpers.fastslow.chains import mentions_class, parse_chain
 from xaihelpers.fastslow.letters import LETTERS, parse_letter
 
-# whose chain is asked for where the image is shown; where it is not, the class's name
+# whose chain is asked for where the image is shown; without the image the class's name stands here
 THE_IMAGE = "the main object in this image"
 SHOWN = {"fast": {"image"}, "slow": {"concepts"}, "fused": {"image", "concepts"}, "blind": set()}
 PROMPTS = {
@@ -43,8 +43,8 @@ def annotate_chains(
     """Ask for a concept chain of each image (visual-grounded) or of each class name (post-hoc).
 
     model: as `ask.load_vlm` gives it. file: the prompt. max_tokens: of a chain. settings: of `ask.ask`.
-    Returns None in the place of a chain where the answer holds no whole one.
-    Raises ValueError: both images and names are given, or neither. AskError: the same as `ask.ask`.
+    Returns a chain for each, None where the answer holds no whole one.
+    Raises ValueError if both images and names are given, or neither; AskError as `ask.ask` does.
     """
     if (images is None) == (names is None):
         raise ValueError("chains are gathered from images or from names, one of the two")
@@ -62,12 +62,13 @@ def choice_request(
 ) -> Request:
     """One question with five lettered options, in a chat of its own: nothing but this reaches the model.
 
-    mode: "fast", "slow", "fused" or "blind". options: five class names. concepts: c^t as `chain_prefix` gives
-        it.
+    mode: "fast", "slow", "fused" or "blind". options: five class names.
+    concepts: c^t as `chain_prefix` gives it.
     image: a file or a PIL image. file: a prompt in place of the mode's own.
     max_tokens: of the answer; a model that reasons before the letter needs thousands.
     Raises ValueError: an unknown mode, other than five different options, something given that the mode must
-    not see, or something missing. AskError: the same as `ask.prompt`.
+        not see, or something missing.
+    Raises AskError as `ask.prompt` does.
     """
     if mode not in SHOWN:
         raise ValueError(f"unknown mode {mode!r}; there are {', '.join(SHOWN)}")
@@ -80,9 +81,8 @@ def choice_request(
         given.add("concepts")
     if given != SHOWN[mode]:
         needed = " and ".join(sorted(SHOWN[mode])) or "neither image nor concepts"
-        raise ValueError(
-            f"{mode} mode sees {needed}, but was given {' and '.join(sorted(given)) or 'nothing'}"
-        )
+        got = " and ".join(sorted(given)) or "nothing"
+        raise ValueError(f"{mode} mode sees {needed}, but was given {got}")
     fields = {"concepts": concepts} if concepts else {}
     text = prompt(file or PROMPTS[mode], options=lettered_options(options), **fields)
     images = [] if image is None else [image]
@@ -92,7 +92,7 @@ def choice_request(
 def choose(
     model, questions: pd.DataFrame, prompts: Mapping[str, str] = PROMPTS, max_tokens: int = 8, **settings
 ) -> pd.DataFrame:
-    """Ask a table of questions, one a line; returns the table with what was chosen.
+    """Ask a table of questions, one a row; returns the table with what was chosen.
 
     questions: with the columns `mode`, `options` (five class names) and `position` (of the true one, 0 … 4),
         and as the mode needs them `concept_text` (c^t) and `image`. Other columns are kept. Where a mode
@@ -102,8 +102,8 @@ def choose(
     Returns the table with `letter` (missing where the answer names none, or nothing was asked), `correct`,
     `invalid` (no letter; such an answer is wrong), `confidence` (probability of the chosen option, NaN where
     the model gives none) and `leak` (whether the concepts name the true class).
-    Raises ValueError: a mode is given what it must not see, or lacks what it needs.
-    Raises AskError: the same as `ask.ask`.
+    Raises ValueError if a mode is given what it must not see, or lacks what it needs; AskError as `ask.ask`
+    does.
     """
     concept_texts = _column(questions, "concept_text", "")
     images = _column(questions, "image", None)
@@ -138,6 +138,17 @@ def choose(
         )
     columns = ["letter", "correct", "invalid", "confidence", "leak"]
     return questions.assign(**pd.DataFrame(chosen, questions.index, columns))
+
+
+def case_text(heading: str, chain: Mapping[str, str], options: Sequence[str], choice: str) -> str:
+    """A case in lines, to stand under its picture: heading, stages (240 characters each), options, choice.
+
+    chain: as `parse_chain` gives it. options: five class names. heading, choice: lines of text.
+    Raises ValueError if there are not as many options as letters.
+    """
+    stages = [f"{stage}: {text[:240]}" for stage, text in chain.items()]
+    lettered = [f"{letter} {option}" for letter, option in zip(LETTERS, options, strict=True)]
+    return "\n".join([heading, *stages, "  ".join(lettered), choice])
 
 
 def _column(table: pd.DataFrame, name: str, missing: object) -> list:

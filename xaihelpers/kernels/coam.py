@@ -57,8 +57,8 @@ def concept_maps(maps: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
 def _neighbours(source, target, device):
     """For each of `target` pixels the two of `source` cells between which its centre lies, and t = w - 1/2.
 
-    Centres are at half pixels. In whole numbers up to the last division, so that pixel target-1-i has exactly
-    -t of pixel i.
+    Centres are at half pixels. The arithmetic is in whole numbers up to the last division, so that pixel
+    target-1-i has exactly -t of pixel i.
     """
     pixel = torch.arange(target, device=device)
     numerator = (2 * pixel + 1) * source - target  # the position in cells, times 2 * target
@@ -79,7 +79,8 @@ def upsample(maps: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
 
     maps: (P, H, W). size: (M1, M2) in pixels.
 
-    `F.interpolate(mode="bilinear", align_corners=False)` up to rounding; the module's text says why not that.
+    It is `F.interpolate(mode="bilinear", align_corners=False)` up to rounding; the module's docstring says
+    why that function is not used.
     """
     top, bottom, t = _neighbours(maps.shape[1], size[0], maps.device)
     left, right, s = _neighbours(maps.shape[2], size[1], maps.device)
@@ -91,8 +92,8 @@ def upsample(maps: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
 def location_region(maps: torch.Tensor, n_pixels: int, size: tuple[int, int]) -> torch.Tensor:
     """The highest pixels of each upsampled map, Omega of the concept location metric: bool (P, M1, M2).
 
-    True where `location_rank` < n_pixels: ties in row-major order. Stores the upsampled maps: for pictures
-    and overlaps, a few maps at a time.
+    True where `location_rank` < n_pixels, with ties in row-major order. It stores the upsampled maps, so it
+    is for pictures and overlaps, a few maps at a time.
 
     maps: (P, H, W), floating point. size: (M1, M2).
 
@@ -349,14 +350,14 @@ def location_rank(
     Serves CLM, tables 2, 3, 7 and 8 of the alignment paper: a hit is rank < floor(alpha * M1 * M2 / 12).
 
     maps: (P, H, W), floating point.
-    points: (P, 2), or (P, q, 2) for q points on each map (a left and a right eye), on the same device; x, y
-        in pixels of the image, in pixel (floor(y), floor(x)), on the right and lower border in the last one;
-        both NaN: no point.
+    points: (P, 2), or (P, q, 2) for q points on each map (a left and a right eye), on the same device: x, y
+        in pixels of the image. A point's pixel is (floor(y), floor(x)), on the right and lower border the
+        last one; where both are NaN there is no point.
     size: (M1, M2), height and width of the image.
     backend: "auto" (Triton for maps on a GPU, else torch), "torch" (on the CPU, through numba) or "triton".
 
-    Returns int64 (P,) or (P, q) on the maps' device; M1*M2, which no region contains, where there is no
-    point.
+    Returns int64 (P,) or (P, q) on the maps' device; where there is no point it is M1*M2, which lies in no
+    region.
 
     Raises ValueError for NaN or infinite maps and points outside the image, naming the first, and points on
     another device; RuntimeError if a backend cannot run.

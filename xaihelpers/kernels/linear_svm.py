@@ -41,9 +41,8 @@ except ImportError:  # a machine without Triton keeps the torch paths
 GRAM_BYTES = 1 << 28  # problems are solved in groups whose Gram matrices fit in this
 LARGEST = 2048  # samples per problem that a Triton program can hold
 STEPS = 4096  # at most, between two fresh computations of e from beta
-INTERIOR_POINT_ROUND = (
-    12  # after so many rounds (38,000 steps), a problem gets the interior-point method once
-)
+# after so many rounds (38,000 steps), a problem gets the interior-point method once
+INTERIOR_POINT_ROUND = 12
 
 
 class LinearSVM(NamedTuple):
@@ -63,8 +62,8 @@ def linear_svm_reference(
 
     features: (n, d), floating point. labels: (n,), -1 or +1. C: a positive number.
 
-    Returns the normal (d,), the intercept and the relative duality gap. Raises ValueError as `linear_svm`
-    does.
+    Returns the normal (d,), the intercept and the relative duality gap.
+    Raises ValueError as `linear_svm` does.
     """
     _check(features[None], labels[None], [C])
     mean = features.double().mean(0)
@@ -129,9 +128,10 @@ def _finish(y, gram, beta, C):
 def _interior_point(gram, y, C, rounds=100):
     """The dual solution by a primal-dual interior-point method, on its bounds where it should be.
 
-    gram (A, n, n) and y (A, n), float64 -> beta (A, n). The bounds' multipliers p >= 0 of low <= beta and q
-    >= 0 of beta <= high obey gram beta - y + b - p + q = 0 and, at the optimum, p (beta - low) = q (high -
-    beta) = 0; Newton's method follows the same products equal to a mu that shrinks to 0.
+    gram (A, n, n) and y (A, n), float64 -> beta (A, n). The bounds' multipliers, p >= 0 of low <= beta and
+    q >= 0 of beta <= high, obey gram beta - y + b - p + q = 0 and, at the optimum,
+    p (beta - low) = q (high - beta) = 0. Newton's method follows the solutions for which these products equal
+    mu, while mu shrinks to 0.
     """
     unit = gram.diagonal(dim1=1, dim2=2).mean(1).clamp(min=1e-300)[:, None]  # in units where G_ii is about 1
     gram, (low, high) = gram / unit[:, :, None], _box(y, C * unit)

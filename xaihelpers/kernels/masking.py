@@ -31,8 +31,8 @@ except ImportError:  # a machine without Triton keeps the torch path
 def upsample_maps(maps, size, corners=None, full=None):
     """Maps upsampled bilinearly (half-pixel centres) to `full`, and cut to `size`; (P, H, W) float32.
 
-    maps: (P, h, w). size: H, W. corners: (P, 2), top and left of what is cut from each; full: by default
-    `size`.
+    maps: (P, h, w). size: H, W.
+    corners: (P, 2), top and left of what is cut from each. full: F1, F2, by default `size`.
     """
     whole = F.interpolate(maps.float()[:, None], tuple(full or size), mode="bilinear", align_corners=False)
     whole = whole[:, 0]  # (P, F1, F2)
@@ -213,13 +213,14 @@ def _fit(corners, count, size, full):
 def mask_images(images, maps, rows=None, alpha=25.0, beta=0.4, corners=None, full=None, backend="auto"):
     """Images through their attention maps: what lies under a low attention is black.
 
-    images: (B, C, H, W), uint8 (rounded to whole numbers) or floating point. maps: (P, h, w) in [0, 1], of
-    any resolution. rows: (P,), which image each map belongs to; None: one map an image.
+    images: (B, C, H, W), uint8 (rounded to whole numbers) or floating point.
+    maps: (P, h, w) in [0, 1], of any resolution.
+    rows: (P,), which image each map belongs to; None for one map an image.
     alpha, beta: of equation 1; alpha None multiplies with the map itself.
     corners (P, 2), full (F1, F2): maps are upsampled to `full` and cut from there, in pixels (RISE).
     backend: "auto" (Triton for images on a GPU, else torch), "torch" or "triton".
-    Returns (P, C, H, W) in the images' dtype. Raises ValueError naming the argument; RuntimeError if a
-    backend cannot run.
+    Returns (P, C, H, W) in the images' dtype.
+    Raises ValueError naming the argument; RuntimeError if a backend cannot run.
     """
     if backend == "auto":
         backend = "triton" if images.is_cuda and triton is not None else "torch"

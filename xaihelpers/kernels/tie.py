@@ -191,12 +191,13 @@ def _check(predictions, eta):
 def tie(predictions, eta, backend="auto"):
     """The predictions of pairs, tied (equations 3, 5 and 6 of sub), each pair by itself.
 
-    predictions: (2P, ...), floating point and finite: P references, then their P guides. eta: share of the
-    elements tied, in [0, 1]; 1 makes both equal, 0 leaves both as they are. backend: "auto" (Triton for
-    predictions on a GPU, else torch), "torch" or "triton".
+    predictions: (2P, ...), floating point and finite: P references, then their P guides.
+    eta: share of the elements tied, in [0, 1]; 1 makes both equal, 0 leaves both as they are.
+    backend: "auto" (Triton for predictions on a GPU, else torch), "torch" or "triton".
     Returns the same shape and dtype; distances and means are computed in float32.
     Raises ValueError: predictions that are no floating-point batch of pairs, an odd batch, a share outside
-    [0, 1], an unknown backend. Raises RuntimeError: a backend that cannot run here.
+        [0, 1], an unknown backend.
+    Raises RuntimeError: a backend that cannot run here.
     """
     if _check(predictions, eta) or eta == 0:
         return predictions.clone()

@@ -31,13 +31,16 @@ def load_backbone(
 ) -> Backbone:
     """A backbone by name, in evaluation mode on `device` ("auto", "cpu", "cuda").
 
+    The identity is that of the weights as loaded: a network that is trained further must be saved and loaded
+    anew.
+
     name: "aviary_resnet", "torchvision/…", "timm/…", "pytorchcv/…", or a plain name, searched in that order.
     weights: a safetensors file or torch state dict, of any class count; "" takes the published ones (of
-    aviary_resnet the shipped ones). layer: the submodule whose output is the last feature map, or
-    "submodule:input"; "" takes what enters the global average pooling. The identity is that of the weights as
-    loaded: a network that is trained on must be saved and loaded anew.
+        aviary_resnet the shipped ones).
+    layer: the submodule whose output is the last feature map, or "submodule:input"; "" takes what enters the
+        global average pooling.
     Raises ModelError: an unknown name, layer or device; weights that are absent, damaged or another
-    network's; no maps (N, d, H, W) or logits (N, K).
+        network's; no maps (N, d, H, W) or logits (N, K).
     """
     family, plain_name = find_network(name)
     if str(weights):
@@ -50,9 +53,11 @@ def load_backbone(
 def new_backbone(name: str, n_classes: int, start: str = "", device: str | torch.device = "cpu") -> Backbone:
     """A backbone to be trained: a network for `n_classes`, all but its head from `start`.
 
-    start: a weights file, "published" for those of the network's library, "" for fresh weights. Parameters
-    require gradients; what is trained must be saved and loaded anew, since `identity` is that of the weights
-    now. Raises ModelError as `load_backbone`.
+    Parameters require gradients. What is trained must be saved and loaded anew, since `identity` is that of
+    the weights now.
+
+    start: a weights file, "published" for those of the network's library, "" for fresh weights.
+    Raises ModelError as `load_backbone`.
     """
     family, plain_name = find_network(name)
     model = build_network(family, plain_name, n_classes)

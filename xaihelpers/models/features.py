@@ -13,10 +13,12 @@ from tqdm.auto import tqdm
 from xaihelpers.datasets.images import load_image
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.backbones import Backbone, feature_maps
+from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.weights import ModelError
 from xaihelpers.store.rows import Rows, cached_rows, content_key
 
 log = logging.getLogger(__name__)
+READERS = 8  # threads that read and hash image files
 
 
 class Features(NamedTuple):
@@ -36,14 +38,16 @@ def extract_features(
 ) -> Features:
     """Features of image files, in the order given, from the cache where their content was embedded before.
 
-    device: "" is where the backbone is; the network is moved there otherwise. On CUDA it runs in mixed
-    precision (float16; a batch that overflows is repeated in float32), on CPUs in float32. maps: False
-    neither keeps nor stores the maps. The cache, `features/` in `paths.cache_home()`, is keyed by the sha256
-    of the file, `backbone.identity` and the precision, and written batch by batch; processes that want the
-    same images at the same time share the work. If it cannot be written, that is logged.
+    The cache, `features/` in `paths.cache_home()`, is keyed by the sha256 of the file, `backbone.identity`
+    and the precision, and written batch by batch; processes that want the same images at the same time share
+    the work. If it cannot be written, that is logged. After an error, what was computed before stays in it.
+
+    device: "" is where the backbone is; to another one the network is moved. On CUDA it runs in mixed
+        precision (float16; a batch that overflows is repeated in float32), on CPUs in float32.
+    maps: False neither keeps nor stores the maps.
     Raises ModelError: no images, a batch size below 1, an unknown device, a file that is missing, an image
-    whose features are NaN or infinite. Raises DatasetError naming an image that cannot be read. What was
-    computed before stays in the cache.
+        whose features are NaN or infinite.
+    Raises DatasetError naming an image that cannot be read.
     """
     device = resolve_device(device, ModelError) if str(device) else next(backbone.model.parameters()).device
     backbone.model.to(device)
@@ -53,8 +57,7 @@ def extract_features(
             f"extract_features needs at least one image and a batch size of 1 or more, not {len(files)} "
             f"and {batch_size}."
         )
-    with ThreadPoolExecutor(8) as pool:
-        keys = list(pool.map(_content_hash, files))
+    keys = content_keys(files)
     file_of = {}
     for key, file in zip(keys, files, strict=True):
         file_of.setdefault(key, file)  # the first file of each content
@@ -94,12 +97,12 @@ def extract_features(
     return Features(rows["pooled"], rows.get("maps"), rows["logits"])
 
 
-def _pixels(backbone: Backbone, file: Path) -> np.ndarray:
-    """The image as the backbone crops it, (crop, crop, 3) uint8.
+def _pixels(network: ImageNetwork, file: str | Path) -> np.ndarray:
+    """The image as the network crops it, (crop, crop, 3) uint8.
 
     Only Pillow's work: torch operations in several threads would each start a team of threads of their own.
     """
-    return np.array(backbone.cropped(load_image(file)))
+    return np.array(network.cropped(load_image(file)))
 
 
 def _forward(
@@ -121,18 +124,27 @@ def _forward(
         return {name: tensor.contiguous().cpu() for name, tensor in rows.items()}, bad.cpu()
 
 
-def read_pixels(backbone: Backbone, paths: Sequence[str | Path]) -> torch.Tensor:
-    """Images as the backbone crops them, (N, 3, crop, crop) uint8.
+def read_pixels(network: ImageNetwork, paths: Sequence[str | Path]) -> torch.Tensor:
+    """Images as the network crops them, (N, 3, crop, crop) uint8.
 
     Raises DatasetError naming one that cannot be read.
     """
-    pixels = torch.empty(len(paths), 3, backbone.crop, backbone.crop, dtype=torch.uint8)
+    pixels = torch.empty(len(paths), 3, network.crop, network.crop, dtype=torch.uint8)
     for row, path in enumerate(tqdm(paths, desc="reading pixels", leave=False, delay=1)):
-        pixels[row] = torch.from_numpy(_pixels(backbone, path)).permute(2, 0, 1)
+        pixels[row] = torch.from_numpy(_pixels(network, path)).permute(2, 0, 1)
     return pixels
 
 
-def _content_hash(file: Path) -> str:
+def content_keys(files: Sequence[Path]) -> list[str]:
+    """The key of each file's content in the caches.
+
+    Raises ModelError naming a file that cannot be read.
+    """
+    with ThreadPoolExecutor(READERS) as pool:
+        return list(pool.map(_content_key, files))
+
+
+def _content_key(file: Path) -> str:
     try:
         return content_key(file.read_bytes())
     except OSError as error:

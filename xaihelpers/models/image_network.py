@@ -63,10 +63,10 @@ def as_target(
     """An `ImageNetwork` of any classifier or segmenter, in evaluation mode and on `device`.
 
     model: (N, 3, size, size) float32 -> logits (N, K) or (N, K, H, W); it is changed in place: its parameters
-    no longer require gradients. size: side of its square inputs in pixels. identity: what its outputs depend
-    on, for caches.
+        no longer require gradients.
+    size: side of its square inputs in pixels. identity: what its outputs depend on, for caches.
     like: another network whose preprocessing it shares; without one, the fields given as `preprocessing`
-    (resize, crop, interpolation, mean, std), by default ImageNet's mean and standard deviation at `size`.
+        (resize, crop, interpolation, mean, std), by default ImageNet's mean and standard deviation at `size`.
     Raises ModelError: no such device, outputs that are no logits, no layer over space.
     """
     device = resolve_device(device, ModelError)
@@ -88,7 +88,8 @@ def as_target(
 def crop_masks(network: ImageNetwork, data: Dataset, rows: Iterable[int]) -> torch.Tensor | None:
     """Part numbers of images as the network crops them, (n, crop, crop) uint8, 0 for the background.
 
-    rows: n positions in `data.images`, counted from 0. None for data sets without part masks.
+    rows: n positions in `data.images`, counted from 0.
+    Returns None for data sets without part masks.
     Raises DatasetError where the mask of an image is missing.
     """
     if data.mask_names is None:

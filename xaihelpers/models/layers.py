@@ -166,7 +166,8 @@ def to_feature_maps(output: torch.Tensor, size) -> torch.Tensor:
     """A layer's output as feature maps (N, d, h, w).
 
     output: (N, d, h, w); or (N, h, w, d); or tokens (N, T, d), whose class and register tokens are left out.
-    size: height and width of the network's inputs, in pixels. Raises ModelError for any other output.
+    size: height and width of the network's inputs, in pixels.
+    Raises ModelError for any other output.
     """
     grid = _grid(output, size) if torch.is_tensor(output) and output.ndim in (3, 4) else None
     if grid is None or math.prod(grid) < 2:

@@ -34,11 +34,11 @@ def load_target(
     """A network by name, with its own preprocessing, ready to be explained.
 
     name: any classifier that `load_backbone` takes, vision transformers as well; one of torchvision's
-    segmenters; or "clip/NAME", a `clip_probe` trained on `data`. weights: a file, or "" for the published
-    ones.
+        segmenters; or "clip/NAME", a `clip_probe` trained on `data`.
+    weights: a file, or "" for the published ones.
     size: side of a segmenter's square input in pixels; 0 takes torchvision's 520.
-    Raises ModelError: unknown name, weights that are absent, damaged or another network's, no layer over
-    space.
+    Raises ModelError: an unknown name; weights that are absent, damaged or another network's; no layer over
+        space.
     """
     if name.startswith("clip/") and data is not None:
         from xaihelpers.models.clip.probe import clip_probe  # open_clip takes seconds to import
@@ -113,14 +113,14 @@ def match_labels(
 ) -> dict[str, set[int]]:
     """Which of a network's classes, by number, each of the data's labels stands for.
 
-    names: of the K classes. labels: of the data; a label stands for the classes of its own name, letter case
-    aside.
+    names: of the K classes.
+    labels: of the data; a label stands for the classes of its own name, letter case aside.
     same_as: a JSON file for labels of another vocabulary, {label: names or numbers of classes, or ranges
-    "151-268"}, which are added to the label's own name; a file of that name in data/ or under XAI_DATA is
-    found.
+        "151-268"}, which are added to the label's own name; a bare name is looked for in data/ and under
+        XAI_DATA.
     missing_ok: a label that no class fits gets an empty set.
     Raises ModelError: a broken file, an entry in it that is no class, and, without missing_ok, a label that
-    no class fits.
+        no class fits.
     """
     numbers_of = {}
     for number, name in enumerate(names):

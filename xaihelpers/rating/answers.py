@@ -126,17 +126,23 @@ def ratings(file: str | Path, study: str = "", history: bool = False, hidden: bo
 def export(file: str | Path, csv: str | Path, study: str = "") -> pd.DataFrame:
     """Write the table of `ratings`, with what the items keep hidden, to a CSV file, whole or not at all.
 
+    Lists among what is hidden are written as JSON.
+
     Raises RatingError: as `ratings`. Raises FolderError: if the CSV file's folder cannot be written.
     """
     table, csv = ratings(file, study, hidden=True), Path(csv)
     ensure_writable(csv.parent, "make room or permit writing there, or name another file to export to")
     part = csv.with_name(f".{csv.name}.{os.getpid()}.part")
     try:
-        table.to_csv(part, index=False)
+        table.map(_csv_value).to_csv(part, index=False)
         os.replace(part, csv)
     finally:
         part.unlink(missing_ok=True)
     return table
+
+
+def _csv_value(value: object) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
 
 
 def _known_study(file: Path, study: str) -> str:

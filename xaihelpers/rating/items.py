@@ -20,6 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageOps
 
+from xaihelpers import paths
+
 MAX_SIDE = 640  # pixels: larger images are scaled down
 LOSSLESS_SIDE = 128  # pixels: images up to this size are stored exactly, as PNG
 PICK_KEYS = "123456789abcdefghijklmnopqrstvwxyz"  # without u, the key for undo
@@ -101,8 +103,8 @@ class Item:
 class Page:
     """An item ready to be shown.
 
-    id: the item's. shown: all its texts, as JSON types. pictures: one or two encoded images.
-    key: hash of all that a rater sees. hidden: the item's.
+    id, hidden: those of the item. shown: all its texts, as JSON types. pictures: one or two encoded images.
+    key: hash of all that a rater sees.
     """
 
     id: str
@@ -198,7 +200,7 @@ def _checked_options(item: Item, form: str) -> list[str]:
 
 
 def _rounded_concepts(item: Item) -> list[list]:
-    """Names and weights as they are printed: a change behind the digits shown is no change of the item."""
+    """Names and weights as they are printed: a change beyond the digits shown is no change of the item."""
     concepts = []
     for name, weight in item.concepts:
         if not isinstance(weight, int | float | np.number) or not math.isfinite(weight):
@@ -215,7 +217,7 @@ def _load_image(image, item_id: str) -> Image.Image:
     Raises RatingError: for a missing or unreadable file, and for an array of another shape or dtype.
     """
     if isinstance(image, str | Path):
-        path = Path(image).expanduser()
+        path = paths.find(image) or Path(image)
         if not path.is_file():
             raise RatingError(f"item {item_id!r}: there is no picture {path}")
         try:

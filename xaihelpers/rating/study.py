@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from xaihelpers.paths import data_home, ensure_writable
+from xaihelpers.paths import data_home, ensure_writable, where_to_write
 from xaihelpers.rating.database import REMEDY, connection, transaction
 from xaihelpers.rating.items import Item, Page, RatingError, prepare
 
@@ -32,13 +32,10 @@ class Study:
 def ratings_file(name: str = "ratings.sqlite") -> Path:
     """The path of a file of ratings.
 
-    name: a bare name lies in the folder that the environment variable XAI_RATINGS names, by default
-        `ratings/` of the data folder; anything with a separator is a path.
+    name: a path, or a name in the folder that the environment variable XAI_RATINGS names, by default
+        `ratings/` of the data folder; see `paths.where_to_write`.
     """
-    is_path = "/" in name or os.sep in name or name.startswith(("~", "."))
-    folder = Path(os.environ.get("XAI_RATINGS") or data_home() / "ratings")
-    file = Path(name) if is_path else folder / name
-    return file.expanduser().resolve()
+    return where_to_write(name, Path(os.environ.get("XAI_RATINGS") or data_home() / "ratings"))
 
 
 def open_study(
@@ -52,8 +49,8 @@ def open_study(
 
     items: while nobody has rated, they replace the study's earlier ones; None takes the study as the file
         holds it.
-    form: "scale", "yes/somewhat/no", "attention" or "pick". question: shown with every item that has none of
-        its own.
+    form: "scale", "yes/somewhat/no", "attention" or "pick".
+    question: shown with every item that has none of its own.
     Raises RatingError: if items, form or question are no longer those that were rated; for an unknown study
         without items; for items that `prepare` refuses; for a file that is no file of ratings or cannot be
         used.
@@ -164,7 +161,7 @@ def _check_unchanged(
     pages: list[Page],
     n_ratings: int,
 ) -> None:
-    """Raises RatingError: if form or items differ from those that were rated."""
+    """Raise RatingError if form or items differ from those that were rated."""
     remedy = "give the study a new name, or open it without items to go on with those in the file"
     if form != stored_form:
         raise RatingError(
@@ -187,7 +184,7 @@ def _check_unchanged(
 
 
 def checked_name(kind: str, name: str) -> str:
-    """A name without blanks around it. Raises RatingError: if it is empty or not printable."""
+    """A name without blanks around it. Raises RatingError if it is empty or not printable."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise RatingError(f"the {kind}'s name must be a printable text, not {name!r}")
     return name.strip()

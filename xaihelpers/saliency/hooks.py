@@ -48,10 +48,11 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 def score_classes(output, classes: torch.Tensor | None = None, background: int = 0) -> ClassScores:
     """Logits with the classes asked for, by default the predicted ones.
 
-    output: what a classifier or a segmenter returns. classes: (N,); None takes the class of the largest
-    logit, of a segmenter the class with most pixels, `background` only where there is nothing else.
+    output: what a classifier or a segmenter returns.
+    classes: (N,); None takes the class of the largest logit, of a segmenter the class with most pixels,
+        `background` only where there is nothing else.
     Raises SaliencyError for classes that are not one per image or out of range; ModelError for an output that
-    is no logits.
+        is no logits.
     """
     logits = logits_of(output)
     n_classes = logits.shape[1]
@@ -89,8 +90,8 @@ def class_scores(
 ) -> torch.Tensor:
     """The score of each image's class, (N,): its logit, or its probability.
 
-    logits: (N, K), or (N, K, H, W) with class_pixels (N, H, W) bool, over which a segmenter's score is the
-    mean; it is 0 where there are none.
+    logits: (N, K), or (N, K, H, W) of a segmenter.
+    class_pixels: (N, H, W) bool, over which a segmenter's score is the mean; it is 0 where there are none.
     """
     values = logits.float()
     values = values.softmax(1) if probability else values
@@ -110,12 +111,13 @@ def activations_and_gradients(
 ) -> tuple[ClassScores, torch.Tensor, torch.Tensor | None]:
     """Scores, a layer's maps (N, d, h, w), and the gradients of the scores by them (N, d, h, w), of a batch.
 
-    inputs: (N, 3, H, W), on the model's device. classes, background: as of `score_classes`. Without
-    with_gradients the last is None. Nothing is recorded before the layer, so the backward pass costs only
-    what lies behind it.
+    Nothing is recorded before the layer, so the backward pass costs only what lies behind it.
+
+    inputs: (N, 3, H, W), on the model's device. classes, background: as of `score_classes`.
+    with_gradients: False gives None in the place of the gradients.
     Raises SaliencyError: no such layer, one that is not used or that the score does not depend on, classes
-    out of range, NaN or infinite maps or gradients; ModelError: a layer that does not lie over space, an
-    output that is no logits.
+        out of range, NaN or infinite maps or gradients; ModelError: a layer that does not lie over space, an
+        output that is no logits.
     """
     module = _submodule(model, layer)
     caught = {}
@@ -182,10 +184,11 @@ def _require_finite(values: torch.Tensor, what: str, layer: str) -> None:
 def class_weights(model: nn.Module, maps: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
     """Weights (K, d) of the linear layer between the means of the maps and the logits, which CAM needs.
 
-    maps: (N, d, h, w). logits: (N, K). For a segmenter's logits, (N, K, H, W), they are those of its last 1 x
-    1 convolution.
+    Of a segmenter they are the weights of its last 1 x 1 convolution.
+
+    maps: (N, d, h, w). logits: (N, K), or (N, K, H, W) of a segmenter.
     Raises SaliencyError where there is no such layer, or where something lies between the means and the
-    logits (a norm, another layer): CAM is not defined there.
+        logits (a norm, another layer): CAM is not defined there.
     """
     layer_type, kernel = (nn.Linear, ()) if logits.ndim == 2 else (nn.Conv2d, (1, 1))
     shape = (logits.shape[1], maps.shape[1], *kernel)

@@ -83,11 +83,9 @@ def _parse_score(text: str) -> float | None:
 def heat_images(images: torch.Tensor, maps: torch.Tensor, opacity: float = 0.45) -> torch.Tensor:
     """Images under their attention as heat-maps, (N, 3, H, W) uint8.
 
-    images: (N, 3, H, W) uint8. maps: (N, h, w) in [0, 1].
+    As the prompts describe it, red is an attention of 1 and blue of 0.
 
-
-    As the prompts describe it, red is an attention of 1 and blue of 0. opacity: share of the colours in the
-    blend.
+    images: (N, 3, H, W) uint8. maps: (N, h, w) in [0, 1]. opacity: share of the colours in the blend.
     """
     colors = (
         torch.from_numpy(colormaps["jet"](np.arange(256))[:, :3]).float().to(images.device) * 255
@@ -126,13 +124,13 @@ def judge(
 ) -> pd.DataFrame:
     """Ask a vision-language model for a judgement of each image.
 
-    model: as `load_vlm` gives it. images: N images or files, as `judge_images` makes them. objects: the
-    predicted class of each in plain words. length: "", "short" or "long" prompt (data/prompts). file: the
-    name of another prompt.
-    settings: of `ask`.
+    model: as `load_vlm` gives it. images: N images or files, as `judge_images` makes them.
+    objects: the predicted class of each in plain words. kind: of the images, as of `judge_images`.
+    length: "", "short" or "long" prompt (data/prompts). file: the name of another prompt.
+    max_tokens: of an answer. settings: of `ask`.
     Returns a row per image: score (NaN where the answer holds none), evaluation, justification, text, and
-    error (where there is no answer). Raises ValueError for another kind or length, and for images and objects
-    of different number.
+        error (where there is no answer).
+    Raises ValueError for another kind or length, and for images and objects of different number.
     """
     if kind not in KINDS or length not in LENGTHS:
         raise ValueError(

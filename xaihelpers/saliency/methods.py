@@ -18,10 +18,9 @@ Paper autoxplain, section 2, takes these methods as given. The map v of a class 
     w      weights             (N, d)
     v      raw                 (N, h, w)
 
-CAM: Zhou et al. 2016. Grad-CAM: Selvaraju et al. 2017. Grad-CAM++: Chattopadhay et al. 2018. XGrad-CAM: Fu et
-al.
-2020. LayerCAM: Jiang et al. 2021. Score-CAM: Wang et al. 2020. EigenCAM: Muhammad and Yeasin 2020. RISE:
-Petsiuk et al. 2018.
+CAM: Zhou et al. 2016. Grad-CAM: Selvaraju et al. 2017. Grad-CAM++: Chattopadhay et al. 2018.
+XGrad-CAM: Fu et al. 2020. LayerCAM: Jiang et al. 2021. Score-CAM: Wang et al. 2020.
+EigenCAM: Muhammad and Yeasin 2020. RISE: Petsiuk et al. 2018.
 """
 
 from typing import NamedTuple
@@ -71,12 +70,13 @@ def attention_maps(
 
     model: a classifier or a segmenter, (N, 3, H, W) -> (N, K) or (N, K, H, W), or an ImageNetwork.
     inputs: (N, 3, H, W) floating point, normalised, on the model's device. method: one of METHODS.
-    classes: (N,), by default those predicted; background: a segmenter's class that is not predicted.
+    classes: (N,), by default those predicted. background: as of `score_classes`.
     layer: a submodule's name; "" finds the last that lies over space. A segmenter's CAM needs the layer
-    before its last 1 x 1 convolution. n_masks, cells, keep, seed: of RISE, see `rise`.
+        before its last 1 x 1 convolution.
+    n_masks, cells, keep, seed: of RISE, see `rise`.
     Raises SaliencyError: an unknown method or class, no such layer, NaN or infinite maps or gradients, a
-    model for which CAM is not defined; ModelError: a layer that does not lie over space, an output that is no
-    logits.
+        model for which CAM is not defined; ModelError: a layer that does not lie over space, an output that
+        is no logits.
     """
     if method not in METHODS:
         raise SaliencyError(f"unknown method {method!r}: there are {', '.join(METHODS)}")
@@ -148,8 +148,9 @@ def combine_maps(
 ) -> torch.Tensor:
     """The equations above: a weighted sum of maps A (N, d, h, w) as (N, h, w), not scaled.
 
-    gradients: G (N, d, h, w), of the methods that need them. weights: (N, d), of CAM and Score-CAM.
     Negative values are cut off in all methods but CAM.
+
+    gradients: G (N, d, h, w), for the methods that need them. weights: (N, d), for CAM and Score-CAM.
     """
     if method == "eigencam":
         return _principal_component(maps).relu()

@@ -66,12 +66,13 @@ def perturb(
 ) -> PerturbationCurves:
     """Perturbation curves of a batch: all copies of the images go through the model in few passes.
 
-    model: a classifier or a segmenter. inputs: (N, 3, H, W), normalised, so that 0 is the mean pixel, which
-    replaces.
+    Of a segmenter, p is the mean over the pixels that it gave to the class before any were replaced.
+
+    model: a classifier or a segmenter.
+    inputs: (N, 3, H, W), normalised, so that 0 is the mean pixel, by which pixels are replaced.
     maps: (N, h, w) in [0, 1], each ranked once; ties go in row-major order. classes: (N,). steps: S.
-    Of a segmenter p is the mean over the pixels that it gave to the class before any were replaced.
     Raises ValueError for maps and classes that are not one per image, and fewer than one step; SaliencyError
-    for classes out of range; ModelError for an output that is no logits.
+        for classes out of range; ModelError for an output that is no logits.
     """
     if len(maps) != len(inputs) or len(classes) != len(inputs) or not len(inputs) or steps < 1:
         raise ValueError(

@@ -33,9 +33,10 @@ def rise(
 
     inputs: (N, 3, H, W), normalised, on the model's device. classes, background: as of `score_classes`.
     n_masks: random masks, of cells x cells each, of which a cell is kept with probability `keep`; they are
-    the same on every device. batch_size: masks in a pass of one image.
+        the same on every device.
+    batch_size: masks in a pass of one image.
     Raises SaliencyError: no masks or cells, keep outside (0, 1), classes out of range; ModelError: an output
-    that is no logits.
+        that is no logits.
     """
     if n_masks < 1 or cells < 1 or not 0 < keep < 1:
         raise SaliencyError(

@@ -1,4 +1,7 @@
-"""Metrics, one module a paper: tensors and tables in, numbers out; no model runs here."""
+"""Metrics, a module for each paper and for what several share: tensors and tables in, numbers out.
+
+No model runs here.
+"""
 
 from xaihelpers.scores.intervals import Interval, mean_interval
 

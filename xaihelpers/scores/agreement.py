@@ -7,10 +7,10 @@ Paper conceptscore, sections 3.5 and 4.3, appendix I.2:
 Ratings are a tidy table with one row for each answer and the columns item, rater, rating. The agreement of
 scores is in `rank_correlation`.
 
-symbol                              name                  shape
-n_ij, raters that give item i       `_step_counts`        (items, steps of the scale)
-rating j
-κ, α                                value of an Interval  scalar
+| symbol | name | shape |
+|---|---|---|
+| n_ij, raters that give item i rating j | `_step_counts` | (items, steps of the scale) |
+| κ, α | value of an Interval | scalar |
 """
 
 from collections.abc import Callable, Sequence
@@ -52,10 +52,12 @@ def read_ratings(file: str | Path, columns: Sequence[str] = COLUMNS) -> pd.DataF
 def check_ratings(table: pd.DataFrame, low: int = 1, high: int = 4) -> pd.DataFrame:
     """The tidy table (item, rater, rating), checked, with ratings as whole numbers.
 
-    Rows without a rating are dropped, for gaps are allowed. low, high: ends of the scale.
+    Rows without a rating are dropped, for gaps are allowed.
+
+    low, high: ends of the scale.
     Raises ValueError, naming rater, item and the remedy: a missing column, no rating, one rater only, a
-    rater's second rating of an item, a rating without item or rater, a rating that is no number, not whole
-    or outside the scale.
+        rater's second rating of an item, a rating without item or rater, a rating that is no number, not
+        whole or outside the scale.
     """
     missing = [name for name in COLUMNS if name not in table.columns]
     if missing:
@@ -141,11 +143,12 @@ def fleiss_kappa(
 
     κ has no place for gaps; cases are the items that all raters have rated.
 
-    table: item, rater, rating. incomplete: items with gaps are an "error", or "leave out" measures on the
-    others. low, high: ends of the scale.
+    table: item, rater, rating.
+    incomplete: items with gaps are an "error", or "leave out" measures on the others.
+    low, high: ends of the scale.
     Returns an Interval, NaN where all ratings are the same.
     Raises ValueError: as `check_ratings`, an unknown `incomplete`, items with gaps (the first is named), no
-    complete item.
+        complete item.
     """
     if incomplete not in ("error", "leave out"):
         raise ValueError(f'incomplete must be "error" or "leave out", not {incomplete!r}')

@@ -2,6 +2,8 @@
 
 CEM here is the concept existence METRIC; the concept embedding MODEL, a bottleneck, is `bottlenecks.cem`.
 All metrics take `ConceptOutputs` or parts of them; none knows which model these came from, and none runs one.
+Outputs and labels are matched by their rows: those of a file are put into the labels' order by
+`ConceptOutputs.align` first, as `bottlenecks.zoo.zoo_outputs` does, or by the argument `image_ids`.
 
 Paper alignment, section 3, with φ the cosine and k the predicted class of image i:
 
@@ -34,12 +36,20 @@ from xaihelpers.outputs import ConceptOutputs
 BASES = ("weight", "value", "product")  # θ_jk, û_ij, θ_jk û_ij
 
 
-def mean_values(outputs: ConceptOutputs, labels: torch.Tensor) -> torch.Tensor:
+def mean_values(
+    outputs: ConceptOutputs, labels: torch.Tensor, image_ids: Sequence[str] | None = None
+) -> torch.Tensor:
     """Û* (L, K) float64: mean concept values over the images of each class that are predicted correctly.
 
-    labels: (N,) int64. A class without such an image is NaN. Raises ValueError for labels on another device.
-        Source: paper alignment, section 3.2.
+    A class without such an image is NaN.
+
+    labels: (N,) int64.
+    image_ids: N file names, of the images that are labelled, to match the outputs with by `align`; None
+        matches by position.
+    Raises ValueError for labels on another device, and as `align` does.
+    Source: paper alignment, section 3.2.
     """
+    outputs = outputs if image_ids is None else outputs.align(image_ids)
     require_one_device(outputs=outputs.values, labels=labels)
     correct = outputs.predictions == labels
     n_classes, n_concepts = len(outputs.classes), len(outputs.concepts)
@@ -49,14 +59,20 @@ def mean_values(outputs: ConceptOutputs, labels: torch.Tensor) -> torch.Tensor:
     return (total / count[:, None]).T  # 0/0 is NaN
 
 
-def cgim(outputs: ConceptOutputs, labels: torch.Tensor, truth: torch.Tensor) -> dict[str, torch.Tensor]:
+def cgim(
+    outputs: ConceptOutputs,
+    labels: torch.Tensor,
+    truth: torch.Tensor,
+    image_ids: Sequence[str] | None = None,
+) -> dict[str, torch.Tensor]:
     """Concept global importance: the cosines of V with θ (1), Û* (2) and θ ⊙ Û* (3).
 
     labels: (N,) int64. truth: V (L, K) in [0, 1]. Both on the device of the outputs.
 
     Returns "concept" (3, L) and "class" (3, K), float64. A class with no correctly predicted image is left
-    out of 2 and 3 (its own entries are NaN); a row or column of zeros has no direction and is NaN. Raises
-    ValueError for a model without a linear head, a truth of another shape, and tensors on different devices.
+    out of 2 and 3 (its own entries are NaN); a row or column of zeros has no direction and is NaN.
+    Raises ValueError for a model without a linear head, a truth of another shape, and tensors on different
+    devices, and as `ConceptOutputs.align` does.
     Source: paper alignment, eq. 3–8.
     """
     if outputs.class_weights is None:
@@ -67,7 +83,8 @@ def cgim(outputs: ConceptOutputs, labels: torch.Tensor, truth: torch.Tensor) -> 
             f"truth is {tuple(truth.shape)}, but there are {n_concepts} concepts and {n_classes} classes"
         )
     require_one_device(outputs=outputs.values, labels=labels, truth=truth)
-    truth, theta, mean = truth.double(), outputs.class_weights.double(), mean_values(outputs, labels)
+    truth, theta = truth.double(), outputs.class_weights.double()
+    mean = mean_values(outputs, labels, image_ids)
     seen = ~mean.isnan().any(0)  # (K,)
     everything = torch.ones_like(seen)
     by_concept, by_class = [], []
@@ -84,9 +101,9 @@ def _cosine(a: torch.Tensor, b: torch.Tensor, dim: int) -> torch.Tensor:
 def concept_importance(outputs: ConceptOutputs, basis: str) -> torch.Tensor:
     """(N, L): what the concepts of each image are ranked by.
 
-    basis: "weight" θ_jk with k the predicted class, "value" û_ij, or "product" θ_jk û_ij. Raises ValueError
-        for another one, and for "weight" of a model without a linear head. Source: paper alignment, section
-        3.3.
+    basis: "weight" θ_jk with k the predicted class, "value" û_ij, or "product" θ_jk û_ij.
+    Raises ValueError for another one, and for "weight" of a model without a linear head.
+    Source: paper alignment, section 3.3.
     """
     if basis == "value":
         return outputs.values
@@ -102,7 +119,7 @@ def concept_importance(outputs: ConceptOutputs, basis: str) -> torch.Tensor:
 def top_concepts(importance: torch.Tensor, first: int, eligible: torch.Tensor | None = None) -> torch.Tensor:
     """Indices (N, l) of each image's most important concepts, descending; equal ones in concept order.
 
-    importance: (N, L). first: l. eligible: (L,) bool, concepts that are not passed over; None is all.
+    importance: (N, L). first: l. eligible: (L,) bool, the concepts that may be chosen; None is all.
 
     Raises ValueError for an l below 1 or above the number of eligible concepts, and tensors on different
     devices.
@@ -121,12 +138,12 @@ def concept_existence(importance: torch.Tensor, present: torch.Tensor, first: in
 
     (Not the concept embedding model, which is `bottlenecks.cem`.)
 
-    importance: (N, L) as from `concept_importance`. present: (N, L), 0 or 1, the image's own labels. first:
-        l.
+    importance: (N, L) as from `concept_importance`. present: (N, L), 0 or 1, the image's own labels.
+    first: l.
 
     Raises ValueError where the two do not fit, as when concepts without examples were left out of a model but
-    not of the labels, for an l out of range, and for tensors on different devices. Source: paper alignment,
-    eq. 9.
+    not of the labels, for an l out of range, and for tensors on different devices.
+    Source: paper alignment, eq. 9.
     """
     if importance.shape != present.shape:
         raise ValueError(
@@ -140,8 +157,8 @@ def concept_existence(importance: torch.Tensor, present: torch.Tensor, first: in
 def concept_points(points: torch.Tensor, concept_parts: Sequence[Sequence[int]]) -> torch.Tensor:
     """Where each concept's part lies in each image, (N, L, 2, 2): up to two points (left, right), else NaN.
 
-    points: (N, P, 2), x and y of the part centres in pixels, NaN where not visible. concept_parts: part
-        indices of each of the L concepts, none, one or two.
+    points: (N, P, 2), x and y of the part centres in pixels, NaN where not visible.
+    concept_parts: part indices of each of the L concepts, none, one or two.
     """
     by_concept = points.new_full((len(points), len(concept_parts), 2, 2), torch.nan)
     for j, parts in enumerate(concept_parts):
@@ -153,8 +170,9 @@ def concept_points(points: torch.Tensor, concept_parts: Sequence[Sequence[int]])
 def location_ranks(concept_maps: torch.Tensor, points: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     """Rank of each concept's point in its upsampled map, (N, l) int64: the better one of left and right.
 
-    concept_maps: (N, l, H, W) of the chosen concepts. points: (N, l, 2, 2) as from `concept_points`, on the
-        same device. size: (M₁, M₂), height and width of the image in pixels.
+    concept_maps: (N, l, H, W) of the chosen concepts.
+    points: (N, l, 2, 2) as from `concept_points`, on the same device.
+    size: (M₁, M₂), height and width of the image in pixels.
 
     Where no point is visible the rank is M₁·M₂. Raises ValueError as `kernels.coam.location_rank` does: NaN
     in maps, points outside the image, tensors on different devices.
@@ -171,13 +189,13 @@ def concept_location(
 
     A hit is a point among the ⌊α·M₁·M₂/12⌋ highest pixels of its map.
 
-    ranks: (N, ≥ l) as from `location_ranks`, in order of importance. size: (M₁, M₂). alpha: α, 0 to 12.
-        first: l.
-    hidden: what a pair whose part is not visible is: "leave out" (an image with none left is NaN) or a
+    ranks: (N, ≥ l) as from `location_ranks`, in order of importance. size: (M₁, M₂).
+    alpha: α, 0 to 12. first: l.
+    hidden: how a concept counts whose part is not visible: "leave out" (an image with none left is NaN), or
         "miss".
 
-    Raises ValueError for fewer than l ranks, an alpha out of range and another `hidden`. Source: paper
-    alignment, eq. 11.
+    Raises ValueError for fewer than l ranks, an alpha out of range and another `hidden`.
+    Source: paper alignment, eq. 11.
     """
     if hidden not in ("leave out", "miss"):
         raise ValueError(f'hidden must be "leave out" or "miss", not {hidden!r}')
@@ -197,11 +215,12 @@ def region_overlap(
 ) -> torch.Tensor:
     """IoU (P,) of Ω, the ⌊α·M₁·M₂/12⌋ highest pixels of each upsampled map, with the true mask.
 
-    concept_maps: (P, H, W). masks: (P, M₁, M₂), of which what is not 0 is the region. alpha: α, 0 to 12.
-        chunk: maps upsampled at a time.
+    concept_maps: (P, H, W). masks: (P, M₁, M₂), of which what is not 0 is the region.
+    alpha: α, 0 to 12. chunk: maps upsampled at a time.
 
-    NaN for an empty mask. Raises ValueError for another number of masks, tensors on different devices, and
-    maps that are NaN or infinite.
+    The IoU is NaN for an empty mask.
+    Raises ValueError for another number of masks, tensors on different devices, and maps that are NaN or
+    infinite.
     """
     if len(concept_maps) != len(masks):
         raise ValueError(f"{len(concept_maps)} maps, but {len(masks)} masks")

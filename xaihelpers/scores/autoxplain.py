@@ -19,8 +19,9 @@ CELLS = ("CH", "CL", "WH", "WL")  # correct or wrong prediction, high or low sco
 def attention_matrix(correct, scores, threshold: float = 2.5, groups=None) -> pd.DataFrame:
     """The attention confusion matrix and the average score (section 3.3).
 
-    correct: (N,) bool, whether the prediction is right. scores: (N,) from 0 to 5, NaN where the judge gave
-    none; these are left out. threshold: scores from here on are high. groups: (N,), as of `mean_interval`.
+    correct: (N,) bool, whether the prediction is right.
+    scores: (N,) from 0 to 5, NaN where the judge gave none; these are left out.
+    threshold: scores from here on are high. groups: (N,), as of `mean_interval`.
     Returns rows CH, CL, WH and WL in %, and Avg, with the columns metric, value, low, high and cases.
     """
     correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
@@ -37,8 +38,9 @@ def attention_matrix(correct, scores, threshold: float = 2.5, groups=None) -> pd
 def soft_iou(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
     """Soft intersection over union, (N,) in [0, 1]: the sum of the lesser over the sum of the greater.
 
-    maps: attention (N, H, W) in [0, 1]. object_pixels: (N, H, W) bool. It has no threshold, so no mask is
-    favoured.
+    It has no threshold, so no mask is favoured.
+
+    maps: attention (N, H, W) in [0, 1]. object_pixels: (N, H, W) bool.
     """
     object_pixels = object_pixels.float()
     intersection = torch.minimum(maps, object_pixels).sum((1, 2))
@@ -53,8 +55,10 @@ def attention_inside(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.T
 def roc_auc(positive, values, resamples: int = 1000, seed: int = 0) -> Interval:
     """Area under the ROC curve of telling the positive cases by high values, with its 95 % interval.
 
-    positive: (N,) bool. values: (N,); NaN values are left out. The interval is a percentile bootstrap over
-    the cases. NaN without cases of both kinds.
+    The interval is a percentile bootstrap over the cases.
+
+    positive: (N,) bool. values: (N,); NaN values are left out.
+    Returns an Interval, NaN without cases of both kinds.
     """
     positive, values = np.asarray(positive, bool), np.asarray(values, float)
     known = ~np.isnan(values)
@@ -73,9 +77,11 @@ def roc_auc(positive, values, resamples: int = 1000, seed: int = 0) -> Interval:
 def pearson(x, y, groups=None, resamples: int = 1000, seed: int = 0) -> Interval:
     """Pearson's correlation with its 95 % interval.
 
-    x, y: (N,); pairs with a NaN are left out. groups: (N,), such as the image that several maps are of. With
-    groups the interval is a percentile bootstrap over whole groups, since their members are alike; else it is
-    Fisher's. NaN for fewer than four pairs, or where one side is constant.
+    With groups the interval is a percentile bootstrap over whole groups, since their members are alike; else
+    it is Fisher's.
+
+    x, y: (N,); pairs with a NaN are left out. groups: (N,), such as the image that several maps are of.
+    Returns an Interval, NaN for fewer than four pairs, or where one side is constant.
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
     known = ~(np.isnan(x) | np.isnan(y))

@@ -5,13 +5,14 @@ Paper conceptscore, sections 3.2 and 3.3. An image-text model compares them by t
     (1)      ConceptScore     = ω · max(cos(E_i(x), E_t(P(ĉ))), 0)
     (2)-(3)  Ref-ConceptScore = harmonic mean of ConceptScore and max(max_c cos(E_t(P(ĉ)), E_t(P(c))), 0)
 
-symbol                          name               shape
-ĉ, concepts of a model          outputs            contributions (N, L) and L names
-P(ĉ), text of the k largest     concept_texts      N texts
-c, P(c), labels and their text  reference_texts    N texts
-cos(E_i(x), E_t(P(ĉ)))          cosine             (N,)
-cos(E_t(P(ĉ)), E_t(P(c)))       reference_cosine   (N,), or (N, R) with R references an image
-ω                               weight             scalar
+| symbol | name | shape |
+|---|---|---|
+| ĉ, concepts of a model | `outputs` | contributions (N, L) and L names |
+| P(ĉ), text of the k largest | `concept_texts` | N texts |
+| c, P(c), labels and their text | `reference_texts` | N texts |
+| cos(E_i(x), E_t(P(ĉ))) | `cosine` | (N,) |
+| cos(E_t(P(ĉ)), E_t(P(c))) | `reference_cosine` | (N,), or (N, R) with R references an image |
+| ω | `weight` | scalar |
 
 The embeddings come from elsewhere: `xaihelpers.models.clip`, or any model with unit vectors of images and
 texts.
@@ -51,7 +52,7 @@ def load_templates(file: str | Path = "") -> list[Template]:
     """The five templates of Table 3, in our own words, or those of a JSON file of the same form.
 
     Raises ValueError: the file cannot be read, is not of this form, holds no template or an id twice, or a
-    pair without its two fields.
+        pair without its two fields.
     """
     path = PROJECT / "data" / "prompts" / "conceptscore_templates.json"
     if str(file):
@@ -95,7 +96,7 @@ def top_weighted(outputs: ConceptOutputs | Contributions, k: int) -> tuple[torch
     outputs: ConceptOutputs, or contributions (N, L) with the concepts' names.
     Returns their indices (N, k), int64, and their signed weights (N, k).
     Raises ValueError: names that are missing, empty or stand twice, contributions of another number of
-    concepts, k outside 1 … L, weights that are NaN or infinite.
+        concepts, k outside 1 … L, weights that are NaN or infinite.
     """
     contributions, concepts = _contributions(outputs)
     check_names(concepts)
@@ -149,7 +150,7 @@ def _formatted(weight: float) -> str:
 def concept_texts(outputs: ConceptOutputs | Contributions, k: int, template: Template) -> list[str]:
     """P(ĉ) of N images: the k most important concepts of each, with their weights.
 
-    outputs, k: as in `top_weighted`, and raises the same.
+    outputs, k: as in `top_weighted`, whose errors it raises.
     """
     _, concepts = _contributions(outputs)
     indices, weights = top_weighted(outputs, k)
@@ -162,10 +163,11 @@ def concept_texts(outputs: ConceptOutputs | Contributions, k: int, template: Tem
 def reference_texts(present: torch.Tensor, concepts: Sequence[str], template: Template) -> list[str]:
     """P(c) of N images: all concepts that the labels hold, in concept order, each with weight 1.
 
+    Images without any concept have no reference and are to be left out.
+
     present: (N, L), 0 or 1, of any dtype.
     Raises ValueError: names that are missing, empty or stand twice; labels of another shape or other than 0
-    and 1; images without any concept (their rows are named), which have no reference and are to be left
-    out.
+        and 1; images without any concept (their rows are named).
     """
     check_names(concepts)
     if present.ndim != 2 or present.shape[1] != len(concepts):
@@ -190,8 +192,8 @@ def reference_texts(present: torch.Tensor, concepts: Sequence[str], template: Te
 def concept_score(cosine: torch.Tensor, weight: float = 2.5) -> torch.Tensor:
     """ConceptScore, eq. 1: ω · max(cosine, 0).
 
-    cosine: (N,), of each image's embedding and its text's. weight: ω; the paper prints none, 2.5 is
-    CLIPScore's and fits the range of its tables.
+    cosine: (N,), of each image's embedding and its text's.
+    weight: ω; the paper prints none, 2.5 is CLIPScore's and fits the range of its tables.
     Returns (N,), in [0, ω]. Raises ValueError: a cosine is NaN.
     """
     if cosine.isnan().any():

@@ -25,14 +25,22 @@ PAPER_SETS = {
     "caltech101": "Caltech-101",
     "imagenet": "ImageNet",
 }
+# by their full names in lower case: on Hugging Face, at their makers, of a folder
 PAPER_MODELS = {
     "gpt-4o": "GPT-4o",
+    "openai/gpt-4o": "GPT-4o",
     "gpt-4o-mini": "GPT-4o-mini",
+    "openai/gpt-4o-mini": "GPT-4o-mini",
     "llama-3.2-90b-vision-instruct": "Llama-3.2-vision-90b",
+    "meta-llama/llama-3.2-90b-vision-instruct": "Llama-3.2-vision-90b",
     "llama-3.2-11b-vision-instruct": "Llama-3.2-vision-11b",
+    "meta-llama/llama-3.2-11b-vision-instruct": "Llama-3.2-vision-11b",
     "qwen2-vl-72b-instruct": "QwenVL2-72b",
+    "qwen/qwen2-vl-72b-instruct": "QwenVL2-72b",
     "qwen2-vl-7b-instruct": "QwenVL2-7b",
+    "qwen/qwen2-vl-7b-instruct": "QwenVL2-7b",
     "deepseek-r1": "DeepSeek-R1",
+    "deepseek-ai/deepseek-r1": "DeepSeek-R1",
     "deepseek-reasoner": "DeepSeek-R1",
 }
 
@@ -40,15 +48,14 @@ PAPER_MODELS = {
 def cri_table(answers: pd.DataFrame, keys: Sequence[str], units: str = "") -> pd.DataFrame:
     """CRI in % for each part of a table of answers (equation 2).
 
-    answers: one line a case, with `correct` and `invalid` (bool) and `seed`, as `fastslow.choose` returns
+    answers: one row a case, with `correct` and `invalid` (bool) and `seed`, as `fastslow.choose` returns
         them.
-    keys: the columns that part the table.
+    keys: the columns by which the table is split.
     units: a column, where the cases with one value of it are not independent of each other: the interval is
         then over the units, each with the mean of its cases.
 
     Returns the keys and `value` (the mean), `low` and `high` (95 % bootstrap interval), `sd` (standard
-    deviation over
-    the seeds, NaN for one), `invalid` (share of invalid answers, %) and `cases`.
+    deviation over the seeds, NaN for one), `invalid` (share of invalid answers, %) and `cases`.
     """
     rows = []
     for key, part in answers.groupby(list(keys), sort=False):
@@ -70,6 +77,13 @@ def cri_table(answers: pd.DataFrame, keys: Sequence[str], units: str = "") -> pd
 
 
 def paper_names(model: str, data: str) -> tuple[str, str]:
-    """What the paper's tables call a model and a data set; their own names where they are not in it."""
-    model_name, data_name = model.removeprefix("server:").split("/")[-1], Path(data).name
-    return PAPER_MODELS.get(model_name.lower(), model_name), PAPER_SETS.get(data_name.lower(), data_name)
+    """What the paper's tables call a model and a data set; their own names where they are not in it.
+
+    model: as `ask.load_vlm` takes it. Its own name is the full one, but of a path that of the folder.
+    data: as `datasets.load` takes it. Its own name is that of the folder.
+    """
+    if model.startswith(("/", "~", ".")):
+        model = Path(model).name
+    asked_for = model.removeprefix("server:").lower()
+    data_name = Path(data).name
+    return PAPER_MODELS.get(asked_for, model), PAPER_SETS.get(data_name.lower(), data_name)

@@ -10,7 +10,10 @@ from scipy.stats import bootstrap
 
 
 class Interval(NamedTuple):
-    """A mean, its 95 % interval, and the number of cases behind it (all NaN and 0 where there is no case)."""
+    """A mean or another statistic of cases (κ, α, r, an area under a curve) with its 95 % interval.
+
+    All are NaN, and `cases` 0, where there is no case.
+    """
 
     value: float
     low: float

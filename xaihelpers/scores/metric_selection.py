@@ -5,9 +5,10 @@ subset S of the M metrics,
 
     Shapley value of j = Σ_{S without j} |S|! (M − |S| − 1)! / M! · (v(S ∪ {j}) − v(S))
 
-symbol                 name              shape
-v                      values            {subset of names, in column order: value}, 2^M of them
-M, metrics             columns           scalar
+| symbol | name | shape |
+|---|---|---|
+| v | `values` | {subset of names, in column order: value}, 2^M of them |
+| M, metrics | columns | scalar |
 """
 
 from itertools import combinations
@@ -34,8 +35,8 @@ def subset_values(
     τ-b of its predictions and the ratings of that fold, averaged over folds and repeats. (Pooled over
     folds, a metric that says nothing would come out below 0.)
 
-    metrics: one row for each item, one column for each metric; items with a gap are left out. target:
-    (items,), ratings.
+    metrics: one row for each item, one column for each metric; items with a gap are left out.
+    target: (items,), ratings.
     penalty: of the ridge regression.
     Returns {subset of names, in column order: value}; the empty subset has 0.
     Raises ValueError: more than 10 metrics, two of one name, fewer than two complete items for each fold.
@@ -77,8 +78,9 @@ def _predictive_value(
 def shapley_values(values: dict[tuple[str, ...], float]) -> pd.Series:
     """Shapley value of each metric: its gain, averaged over all orders in which the metrics can join.
 
-    values: of all subsets, as `subset_values` gives them. The Shapley values add up to that of the whole
-    set.
+    They add up to the value of the whole set.
+
+    values: of all subsets, as `subset_values` gives them.
     """
     names = max(values, key=len)
     result = {}
@@ -96,8 +98,8 @@ def greedy_selection(values: dict[tuple[str, ...], float]) -> pd.DataFrame:
     """Metrics in the order of greedy selection: always the one that gains most.
 
     values: of all subsets, as `subset_values` gives them.
-    Returns a row for each metric: metric, value reached, gain, chosen (False from the first gain that is
-    not positive).
+    Returns a row for each metric: metric, value reached, gain, chosen (False from the first gain that is not
+        positive).
     """
     names, selected, rows = max(values, key=len), (), []
     while len(selected) < len(names):

@@ -4,11 +4,11 @@ Paper conceptscore, section 4.3, appendices C and H:
 
     (18)  τ = 2 (C − D) / (n (n − 1))
 
-symbol                       name                    shape
-n, items (the paper: pairs)  rows of `scores`        scalar
-C − D, concordant less       inside `kendall_taus`   scalar for each resample
-discordant pairs
-τ                            tau                     (scores, scores)
+| symbol | name | shape |
+|---|---|---|
+| n, items (the paper: pairs) | rows of `scores` | scalar |
+| C − D, concordant less discordant pairs | inside `kendall_taus` | scalar for each resample |
+| τ | `tau` | (scores, scores) |
 """
 
 from itertools import combinations_with_replacement
@@ -36,8 +36,8 @@ def kendall_matrix(
     Variant "a" divides C − D by all n (n − 1) / 2 pairs, as eq. 18 prints it. Variant "b" leaves tied pairs
     out of the denominator, √((pairs − ties in x)(pairs − ties in y)), which ratings on four steps need.
 
-    scores: one row for each item, NaN where an item has no such score; such items are left out pair by
-    pair. resamples: of the items, with replacement.
+    scores: one row for each item, NaN where an item has no such score; such items are left out pair by pair.
+    resamples: of the items, with replacement.
     Returns τ in [-1, 1], NaN for a constant score and for fewer than two items.
     Raises ValueError: an unknown variant, two columns of one name.
     """
@@ -71,8 +71,8 @@ def kendall_difference(
 ) -> pd.DataFrame:
     """By how much each score's τ with `target` exceeds that of `baseline`, over the same resamples of items.
 
-    scores: as in `kendall_matrix`; items with a gap in any column are left out. target, baseline: names of
-    columns.
+    scores: as in `kendall_matrix`; items with a gap in any column are left out.
+    target, baseline: names of columns.
     Returns a row for each other column: score, value, the 95 % bootstrap interval low and high, cases.
     """
     complete = scores.dropna()

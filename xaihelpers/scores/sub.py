@@ -4,8 +4,8 @@ Every score is computed from one table of predictions, bool (N, L), of L attribu
 bottleneck, sigmoid >= 0.5; of a CLIP, the most similar attribute of each group (`group_argmax`).
 
     symbol   name                            shape
-    S+       SubstitutionScores.added        (N,), the substituted attribute is predicted
-    S-       SubstitutionScores.removed      (N,), share of the removed attributes that are not predicted
+    S+       SubstitutionScores.s_plus       (N,), the substituted attribute is predicted
+    S-       SubstitutionScores.s_minus      (N,), share of the removed attributes that are not predicted
     T, T_A   concept_accuracy                (N,), share of the concepts predicted right on real images, of
                                              all concepts and of those of the benchmark
     recall   concept_recall                  (N,), share of the concepts present that are predicted
@@ -73,8 +73,9 @@ def removed_attributes(
 ) -> torch.Tensor:
     """What a substitution removes, bool (N, L): the other attributes of its group that the bird's class has.
 
-    targets: N substituted attributes. labels: (N,), class of each image's bird. class_labels: (L, K) of 0 and
-    1, whether a class has an attribute. first: only the first of them, as the authors coded it.
+    targets: N substituted attributes. labels: (N,), class of each image's bird.
+    class_labels: (L, K) of 0 and 1, whether a class has an attribute.
+    first: only the first of them, as the authors coded it.
     Raises DatasetError as `columns_of`.
     """
     removed = (class_labels > 0.5).T[torch.as_tensor(labels)] & _same_group(targets, attributes)
@@ -90,9 +91,9 @@ class SubstitutionScores(NamedTuple):
     """S+ and S- of N images, float32 in [0, 1], NaN where an image does not count."""
 
     # (N,), whether the substituted attribute is predicted; NaN where the model does not know it
-    added: torch.Tensor
-    # (N,), share of the removed attributes not predicted; NaN where there is none, or `added` is NaN
-    removed: torch.Tensor
+    s_plus: torch.Tensor
+    # (N,), share of the removed attributes not predicted; NaN where there is none, or `s_plus` is NaN
+    s_minus: torch.Tensor
 
 
 def substitution_scores(
@@ -117,8 +118,8 @@ def chance_scores(
 ) -> SubstitutionScores:
     """S+ and S- of a random guess among the attributes of each group and none of them (appendix F).
 
-    Of a group of |A| attributes, the guess is right about the one that is present with probability 1 / (|A| +
-    1).
+    Of a group of |A| attributes, the guess is right about the one that is present with probability
+    1 / (|A| + 1).
     """
     size = _same_group(targets, attributes).sum(1)
     guess = torch.where(size > 0, 1 / (size + 1), torch.nan)
@@ -130,8 +131,8 @@ def concept_accuracy(
 ) -> torch.Tensor:
     """Share of each image's concepts that are predicted right, float32 (N,): T, or T_A.
 
-    predicted, truth: (N, L), truth of 0 and 1. among: the attributes of the benchmark, for T_A; all by
-    default.
+    predicted, truth: (N, L), truth of 0 and 1.
+    among: the attributes of the benchmark, for T_A; all by default.
     Raises DatasetError: none of `among` is one of the L attributes.
     """
     columns = _columns_among(attributes, among)
@@ -145,7 +146,7 @@ def concept_recall(
 
     This is what S+ is on an unchanged bird; T is higher, since most concepts of an image are absent.
 
-    predicted, truth, among, raises: as of `concept_accuracy`.
+    predicted, truth, among: as of `concept_accuracy`, whose errors it raises.
     """
     columns = _columns_among(attributes, among)
     present = truth[:, columns] > 0.5

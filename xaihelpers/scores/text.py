@@ -6,13 +6,13 @@ Paper conceptscore, section 3.4, eq. 4–12. By the standard definitions, of the
     (7)-(10)   METEOR  = F · (1 − γ (chunks / matches)^β),  F = P R / (α P + (1 − α) R)
     (11)-(12)  ROUGE-L = (1 + β²) P R / (R + β² P)
 
-symbol                                  name                       shape
-P(ĉ), the model's text                  candidate                  text
-P(c), the labels' texts                 references                 one text or more
-P_n, precision of n-grams               inside NLTK                scalar
-P, R of matched words (METEOR), or of   precision, recall          scalars
-the longest common subsequence (ROUGE)
-β of ROUGE-L                            beta                       scalar
+| symbol | name | shape |
+|---|---|---|
+| P(ĉ), the model's text | `candidate` | text |
+| P(c), the labels' texts | `references` | one text or more |
+| P_n, precision of n-grams | inside NLTK | scalar |
+| P, R of matched words (METEOR) or the longest common subsequence (ROUGE) | `precision`, `recall` | scalars |
+| β of ROUGE-L | `beta` | scalar |
 
 Where the printed equations differ, they are misprints or simplifications. Eq. 5 prints the brevity
 penalty's fraction upside down, which would reward short texts; eq. 9 weighs precision and recall alike,
@@ -54,8 +54,10 @@ def text_scores(
     has α 0.9, β 3 and γ 0.5; `meteor_matching` says what counts as a match. ROUGE is ROUGE-L with β = 1.2.
     Equal pairs are computed once.
 
-    candidates: N texts. references: one text for each, or several: BLEU takes the best count of each
-    n-gram, METEOR the best score, ROUGE the best precision and the best recall. jobs: processes at most.
+    candidates: N texts.
+    references: one text for each, or several: BLEU takes the best count of each n-gram, METEOR the best
+        score, ROUGE the best precision and the best recall.
+    jobs: processes at most.
     Returns a table with one row for each pair and the three columns, in [0, 1].
     Raises ValueError: another number of references than candidates, a candidate without a reference.
     """

@@ -37,17 +37,17 @@ def cached_rows(
     """Tensors with one row for each item, from the cache or computed.
 
     The cache, `features/` in `paths.cache_home()`, is written batch by batch; processes that want the same
-    rows at the same time share the work. If it cannot be written, one line says so. Items that come close
-    together lie in one batch.
+    rows at the same time share the work. If it cannot be written, one line of the log says so. Items that
+    come close together lie in one batch.
 
-    name, unit: of the network, and of one item, for the progress bar. identity: all that the rows depend on
-    beside the content.
-    items: {content key: item}. shapes: of one row of each tensor. load: prepares an item, in threads, one
-    batch ahead.
+    name, unit: of the network, and of one item, for the progress bar.
+    identity: all that the rows depend on beside the content.
+    items: {content key: item}. shapes: of one row of each tensor.
+    load: prepares an item, in threads, one batch ahead.
     forward: prepared items -> tensors (B, …) by name, and which of the B rows are not finite, bool.
     not_finite: (first bad item, bad items, items of the batch) -> the error that is raised then.
     Returns float32 tensors (len(items), …), in the order of `items`.
-    Raises what `load` raises, and `not_finite`; what was computed before stays in the cache.
+    Raises what `load` raises, and what `not_finite` gives; what was computed before stays in the cache.
     """
     rows = {tensor: torch.empty(len(items), *shape) for tensor, shape in shapes.items()}
     folder = shard_folder(name, identity)

@@ -1,10 +1,9 @@
 """Rows on disk: safetensors shards, one per batch, that many processes may read and write at once.
 
 A folder holds what one network in one precision makes of images or texts. A shard holds tensors of B rows
-(of a
-backbone: pooled (B, d), logits (B, K) and perhaps maps (B, d, H, W), float32). Its header holds the sha256
-of each row's content and a checksum of each row. A shard appears whole (written aside, then renamed) and
-never changes, so readers need no lock; a damaged one is set aside, and its rows are computed again.
+(of a backbone: pooled (B, d), logits (B, K) and perhaps maps (B, d, H, W), float32). Its header holds the
+sha256 of each row's content and a checksum of each row. A shard appears whole (written aside, then renamed)
+and never changes, so readers need no lock; a damaged one is set aside, and its rows are computed again.
 """
 
 import contextlib
@@ -41,8 +40,10 @@ def read_shards(
 ) -> None:
     """Fill the rows of tensors that are found in shards not `seen` before.
 
-    wanted: {content key: row}; a key that is found is taken out. tensors: by name, changed in place. seen:
-    gets the shards that are read. A damaged shard is set aside.
+    A damaged shard is set aside.
+
+    wanted: {content key: row}; a key that is found is taken out. tensors: by name, changed in place.
+    seen: gets the shards that are read.
     """
     for shard in sorted(folder.glob("*.safetensors")):
         if not wanted or shard in seen:

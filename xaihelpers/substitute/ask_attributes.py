@@ -33,7 +33,8 @@ def group_values(group: str) -> list[str]:
 def group_question(group: str, question: str | Path = "sub_attribute") -> tuple[str, tuple[str, ...]]:
     """The question about one attribute group and the letters of its options, the last of which is *Other*.
 
-    question: a prompt of data/prompts or a file with {group} and {options}. Raises AskError: no such prompt.
+    question: a prompt of data/prompts or a file with {group} and {options}.
+    Raises AskError if there is no such prompt.
     """
     options = [*group_values(group), "Other"]
     text = prompt(question, group=group.replace("_", " "), options=lettered_options(options, ")"))
@@ -52,10 +53,11 @@ def ask_groups(
     NaN where the group was not asked, or the model gave no answer; what is missing to 1 in a group is
     *Other*.
 
-    model: of `ask.load_vlm`. images: N PIL images or files. groups: for each image the names of groups, as
-    crown_color. question: as of `group_question`.
+    model: of `ask.load_vlm`. images: N PIL images or files.
+    groups: for each image the names of groups, as crown_color. question: as of `group_question`.
     Raises SubstituteError: an unknown group, a model none of whose answers has probabilities (single answers
-    without are counted in the log). Raises AskError as `ask` does.
+        without are counted in the log).
+    Raises AskError as `ask` does.
     """
     wanted = {group for of_image in groups for group in of_image}
     if unknown := wanted - set(GROUPS):

@@ -95,8 +95,8 @@ class AttributeReader(nn.Module):
 def load_reader(name: str = "aviary_reader", device: str | torch.device = "cpu") -> AttributeReader:
     """A reader trained by notebook 94, in evaluation mode: the shipped one by its name, or a file of weights.
 
-    Raises SubstituteError: no such reader, weights of another network, no such device. Raises ModelError: a
-    damaged file.
+    Raises SubstituteError: no such reader, weights of another network, no such device.
+    Raises ModelError: a damaged file.
     """
     file = paths.find(f"{name}.safetensors", paths.models_home()) or paths.find(name)
     if file is None or not file.is_file():
@@ -169,8 +169,9 @@ def affected_groups(attribute: str) -> set[str]:
 def plumage_preserved(reading: Reading, usual: torch.Tensor, attributes: Sequence[str] = ()) -> torch.Tensor:
     """Share of the usual attributes that are shown, (N,) in [0, 1]: what a substitution left as it was.
 
-    usual: bool (N, 312), what each image's bird usually has. attributes: the N substituted ones, whose own
-    and affected groups are left out; none where nothing was substituted.
+    usual: bool (N, 312), what each image's bird usually has.
+    attributes: the N substituted ones, whose own and affected groups are left out; none where nothing was
+        substituted.
     """
     counted = usual.clone()
     groups = [group_of(name) for name in ATTRIBUTES]

@@ -1,4 +1,4 @@
-"""Exact substitutions: an aviary bird drawn before and after one of its attributes is changed."""
+"""Counterfactual pairs: an aviary bird drawn before and after one of its attributes is changed."""
 
 from typing import NamedTuple
 
@@ -26,10 +26,12 @@ class Counterfactual(NamedTuple):
 def counterfactual_pair(seed: int, number: int, bird: str, attribute: str) -> Counterfactual:
     """An individual that lacks an attribute and the same one with it, where the part that has it is visible.
 
-    seed: of the birds. number: which bird, from 0; the same individual for every attribute that it lacks and
-    that is visible on it. bird: a species of the aviary. attribute: `group::value`.
-    Raises SubstituteError: a species all of whose birds have the attribute. Raises DatasetError: an unknown
-    attribute.
+    seed: of the birds.
+    number: which bird, from 0; it is the same individual for every attribute that it lacks and whose part is
+        visible.
+    bird: a species of the aviary. attribute: `group::value`.
+    Raises SubstituteError: a species all of whose birds have the attribute.
+    Raises DatasetError: an unknown attribute.
     Raises ValueError: an unknown species.
     """
     attribute = known_attribute(attribute)

@@ -39,15 +39,19 @@ def generate_files(
 ) -> list[tuple[Path, ...]]:
     """Image files of each job, (reference,) or (reference, guide); those not in the cache are generated.
 
-    steps, guidance, size, batch_size, settings: as of `generate`. A killed call goes on where it was.
+    A file that is damaged there is set aside, and its job generated anew.
+
+    A killed call, made again, goes on where it was.
+
+    steps, guidance, size, batch_size, settings: as of `generate`.
     Raises SubstituteError as `generate` and `generate_pairs` do, and where a file cannot be written; every
-    other image is kept.
+        other image is kept.
     """
     folder, pipeline = paths.cache_home() / "generated", pipeline_identity(pipe)
     files = [_job_files(folder, pipeline, job, steps, guidance, size, settings) for job in jobs]
     missing = {}  # files of a job -> the job; equal jobs have equal files
     for job_files, job in zip(files, jobs, strict=True):
-        if not all(file.exists() for file in job_files):
+        if not all([_is_whole(file) for file in job_files]):  # a list: each damaged one is set aside
             missing[job_files] = job
     kinds: dict[tuple, list] = {}  # what can be generated in one batch
     for job_files, job in missing.items():
@@ -65,6 +69,19 @@ def generate_files(
         count = len(set(files))
         log.info("%d generated %s, %d of them from the cache", count, kind, count - len(missing))
     return files
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether an image is in the cache, undamaged by its checksums; a damaged one is set aside."""
+    if not file.exists():
+        return False
+    try:
+        with Image.open(file) as image:
+            image.verify()
+    except (OSError, SyntaxError, ValueError) as error:
+        paths.set_aside(file, error)
+        return False
+    return True
 
 
 def _generate_batch(pipe, jobs: Sequence[GenerationJob], tie: tuple, settings: dict) -> list[tuple]:

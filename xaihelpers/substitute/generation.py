@@ -51,10 +51,11 @@ def load_pipeline(
 
     name: the shipped "aviary_flux", a folder, or a name on Hugging Face ("black-forest-labs/FLUX.1-dev").
     offload: "" keeps it on `device`; "model" or "sequential" moves its parts, or their layers, to the GPU
-    only while they work. quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the
-    second and third text encoder).
+        only while they work.
+    quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the second and third text
+        encoder).
     Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise, or
-    one that needs a GPU; no such device.
+        one that needs a GPU; no such device.
     """
     for option, value, known in (("offload", offload, OFFLOADS), ("quantise", quantise, QUANTISATIONS)):
         if value not in known:
@@ -99,9 +100,9 @@ def load_pipeline(
 def pipeline_identity(pipe) -> str:
     """A fingerprint of a pipeline: all that its images depend on besides prompt, seed and settings.
 
-    Of its class, the configuration of its scheduler and autoencoder, and name, shape, dtype and first values
-    of every weight. It is kept on the pipeline, since parts that are off-loaded hold no values
-    (`load_pipeline` takes it before).
+    It is made of the pipeline's class, the configuration of its scheduler and autoencoder, and name, shape,
+    dtype and first values of every weight. It is kept on the pipeline, since parts that are off-loaded hold
+    no values (`load_pipeline` takes it before).
     """
     if known := getattr(pipe, "_fingerprint", ""):
         return known
@@ -121,7 +122,7 @@ def pipeline_identity(pipe) -> str:
 
 
 def _call_settings(pipe, prompts: Sequence[str], size: int | None) -> dict:
-    """Size and prompt length as this pipeline takes them.
+    """The arguments for size and prompt length as this pipeline takes them.
 
     Raises SubstituteError for a prompt that would be truncated.
     """
@@ -215,9 +216,10 @@ def generate_pairs(
 ) -> Substituted:
     """A tied pair of images for each (c_R, c_G) and its seed: Tied Diffusion Guidance (section 3 of sub).
 
-    share: eta as a function of t in [0, 1]. batch_size: images at a time, two to a pair. trajectory: keep
-    every step. settings: as of `generate`. The pipeline has its own scheduler again afterwards, whatever
-    happens.
+    The pipeline has its own scheduler again afterwards, whatever happens.
+
+    share: eta as a function of t in [0, 1]. batch_size: images at a time, two to a pair.
+    trajectory: keep every step. settings: as of `generate`.
     Raises SubstituteError as `generate` and `tied_scheduler` do, and for a pipeline without a scheduler.
     """
     if len(prompts) != len(seeds):
@@ -270,10 +272,12 @@ def substitute(
     """`n` images of the bird `reference` with one attribute substituted, and of their guides.
 
     attribute: `group::value`, as has_crown_color::yellow. guide: a bird that has it; "" as in `pair_prompts`.
-    seed: of the first image, the others follow. k, t_min, t_max: of eta (equation 4); t_max 0 takes the
-    paper's 0.9 for colours and shapes, 0.6 for patterns. forms: the prompts. world: a data set of birds in
-    which the reference must lack the attribute and the guide have it. settings: steps, guidance, size,
-    batch_size, trajectory and any further argument of the pipeline.
+    seed: of the first image, the others follow.
+    k, t_min, t_max: of eta (equation 4); t_max 0 takes the paper's 0.9 for colours and shapes, 0.6 for
+        patterns.
+    forms: the prompts.
+    world: a data set of birds in which the reference must lack the attribute and the guide have it.
+    settings: steps, guidance, size, batch_size, trajectory and any further argument of the pipeline.
     Raises SubstituteError and DatasetError as `check_pair`, `pair_prompts` and `generate_pairs` do.
     """
     if world is not None:

@@ -51,6 +51,7 @@ def class_shows(world: Dataset) -> torch.Tensor:
 
     A pair takes a bird whose class lacks the attribute and, for shapes and patterns, a guide whose class
     shows it.
+
     Raises DatasetError: data without attributes.
     """
     require_annotations(world)
@@ -61,7 +62,9 @@ def substitutable(world: Dataset) -> torch.Tensor:
     """Attributes that a bird of each class can be given, bool (K, 312).
 
     Its class lacks the attribute, and at least half of the class's images show the part that would have it: a
-    swimming duck has no legs to be seen. Raises DatasetError: data without attributes.
+    swimming duck has no legs to be seen.
+
+    Raises DatasetError: data without attributes.
     """
     labels = torch.as_tensor(world.labels)
     _, certainty = image_attributes(world)
@@ -76,8 +79,8 @@ def check_pair(world: Dataset, reference: str, attribute: str, guide: str = "") 
 
     reference, guide: names of classes of `world`; the guide may be "" or "bird".
     Raises SubstituteError: an unknown class (with the nearest name), a reference that has the attribute, a
-    guide that lacks it (with classes to choose from). Raises DatasetError: an unknown attribute, data without
-    attributes.
+        guide that lacks it (with classes to choose from).
+    Raises DatasetError: an unknown attribute, data without attributes.
     """
     require_annotations(world)
     column = world.attributes.name.tolist().index(known_attribute(attribute))
@@ -102,16 +105,18 @@ def pair_prompts(
 ) -> tuple[str, str]:
     """The prompts c_R and c_G of a substitution (sub, section 4.1, appendix D).
 
-    reference: a bird's name. attribute: `group::value` or `group--value`. guide: a bird that has the
-    attribute; "" takes "bird" for colours, and for shapes and patterns the paper's guide (appendix B). forms:
-    a JSON file like data/prompts/sub_pairs.json.
+    reference: a bird's name. attribute: `group::value` or `group--value`.
+    guide: a bird that has the attribute; "" takes "bird" for colours, and for shapes and patterns the paper's
+        guide (appendix B).
+    forms: a JSON file like data/prompts/sub_pairs.json: a name under XAI_DATA, or a path.
     Raises SubstituteError: the paper names no guide for the attribute, the file is missing, is no JSON or
-    lacks the form. Raises DatasetError: an unknown attribute.
+        lacks the form.
+    Raises DatasetError: an unknown attribute.
     """
     attribute = known_attribute(attribute)
     kind = category(attribute)
     try:
-        content = json.loads(Path(forms).read_text(encoding="utf-8"))
+        content = json.loads((paths.find(forms) or Path(forms)).read_text(encoding="utf-8"))
         form = content[kind]
         if not guide:
             guide = "bird" if kind == "color" else content["guides"].get(attribute, "")

@@ -15,8 +15,8 @@ from xaihelpers.substitute.pair_prompts import SubstituteError
 def tied_share(t: float, t_min: float = 0.2, t_max: float = 0.9, k: float = 10.0) -> float:
     """eta(t), the share of the elements tied at time t (equation 4 of sub).
 
-    t: in [0, 1], 1 is pure noise. Returns 1 above t_max, 0 below t_min, ((t - t_min) / (t_max - t_min))^k
-    between.
+    t: in [0, 1], 1 is pure noise.
+    Returns 1 above t_max, 0 below t_min, ((t - t_min) / (t_max - t_min))^k between.
     """
     if t > t_max:
         return 1.0
@@ -30,13 +30,15 @@ def tied_scheduler(
 ):
     """A scheduler of the same class and configuration whose step first ties the pairs of its batch.
 
-    scheduler: of diffusers. share: eta as a function of t in [0, 1] (1 is noise; for flow matching t is
-    sigma). backend: of `kernels.tie.tie`. watch: called in every step with t, eta, the sample, the
-    predictions and the tied predictions. The batch holds the references first, then their guides in the same
-    order.
+    The batch holds the references first, then their guides in the same order.
+
+    scheduler: of diffusers.
+    share: eta as a function of t in [0, 1] (1 is noise; for flow matching t is sigma).
+    backend: of `kernels.tie.tie`.
+    watch: called in every step with t, eta, the sample, the predictions and the tied predictions.
     Raises SubstituteError: a scheduler whose step does not take a prediction, a timestep and a sample, or
-    without num_train_timesteps. Its step raises SubstituteError: an odd batch, predictions that are no noise
-    or not finite.
+        without num_train_timesteps. Its step raises SubstituteError: an odd batch, predictions that are no
+        noise or not finite.
     """
     kind = type(scheduler)
     original_step = getattr(kind, "step", None)

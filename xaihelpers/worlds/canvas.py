@@ -18,9 +18,11 @@ NOISE_SIZE = 640  # side of the noise that pictures are cut from
 class Picture(NamedTuple):
     """A rendered image with the true place of every part; P is the number of parts of its world.
 
-    image: (224, 224, 3) uint8. parts: (224, 224) uint8, 0 background, n the visible part number n; the aviary
-    has one number more, 16, for the rest of the bird. points: (P, 2) float64, x and y of the centre of each
-    visible part in pixels, NaN where it is not visible. box: x, y, width and height of the object in pixels.
+    image: (224, 224, 3) uint8.
+    parts: (224, 224) uint8, 0 background, n the visible part number n; the aviary has one number more, 16,
+        for the rest of the bird.
+    points: (P, 2) float64, x and y of the centre of each visible part in pixels, NaN where it is not visible.
+    box: x, y, width and height of the object in pixels.
     """
 
     image: np.ndarray
@@ -102,8 +104,9 @@ def smooth_union(first, second, radius):
 def touched_pixels(window, sdf, *fields):
     """Only the n pixels of a window that a shape touches (sdf < 1).
 
-    fields: (h, w), (1, w) as x or (h, 1) as y. Returns the pixels' indices in the picture (rows, columns),
-    then the signed distance and each field there, all (n,).
+    fields: (h, w), (1, w) as x or (h, 1) as y.
+    Returns the pixels' indices in the picture (rows, columns), then the signed distance and each field there,
+        all (n,).
     """
     rows, columns = np.nonzero(sdf < 1)
     values = []

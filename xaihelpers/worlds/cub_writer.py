@@ -27,10 +27,10 @@ CHUNK = 16  # images that a worker draws at once
 class DrawnImage(NamedTuple):
     """What the tables say of one image.
 
-    number: from 1. path: inside the folder images. box: x, y, width and height in pixels. points: (P, 2), x
-    and y of each part's centre, NaN where it is not visible. present: (A,) bool, the attributes that are to
-    be seen. certainty: (A,) int, how certain an annotator could be of each, from 1 (not visible) to 4
-    (definitely).
+    number: from 1. path: inside the folder images. box: x, y, width and height in pixels.
+    points: (P, 2), x and y of each part's centre, NaN where it is not visible.
+    present: (A,) bool, the attributes that are to be seen.
+    certainty: (A,) int, how certain an annotator could be of each, from 1 (not visible) to 4 (definitely).
     """
 
     number: int
@@ -66,12 +66,14 @@ def write_tables(
     """
     class_of = {row.number: (row.number - 1) // per_class + 1 for row in rows}
     train = _training_numbers(len(classes), per_class, seed)
-    points = [(row.number, part, x, y) for row in rows for part, (x, y) in enumerate(row.points, 1)]
-    labels = [
-        f"{row.number} {attribute + 1} {int(row.present[attribute])} {row.certainty[attribute]} 0.0"
-        for row in rows
-        for attribute in range(len(attributes))
-    ]
+    boxes, points, labels = [], [], []
+    for row in rows:
+        sides = " ".join(f"{value:.1f}" for value in row.box)
+        boxes.append(f"{row.number} {sides}")
+        for part, (x, y) in enumerate(row.points, 1):
+            points.append(_part_line(row.number, part, x, y))
+        for attribute, (present, certainty) in enumerate(zip(row.present, row.certainty, strict=True), 1):
+            labels.append(f"{row.number} {attribute} {int(present)} {certainty} 0.0")
     class_names = [f"{number:03d}.{name}" for number, name in enumerate(classes, 1)]
     certainties = ("not visible", "guessing", "probably", "definitely")
     tables = {
@@ -79,9 +81,9 @@ def write_tables(
         "classes.txt": _numbered(class_names),
         "image_class_labels.txt": [f"{number} {label}" for number, label in class_of.items()],
         "train_test_split.txt": [f"{number} {int(number in train)}" for number in class_of],
-        "bounding_boxes.txt": [f"{row.number} " + " ".join(f"{v:.1f}" for v in row.box) for row in rows],
+        "bounding_boxes.txt": boxes,
         "parts/parts.txt": _numbered(parts),
-        "parts/part_locs.txt": [_part_line(*point) for point in points],
+        "parts/part_locs.txt": points,
         "attributes/attributes.txt": _numbered(attributes),
         "attributes/certainties.txt": _numbered(certainties),
         "attributes/image_attribute_labels.txt": labels,
@@ -155,21 +157,19 @@ def ensure_world(
 ) -> Path:
     """The folder `name` of a world under `data_home()`, drawn (with a progress bar) if it is not there yet.
 
-    Args:
-        kind: "aviary" or "everyday world"; the settings lie in a file of its first word, aviary.json or
-            everyday.json.
-        wanted: the settings.
-        total: number of images.
-        draw_to: called with a folder and numbers from 0 to total - 1; draws these images and returns their
-            `DrawnImage` rows.
-        write: called with a folder and all rows; writes the tables.
-        fixed: names of settings in which a folder that is there must agree. One that differs in another
-            setting (the version of the renderer) is drawn again.
-        jobs: number of worker processes, as joblib's `n_jobs`.
-
     The folder appears only when it is whole: images are drawn to a folder of its own, which is then renamed,
     and a second process waits for the first. Where `name` is a symbolic link, the link stays and its target
     is drawn.
+
+    kind: "aviary" or "everyday world"; the settings lie in a file of its first word, aviary.json or
+        everyday.json.
+    wanted: the settings. total: number of images.
+    draw_to: called with a folder and numbers from 0 to total - 1; draws these images and returns their
+        `DrawnImage` rows.
+    write: called with a folder and all rows; writes the tables.
+    fixed: names of settings in which a folder that is there must agree. One that differs in another setting
+        (the version of the renderer) is drawn again.
+    jobs: number of worker processes, as joblib's `n_jobs`.
     Raises ValueError: the folder holds a world of other settings, or something else.
     """
     place, settings_name = data_home() / name, f"{kind.split()[0]}.json"

@@ -1,7 +1,6 @@
 """Image files and texts as unit vectors of a CLIP, each distinct one embedded once and kept in the cache."""
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +14,9 @@ from open_clip.transformer import TextTransformer
 from xaihelpers.datasets.images import load_image
 from xaihelpers.models.clip.clip_models import Clip
 from xaihelpers.models.clip.prefix_trees import encode_trees
+from xaihelpers.models.features import content_keys
 from xaihelpers.models.weights import ModelError
 from xaihelpers.store.rows import Rows, cached_rows, content_key
-
-READERS = 8  # threads that read and hash image files
 
 
 class TextEmbeddings(NamedTuple):
@@ -31,11 +29,12 @@ class TextEmbeddings(NamedTuple):
 def embed_images(clip: Clip, files: Iterable[str | Path], batch_size: int = 64) -> torch.Tensor:
     """Embeddings of image files in the order given, from the cache where their content was embedded before.
 
-    In mixed precision on CUDA.
+    On CUDA they are computed in mixed precision.
 
     Returns (N, e) float32, unit length, on the CPU.
-    Raises ModelError: no file, a batch size below 1, an image whose embedding is not finite.
-    Raises OSError: a file that cannot be opened. Raises DatasetError: a file that is no image.
+    Raises ModelError: no file, a batch size below 1, a file that is missing, an image whose embedding is not
+        finite.
+    Raises DatasetError: a file that is no image.
     """
     files = [Path(file) for file in files]
     config = PreprocessCfg(**clip.model.visual.preprocess_cfg)
@@ -56,9 +55,7 @@ def embed_images(clip: Clip, files: Iterable[str | Path], batch_size: int = 64) 
             inputs = transform(inputs)
         return clip.model.encode_image(inputs)
 
-    with ThreadPoolExecutor(READERS) as pool:
-        keys = list(pool.map(lambda file: content_key(file.read_bytes()), files))
-    return _embed(clip, "image", keys, files, load, encode, batch_size)
+    return _embed(clip, "image", content_keys(files), files, load, encode, batch_size)
 
 
 def token_lengths(clip: Clip, texts: Sequence[str]) -> list[int]:
@@ -74,9 +71,9 @@ def embed_texts(
     Each distinct text is computed once, and so is what texts share at their beginning.
 
     too_long: a text of more tokens than `clip.context` is an "error", or with "truncate" loses what lies
-    before its end token, and is marked.
+        before its end token, and is marked.
     Raises ModelError: no text, a batch size below 1, another `too_long`, a text that is too long, an
-    embedding that is not finite.
+        embedding that is not finite.
     """
     if too_long not in ("error", "truncate"):
         raise ModelError(f'too_long must be "error" or "truncate", not {too_long!r}')

@@ -46,15 +46,17 @@ def load_clip(
     """A CLIP by name, in evaluation mode on `device` ("auto", "cpu", "cuda").
 
     name: the shipped "aviary_clip", a folder as open_clip saves it, or one of open_clip's architectures
-    (ViT-B-16-quickgelu, …).
+        (ViT-B-16-quickgelu, …).
     weights: one of open_clip's tags (openai, laion2b_s34b_b88k, …) or a file of weights, a Long-CLIP
-    checkpoint among them; "" takes the folder's own. long: texts of 248 tokens, by the shipped stretched
-    model, or by stretching the positions of any model of 77 tokens (Long-CLIP's way, without its training).
+        checkpoint among them; "" takes the folder's own.
+    long: texts of 248 tokens, by the shipped stretched model, or by stretching the positions of any model of
+        77 tokens (Long-CLIP's way, without its training).
     Raises ModelError: an unknown name, weights that are absent, damaged or of another architecture, no such
-    device.
+        device.
     """
     device = resolve_device(device, ModelError)
-    folder = _find_folder(name, long)
+    own_folder = paths.find(name, paths.models_home(), paths.data_home(), holding=CONFIG_FILE)
+    folder = _long_form(own_folder) if own_folder and long else own_folder
     source = f"{open_clip.factory.LOCAL_DIR_PREFIX}{folder}" if folder else name
     config = open_clip.get_model_config(source)
     if config is None:
@@ -69,8 +71,8 @@ def load_clip(
     file = paths.find(weights, paths.models_home(), paths.data_home()) or Path(weights)
     is_file = file.suffix or file.is_file()
     model = _from_file(source, file) if is_file else _from_tag(source, name, weights)
-    if folder:  # what lies elsewhere is no other model
-        name = Path(name).expanduser().resolve().name
+    if own_folder:  # what lies elsewhere is no other model
+        name = own_folder.name
     tower = model.text
     if long and tower.context_length <= PLAIN_CONTEXT:
         set_positions(tower, stretch_positions(tower.positional_embedding.data))
@@ -88,13 +90,10 @@ def load_clip(
     )
 
 
-def _find_folder(name: str, long: bool) -> Path | None:
-    """The folder of a model in open_clip's form, shipped or the user's; of its long form, if there is one."""
-    folder = paths.find(name, paths.models_home(), paths.data_home())
-    if folder is None or not (folder / CONFIG_FILE).is_file():
-        return None
+def _long_form(folder: Path) -> Path:
+    """The folder of a model's stretched form beside its own, if there is one; else its own."""
     stretched = folder.with_name(f"{folder.name}_long")
-    return stretched if long and (stretched / CONFIG_FILE).is_file() else folder
+    return stretched if (stretched / CONFIG_FILE).is_file() else folder
 
 
 def _from_tag(source: str, name: str, tag: str) -> nn.Module:
@@ -147,7 +146,7 @@ def _from_file(source: str, file: Path) -> nn.Module:
 def _check_architecture(
     state: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], file: Path, architecture: str
 ) -> None:
-    """Raises ModelError where a state dict has other tensors than those expected."""
+    """Raise ModelError where a state dict has other tensors than those expected."""
     shapes = {key: tuple(value.shape) for key, value in state.items()}
     expected_shapes = {key: tuple(value.shape) for key, value in expected.items()}
     keys = sorted(shapes.keys() | expected_shapes.keys())

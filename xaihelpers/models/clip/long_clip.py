@@ -6,11 +6,12 @@ paper conceptscore, section 3.2, scores with it. With a = kept and r = factor:
     p'_i          = p_i                                             for i < a
     p'_{a+rj+m}   = ((r − m) p_{a+j} + m p_{a+j+1}) / r             for m = 0 … r − 1
 
-symbol                         name        shape
-p, positional embeddings       positions   (n, width)
-p', stretched                  the result  (a + r (n − a), width)
-a, positions that stay         kept        scalar, 20
-r, factor of the stretching    factor      scalar, 4
+| symbol | name | shape |
+|---|---|---|
+| p, positional embeddings | `positions` | (n, width) |
+| p', stretched | the result | (a + r (n − a), width) |
+| a, positions that stay | `kept` | scalar, 20 |
+| r, factor of the stretching | `factor` | scalar, 4 |
 """
 
 import torch

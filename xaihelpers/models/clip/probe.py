@@ -35,7 +35,8 @@ def clip_probe(
 
     name, weights: as `load_clip` takes them.
     Raises ModelError: as `load_clip`, an embedding that is not finite, a training split without images of
-    every class or with fewer than two classes. Raises DatasetError: an image that cannot be read.
+        every class or with fewer than two classes.
+    Raises DatasetError: an image that cannot be read.
     """
     train = data.images[data.images.train]
     if train.label.nunique() < max(2, len(data.classes)):

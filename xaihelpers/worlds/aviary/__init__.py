@@ -1,6 +1,11 @@
 """The aviary: drawn birds whose every attribute, part and counterfactual is known."""
 
-from xaihelpers.worlds.aviary.aviary_files import annotation_certainty, ensure, renderer_version
+from xaihelpers.worlds.aviary.aviary_files import (
+    annotation_certainty,
+    ensure,
+    renderer_version,
+    visible_attributes,
+)
 from xaihelpers.worlds.aviary.bird_renderer import draw
 from xaihelpers.worlds.aviary.individuals import (
     ATTRIBUTES,
@@ -11,6 +16,7 @@ from xaihelpers.worlds.aviary.individuals import (
     species_table,
     substitute,
     true_attributes,
+    usual_individual,
 )
 from xaihelpers.worlds.aviary.parts import PARTS
 
@@ -28,4 +34,6 @@ __all__ = [
     "species_table",
     "substitute",
     "true_attributes",
+    "usual_individual",
+    "visible_attributes",
 ]

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from xaihelpers.worlds.aviary.bird_renderer import draw
+from xaihelpers.worlds.aviary.bird_renderer import Picture, draw
 from xaihelpers.worlds.aviary.individuals import (
     ATTRIBUTES,
     GROUPS,
     NEEDS,
+    Individual,
     individual,
     species_table,
     true_attributes,
@@ -37,8 +38,9 @@ def renderer_version() -> str:
 def annotation_certainty(parts: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """An annotator's certainty of each attribute, (312,) int: 1 not visible, 3 probably, 4 definitely.
 
-    parts: (224, 224), points: (15, 2), as `draw` gives them. "Probably": its part shows little, or, one time
-    in ten, anyway.
+    "Probably" is said where its part shows little, and elsewhere one time in ten.
+
+    parts: (224, 224), points: (15, 2), as `draw` gives them.
     """
     area = np.bincount(parts.ravel(), minlength=REST + 1)
     certainty = []
@@ -57,6 +59,15 @@ def _group_certainty(part: str | None, area: np.ndarray, points: np.ndarray, rng
         return NOT_VISIBLE
     shows_little = area[[i + 1 for i in needed]].sum() < SMALL_PART
     return PROBABLY if shows_little or rng.random() < 0.1 else DEFINITELY
+
+
+def visible_attributes(bird: Individual, picture: Picture, rng: np.random.Generator) -> np.ndarray:
+    """Which of the 312 attributes a bird shows that can be seen in its picture, (312,) bool.
+
+    rng: as `annotation_certainty` takes it.
+    """
+    certainty = annotation_certainty(picture.parts, picture.points, rng)
+    return true_attributes(bird) & (certainty > NOT_VISIBLE)
 
 
 def _draw_to(root: Path, numbers: list[int], seed: int, per_class: int) -> list[DrawnImage]:
@@ -82,8 +93,9 @@ def ensure(
 ) -> Path:
     """The folder of an aviary under `data_home()`, drawn if it is not there yet.
 
-    48 species × `images_per_class` birds of 224×224 pixels, 60 % of each class for training. Raises
-    ValueError as `ensure_world`.
+    It holds 48 species × `images_per_class` birds of 224×224 pixels, 60 % of each class for training.
+
+    Raises ValueError as `ensure_world` does.
     """
     species = species_table()["name"]
     wanted = {

@@ -132,7 +132,7 @@ class Individual:
     """A bird to draw.
 
     `values[group]` are its values, the ground colour first. `born` are the values that it had before any
-    substitution: they set its place and size in the picture. `face` is the colour of its cheek.
+    substitution, which set its place and size in the picture. `face` is the colour of its cheek.
     """
 
     species: int
@@ -143,11 +143,18 @@ class Individual:
     face: str
 
 
+def _species_values(species: int) -> dict[str, tuple[str, ...]]:
+    """The values that the table has for a species, the ground colour first, of each group that is drawn."""
+    row = species_table().loc[species]
+    return {group: tuple(row[group].split("/")) for group in GROUPS if group not in FOLLOWS}
+
+
 def individual(seed: int, index: int, species: int | str) -> Individual:
     """The `index`-th bird of the world `seed`: its species' values, with deviations.
 
     One bird in six is a plain morph (a female or juvenile: duller head and breast, no crest, cap or mask);
     beside that, each group deviates with probability 0.02 to the value of another species.
+
     Raises ValueError: a species that the table does not have.
     """
     table = species_table()
@@ -155,7 +162,7 @@ def individual(seed: int, index: int, species: int | str) -> Individual:
     if not 0 <= species < len(table):
         raise ValueError(f"there is no species {species}; they are numbered 0 to {len(table) - 1}")
     rng = np.random.default_rng([seed, index, 0])
-    values = {group: tuple(table.at[species, group].split("/")) for group in GROUPS if group not in FOLLOWS}
+    values = _species_values(species)
     below_cap = "throat_color" if values["head_pattern"][0] == "capped" else "crown_color"
     face = table.at[species, "face"] or values[below_cap][0]
     if rng.random() < 1 / 6:
@@ -170,6 +177,15 @@ def individual(seed: int, index: int, species: int | str) -> Individual:
         if rng.random() < 0.02:
             values[group] = tuple(table.at[int(rng.integers(len(table))), group].split("/"))
     return Individual(species, seed, index, values, dict(values), face)
+
+
+def usual_individual(species: int | str) -> Individual:
+    """A bird that shows just what its species usually shows: its values are those of the table.
+
+    Raises ValueError: a species that the table does not have.
+    """
+    bird = individual(0, 0, species)
+    return replace(bird, values=_species_values(bird.species))
 
 
 def split_attribute(attribute: str) -> tuple[str, str]:

@@ -40,8 +40,9 @@ def _contrast(rgb: np.ndarray) -> np.ndarray:
 def markings(pattern: str, region: str, u, v, wobble):
     """How much of each pixel is marked, in [0, 1].
 
-    u, v: along and across the region, in body lengths. wobble: noise that bends the edges. A solid pattern
-    has no markings.
+    A solid pattern has no markings.
+
+    u, v: along and across the region, in body lengths. wobble: noise that bends the edges.
     """
     if pattern == "spotted":
         return _spots(region, u, v, wobble)

@@ -69,7 +69,7 @@ class Pose:
         self.head_radius = plan.head_radius * rng.uniform(0.95, 1.05)
         self.tail_length = plan.tail * rng.uniform(0.93, 1.07)
         offset, fill = rng.uniform(-1, 1, 2), rng.uniform(0.80, 1.0)
-        # In a unit frame first: the body from the rump (-0.5) to the breast (0.5), its front up by the tilt.
+        # In a unit frame first: the body from the rump (-0.5) to the breast (0.5), tilted up.
         self.origin, self.unit = np.zeros(2), 1.0
         points = self._extent(born)
         low, high = points.min(0), points.max(0)

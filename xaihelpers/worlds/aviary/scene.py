@@ -54,7 +54,7 @@ def background(bird: Individual, seat: str, rng: np.random.Generator) -> np.ndar
 def surface(canvas: Canvas, level: float, kind: str, rng: np.random.Generator, over: bool) -> None:
     """Paint water, ground or rock below `level` (pixels from the top).
 
-    over: in front of the bird (water hides what is under it, with a faint see-through), else behind it.
+    over: in front of the bird (water hides what is under it, but lets it show faintly), else behind it.
     """
     y, x = np.mgrid[0:SIZE, 0:SIZE] + 0.5
     noise = noise_window(rng)

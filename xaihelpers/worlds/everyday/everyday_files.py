@@ -47,8 +47,9 @@ def ensure(
 ) -> Path:
     """The folder of an everyday world under `data_home()`, drawn if it is not there yet.
 
-    20 categories × `images_per_class` things of 224×224 pixels, 60 % of each for training. Raises ValueError
-    as `ensure_world`.
+    It holds 20 categories × `images_per_class` things of 224×224 pixels, 60 % of each for training.
+
+    Raises ValueError as `ensure_world` does.
     """
     wanted = {
         "seed": seed,

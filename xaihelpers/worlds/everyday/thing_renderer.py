@@ -115,7 +115,7 @@ def _polygon_distance(x, y, points):
 
 
 def draw(item: Thing) -> Picture:
-    """Draw one thing. Part numbers are positions in PARTS + 1."""
+    """Draw one thing. A part's number is its position in PARTS, plus 1."""
     rng = np.random.default_rng([item.seed, item.index, 1])
     pieces = CATEGORIES[item.category].pieces(rng)
     canvas = Canvas(_background(item.setting, rng))

@@ -31,8 +31,8 @@ PATTERNS = ("plain", "striped", "dotted")
 class Piece:
     """A piece of a thing.
 
-    shape: "poly" (points), "tube" (points and radii) or "oval" (centre, radii and angle in radians). color: 0
-    for the thing's first colour, 1 for its second, or a colour's name.
+    shape: "poly" (points), "tube" (points and radii) or "oval" (centre, radii and angle in radians).
+    color: 0 for the thing's first colour, 1 for its second, or a colour's name.
     """
 
     part: str
@@ -287,10 +287,10 @@ def rocket(rng):
 def bicycle(rng):
     s, x = rng.uniform(0.3, 0.36), 0.55
     ring = [(np.cos(a), np.sin(a)) for a in np.linspace(0, 2 * np.pi, 21)]
-    wheels = [
-        tube("wheel", [(sx * x + s * 1.1 * a, 0.35 + s * 1.1 * b) for a, b in ring], 0.05, "black")
-        for sx in (-1, 1)
-    ]
+    wheels = []
+    for side in (-1, 1):
+        rim = [(side * x + s * 1.1 * a, 0.35 + s * 1.1 * b) for a, b in ring]
+        wheels.append(tube("wheel", rim, 0.05, "black"))
     return [
         *wheels,
         tube("frame", [(-x, 0.35), (-0.2, -0.25), (0.32, -0.25), (x, 0.35)], 0.05),
