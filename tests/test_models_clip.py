@@ -179,6 +179,22 @@ def test_each_text_and_image_once(folder, tmp_path, messages):
     assert torch.equal(rows[0], rows[5]) and "0 from the cache, 5 computed" in messages()
 
 
+def test_an_embedding_does_not_depend_on_its_batch(tmp_path, monkeypatch):
+    """To the last bit: what is fitted to embeddings is the same whatever the cache held before."""
+    shipped = clip.load_clip("aviary_clip", device="cpu")
+    files = images(tmp_path, 40)
+    texts = [f"a bird with {i} red wings and a {'long ' * (i % 5)}tail" for i in range(40)]
+    rows = clip.embed_images(shipped, files), clip.embed_texts(shipped, texts).rows
+    monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "another")
+    for start in (37, 11, 0):  # in other company, and in batches of other sizes
+        alone = (
+            clip.embed_images(shipped, files[start:], 7),
+            clip.embed_texts(shipped, texts[start:], batch_size=5).rows,
+        )
+        assert torch.equal(alone[0], rows[0][start:]) and torch.equal(alone[1], rows[1][start:])
+    assert next(shipped.model.parameters()).dtype == torch.float32
+
+
 def test_shared_beginnings_are_computed_once(folder):
     """Trees of token lists: the embeddings of each list alone, from fewer tokens."""
     model, rng = clip.load_clip(str(folder), long=True).model, np.random.default_rng(0)

@@ -29,7 +29,8 @@ class TextEmbeddings(NamedTuple):
 def embed_images(clip: Clip, files: Iterable[str | Path], batch_size: int = 64) -> torch.Tensor:
     """Embeddings of image files in the order given, from the cache where their content was embedded before.
 
-    On CUDA they are computed in mixed precision.
+    On CUDA they are computed in mixed precision, on CPUs in float64: rounded to float32, an embedding does
+    not depend on what else was in its batch, hence not on what the cache held and what ran beside.
 
     Returns (N, e) float32, unit length, on the CPU.
     Raises ModelError: no file, a batch size below 1, a file that is missing, an image whose embedding is not
@@ -53,7 +54,7 @@ def embed_images(clip: Clip, files: Iterable[str | Path], batch_size: int = 64) 
         inputs = torch.from_numpy(np.stack(batch)).permute(0, 3, 1, 2).to(clip.device).float().div(255)
         for transform in transforms[to_tensor + 1 :]:
             inputs = transform(inputs)
-        return clip.model.encode_image(inputs)
+        return clip.model.encode_image(inputs.to(next(clip.model.parameters()).dtype))
 
     return _embed(clip, "image", content_keys(files), files, load, encode, batch_size)
 
@@ -185,12 +186,16 @@ def _embed(
     for key, item in zip(keys, items, strict=True):
         item_of.setdefault(key, item)
     on_cuda = clip.device.type == "cuda"
-    precision = "float16" if on_cuda else "float32"
+    precision = "float16" if on_cuda else "float64"
+    dtype = next(clip.model.parameters()).dtype
 
     def forward(batch: list) -> tuple[Rows, torch.Tensor]:
+        if not on_cuda:
+            clip.model.double()
         with torch.inference_mode(), torch.autocast(clip.device.type, torch.float16, enabled=on_cuda):
             embeddings = encode(batch)
-        rows = F.normalize(embeddings.float(), dim=-1).cpu()
+        embeddings = embeddings.float() if on_cuda else embeddings
+        rows = F.normalize(embeddings, dim=-1).float().cpu()
         return {"rows": rows}, ~rows.isfinite().all(1)
 
     def not_finite(item, bad: int, size: int) -> ModelError:
@@ -199,16 +204,19 @@ def _embed(
             f"{item}: check the weights."
         )
 
-    rows = cached_rows(
-        f"{clip.name} {unit}",
-        f"{clip.identity} {unit} context={clip.context} {precision}",
-        item_of,
-        {"rows": (clip.width,)},
-        load,
-        forward,
-        not_finite,
-        batch_size,
-        unit,
-    )["rows"]
+    try:
+        rows = cached_rows(
+            f"{clip.name} {unit}",
+            f"{clip.identity} {unit} context={clip.context} {precision}",
+            item_of,
+            {"rows": (clip.width,)},
+            load,
+            forward,
+            not_finite,
+            batch_size,
+            unit,
+        )["rows"]
+    finally:
+        clip.model.to(dtype)
     row_of = {key: row for row, key in enumerate(item_of)}
     return rows[torch.tensor([row_of[key] for key in keys])]
