@@ -40,6 +40,11 @@ def to_picture(image) -> np.ndarray:
     return (array.clip(0, 1) * 255).round().astype(np.uint8)
 
 
+def wrapped_lines(text: str, width: int, indent: str = "") -> str:
+    """A text whose lines of more than `width` characters are wrapped, what follows indented."""
+    return "\n".join(textwrap.fill(line, width, subsequent_indent=indent) for line in text.splitlines())
+
+
 def image_grid(
     images: Sequence,
     titles: Sequence[str] | None = None,
@@ -49,12 +54,16 @@ def image_grid(
 ) -> plt.Figure:
     """Images in a grid without axes, each with its title.
 
-    images: as `to_picture` takes them. columns: images in a row. width: of the figure, in inches.
+    images: as `to_picture` takes them. columns: images in a row. width: of the figure, in inches. Titles
+    wider than an image are wrapped.
     Raises ValueError if there are not as many titles as images.
     """
     n_rows = -(-len(images) // columns)
     title_height = 0.0
     if titles is not None:
+        letter = 0.55 * fontsize  # mean width, in points
+        n_letters = max(1, int(72 * width / columns / letter))
+        titles = [wrapped_lines(title, n_letters) for title in titles]
         n_lines = max(title.count("\n") for title in titles) + 1.4
         title_height = n_lines * fontsize / 72
     size = (width, n_rows * (width / columns + title_height))
@@ -91,10 +100,7 @@ def case_studies(
     columns: images in a row. width: of the figure, in inches.
     Raises ValueError if there are not as many texts as images.
     """
-    wrapped = []
-    for text in texts:
-        lines = [textwrap.fill(line, wrap, subsequent_indent="  ") for line in text.splitlines()]
-        wrapped.append("\n".join(lines))
+    wrapped = [wrapped_lines(text, wrap, indent="  ") for text in texts]
     n_lines = max(text.count("\n") + 1 for text in wrapped)
     text_height = n_lines * fontsize * 1.35 / 72
     image_height = width / columns * 0.55
