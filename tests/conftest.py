@@ -10,8 +10,10 @@ from hypothesis import settings
 
 PROJECT = Path(__file__).resolve().parents[1]
 
-# Before any test imports the package: XAI_DATA as given holds real data, and may be read-only.
-REAL_DATA = Path(os.environ["XAI_DATA"]).resolve() if os.environ.get("XAI_DATA") else PROJECT / "data"
+# Before any test imports the package: XAI_DATA as given holds real data, and may be read-only. The workers of
+# xdist are started from this process, so they are told by a variable of their own what was given to it.
+GIVEN = os.environ.setdefault("XAI_DATA_OF_TESTS", os.environ.get("XAI_DATA", ""))
+REAL_DATA = Path(GIVEN).resolve() if GIVEN else PROJECT / "data"
 os.environ["XAI_DATA"] = str(PROJECT / "data")
 # Threads of torch, here and in what tests start: with the other test processes together as many as cores.
 # Idle ones sleep, and leave the cores to processes beside them.
