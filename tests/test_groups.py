@@ -47,7 +47,7 @@ def test_a_group_stays_in_one_process(tmp_path):
 
 
 def test_real_data_reach_every_process(tmp_path):
-    tests, data = tmp_path / "tests", tmp_path / "data"
+    tests, data = tmp_path / "tests", tmp_path / "real"
     tests.mkdir()
     data.mkdir()
     shutil.copy(Path(__file__).with_name("conftest.py"), tests)
