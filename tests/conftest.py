@@ -15,6 +15,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 GIVEN = os.environ.setdefault("XAI_DATA_OF_TESTS", os.environ.get("XAI_DATA", ""))
 REAL_DATA = Path(GIVEN).resolve() if GIVEN else PROJECT / "data"
 os.environ["XAI_DATA"] = str(PROJECT / "data")
+# A model of a wrong name is not looked up on the internet: without a network that takes half a minute.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Threads of torch, here and in what tests start: with the other test processes together as many as cores.
 # Idle ones sleep, and leave the cores to processes beside them.
 os.environ.setdefault("OMP_NUM_THREADS", "1" if "PYTEST_XDIST_WORKER" in os.environ else "2")

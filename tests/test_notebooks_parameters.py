@@ -429,7 +429,7 @@ WRONG = [
     ("13", {"weights": "no_such_file.safetensors"}, "there is no such weights file"),
     ("21", {"models": ["cbm", "cem2"]}, "models has ['cem2']"),
     ("21", {"models": ["lfcbm"], "similarity": 1.5}, "similarity"),
-    ("22", {"top_k": [5, 500]}, "by its 500 most important concepts"),
+    ("22", {"top_k": [5, 500], "shown": [1, 5]}, "by its 500 most important concepts"),
     ("22", {"long": False, "too_long": "error", "top_k": [15], "shown": [1, 15]}, "more than the 77 tokens"),
     ("22", {"scorer": "aviary_klip"}, "Near: aviary_clip"),
     ("23", {"ratings": "no_such_ratings.csv"}, "cannot be read as a table of ratings"),
@@ -448,7 +448,7 @@ WRONG = [
     ("41", {"layer": "layer9"}, "layer9"),
     ("41", {"methods": ["gradcam", "gradkam"]}, "unknown method 'gradkam'"),
     ("41", {"network": "no_such_network"}, "There is no backbone 'no_such_network'"),
-    ("42", {"other_betas": [0.6]}, "each further mask needs one of both"),
+    ("42", {"other_alphas": []}, "each further mask needs one of both"),
     ("42", {"people": "no_such_ratings.csv"}, "no_such_ratings.csv"),
     (
         "43",
@@ -551,7 +551,7 @@ def test_papermill_ends_with_an_error(parameters, message, tmp_path):
 @pytest.mark.parametrize("number, parameters, message", grouped(WRONG))
 def test_wrong_input_is_named(number, parameters, message, tmp_path):
     with pytest.raises(Exception, match=re.escape(message)):
-        run_cells(number, parameters, tmp_path)
+        run_cells(number, BASE.get(number, {}) | parameters, tmp_path)
 
 
 @pytest.mark.notebooks
