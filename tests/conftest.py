@@ -61,8 +61,8 @@ def silent_helpers():
 
 
 def pytest_collection_modifyitems(items):
-    """Quick tests first, then those that execute notebooks; the report, which waits for all others, last."""
-    items.sort(key=lambda item: (item.get_closest_marker("notebooks") is not None, "[99_report" in item.name))
+    """Quick tests first; tests that execute notebooks last."""
+    items.sort(key=lambda item: item.get_closest_marker("notebooks") is not None)
 
 
 @pytest.fixture(scope="session")
