@@ -22,12 +22,15 @@ MARK = "# NBVAL_CHECK_OUTPUT"
 
 # Parameters that keep a notebook's runs short here; also of the run that cases are compared with.
 BASE = {
-    "11": {"n_samples": [50], "svm_c": [0.1, 1.0], "repeats": 1},
-    "12": {"permutations": 20},
+    "11": {"n_samples": [50], "svm_c": [0.1, 1.0], "draws": 2},
+    "12": {"permutations": 20, "draws": 2},
+    "13": {"draws": 2, "rival": ""},
+    "14": {"decorrelated": [0, 100], "draws": 2, "n_pairs": 12},
     "21": {"models": ["cbm", "lfcbm_unsupervised"], "corrected": [0, 100], "orders": 1},
     "22": {"models": ["cbm", "phcbm"], "n_images": 40, "top_k": [3, 8], "shown": [1, 8]},
-    "23": {"models": ["cbm", "phcbm"], "n_items": 40},
-    "24": {"n_images": 40, "n_replaced": [1, 3]},
+    "23": {"models": ["cbm", "phcbm"], "n_items": 40, "draws": 2},
+    "24": {"n_images": 40, "n_replaced": [1, 3], "draws": 2},
+    "25": {"models": ["cbm", "phcbm"], "draws": 2, "n_universes": 4, "n_images": 10},
     "31": {"data": ["aviary"], "n_cases": 30},
     "32": {"data": ["aviary"], "general": [], "n_cases": 8, "n_seeds": 2},
     "33": {"n_cases": 12, "n_seeds": 1},

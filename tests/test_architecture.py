@@ -16,6 +16,7 @@ ORDER = [
     ["ask", "bottlenecks"],
     ["saliency", "fastslow", "substitute"],
     ["scores", "timing"],
+    ["claims"],
     ["plots", "records"],
     ["report_tables"],
     ["report", "dependencies", "notebook_files", "device_report"],

@@ -4,6 +4,7 @@ import pytest
 import torch
 from toy_concepts import toy_dataset
 
+from xaihelpers import datasets
 from xaihelpers.bottlenecks import concept_dataset
 from xaihelpers.bottlenecks.concept_dataset import load_concept_dataset, read_concepts
 
@@ -59,3 +60,19 @@ def test_rows_of_another_class():
     assert concept_dataset.rows_of_another_class(torch.tensor([0, 0, 1, 1])).tolist() == [2, 3, 0, 1]
     with pytest.raises(ValueError, match="4 images are too few, or too much of one class"):
         concept_dataset.rows_of_another_class(torch.tensor([0, 0, 0, 1]))
+
+
+def test_labels_for_training_and_for_judging_are_two(tmp_path):
+    by_class = load_concept_dataset(clip="", labels="class", truth_labels="image")
+    by_image = load_concept_dataset(clip="")
+    assert torch.equal(by_class.truth, by_image.truth) and not torch.equal(by_class.present, by_class.truth)
+    file = tmp_path / "mine.txt"
+    file.write_text("has_crown_color--red\n\nhas_bill_shape::dagger\n")
+    own = load_concept_dataset(clip="", concepts=str(file))
+    assert own.attributes == ["has_crown_color::red", "has_bill_shape::dagger"]
+    assert own.concepts == ["red crown", own.concepts[1]] and own.truth.shape == (2400, 2)
+    assert len(load_concept_dataset(clip="", concepts="all").concepts) == 312
+    for concepts, message in ((str(tmp_path / "no.txt"), "nor a text file"), (str(file), "has_crown_colour")):
+        file.write_text("has_crown_colour::red")
+        with pytest.raises(datasets.DatasetError, match=message):
+            load_concept_dataset(clip="", concepts=concepts)

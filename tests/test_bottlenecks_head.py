@@ -85,3 +85,41 @@ def test_values_and_labels_on_different_devices():
         fit_head(values, labels.to("meta"), 4)
     with pytest.raises(ValueError, match="offset on meta"):
         fit_head(values, labels, 4, offset=torch.zeros(len(labels), 4, device="meta"))
+
+
+@pytest.mark.parametrize("standardise", [True, False])
+@pytest.mark.parametrize("solver", ["few steps", "one-vs-rest"])
+def test_other_solvers_learn_and_stop_elsewhere(solver, standardise):
+    values, labels = toy(noise=0.3)
+    head = fit_head(values, labels, 4, solver=solver, steps=300, standardise=standardise)
+    assert head[0].shape == (5, 4) and head[1].shape == (4,)
+    assert (decide(values, head) == labels).float().mean() > 0.7  # chance is 1/4
+    assert not torch.allclose(head[0], fit_head(values, labels, 4)[0], atol=0.05)
+
+
+def test_raw_values_make_the_scale_matter():
+    """A few steps on values of a thousandth have hardly begun; on standardised ones they do not see it."""
+    values, labels = toy(noise=0.3)
+    few = {"solver": "few steps", "steps": 20}
+    raw = [fit_head(values * scale, labels, 4, standardise=False, **few) for scale in (1.0, 1e-3)]
+    margins = [(values * scale @ head[0]).std() for scale, head in zip((1.0, 1e-3), raw, strict=True)]
+    assert margins[1] < 0.01 * margins[0]
+    standardised = fit_head(values * 1e-3, labels, 4, **few)
+    torch.testing.assert_close(
+        standardised[0] * 1e-3, fit_head(values, labels, 4, **few)[0], rtol=0.01, atol=0.01
+    )
+
+
+def test_one_against_the_rest_with_two_classes_and_with_an_empty_one():
+    values, labels = toy(noise=0.1, n_classes=2)
+    for n_classes in (2, 3):
+        head = fit_head(values, labels, n_classes, penalty=1e-4, solver="one-vs-rest")
+        assert head[0].shape == (5, n_classes) and torch.equal(decide(values, head), labels)
+
+
+def test_wrong_solvers_are_named():
+    values, labels = toy(noise=0.3)
+    with pytest.raises(ValueError, match="one of optimum, few steps, one-vs-rest, not 'adam'"):
+        fit_head(values, labels, 4, solver="adam")
+    with pytest.raises(ValueError, match="takes no offset"):
+        fit_head(values, labels, 4, solver="one-vs-rest", offset=torch.zeros(120, 4))

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from toy_concepts import CLASSES, CONCEPTS, TEXTS, embed_texts, toy_dataset
 
 from xaihelpers.bottlenecks import (
-    Examples,
     PosthocCBM,
     add_residual,
     concept_samples,
     concept_values,
-    fit_and_explain,
     fit_posthoc_cbm,
     posthoc_cbm_from_text,
 )
@@ -136,21 +134,6 @@ def test_posthoc_cbm_finds_what_was_planted(planted, margin):
         features[:300], present[:300], labels[:300], CONCEPTS, CLASSES, n=50, svm_c=0.1, margin=margin
     )
     assert torch.equal(same.class_weights, model.class_weights)
-
-
-def test_fitted_on_one_split_and_explained_on_the_other(planted):
-    features, present, labels, _ = planted
-    splits = []
-    for rows in (torch.arange(300), torch.arange(300, 400)):
-        ids = [f"{row}.png" for row in rows.tolist()]
-        splits.append(Examples(rows, ids, features[rows], present[rows], labels[rows]))
-    model, samples, outputs = fit_and_explain(*splits, CONCEPTS, CLASSES, 50, 0.1, margin=True)
-    by_hand, _ = fit_posthoc_cbm(
-        features[:300], present[:300], labels[:300], CONCEPTS, CLASSES, n=50, svm_c=0.1, margin=True
-    )
-    assert torch.equal(model.class_weights, by_hand.class_weights) and samples.kept == [0, 1, 2, 3, 4]
-    assert torch.equal(outputs.values, by_hand.explain(features[300:]).values)
-    assert outputs.image_ids == splits[1].image_ids
 
 
 @pytest.mark.parametrize("margin", [False, True])

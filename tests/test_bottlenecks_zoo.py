@@ -5,9 +5,10 @@ import logging
 
 import pytest
 import torch
+from PIL import Image
 from toy_concepts import CLASSES, L, N, toy_dataset
 
-from xaihelpers import paths
+from xaihelpers import datasets, paths
 from xaihelpers.bottlenecks import concept_dataset, zoo
 from xaihelpers.outputs import ConceptOutputs, save_outputs
 
@@ -158,7 +159,7 @@ def test_a_data_set_with_the_outputs_of_models(monkeypatch):
 
     def load(device, **settings):
         asked.update(settings, device=device)
-        return toy_dataset()
+        return toy_dataset(drawn=True)
 
     monkeypatch.setattr(zoo, "load_concept_dataset", load)
     dataset, outputs = zoo.load_outputs(
@@ -173,7 +174,57 @@ def test_a_data_set_with_the_outputs_of_models(monkeypatch):
         zoo.load_outputs(["cbm"], label_free=[0.2])
     monkeypatch.setattr(zoo, "load_concept_dataset", lambda device: toy_dataset(truth=None, present=None))
     with pytest.raises(ValueError, match="toy has no concept labels"):
-        zoo.load_outputs(["lfcbm"], need_labels=True)
+        zoo.load_outputs(["lfcbm"], need_labels=True, foreign=True)
+
+
+def test_shipped_networks_are_refused_on_other_images():
+    """They learnt from drawn birds, and would give numbers for anything."""
+    toy, birds = toy_dataset(), toy_dataset(drawn=True)
+    with pytest.raises(ValueError, match="aviary_resnet, aviary_clip learnt from drawn birds alone, and toy"):
+        zoo.check_shipped(toy, ["aviary_resnet", "resnet18", "aviary_clip"])
+    zoo.check_shipped(toy, ["aviary_resnet"], foreign=True)
+    zoo.check_shipped(toy, ["resnet18", "ViT-B-32", ""])
+    zoo.check_shipped(birds, ["aviary_resnet", "aviary_clip"])
+
+
+def test_finished_outputs_need_no_network(tmp_path, monkeypatch):
+    """A file and its images are enough: neither the backbone nor the teacher of the model is loaded."""
+    small = datasets.load("aviary")
+    test_ids = [name for name, train in zip(small.image_ids, small.train.tolist(), strict=True) if not train]
+    n = len(test_ids)
+    outputs = ConceptOutputs(
+        torch.rand(n, 2),
+        torch.rand(n, 2),
+        None,
+        torch.rand(n, 48),
+        ["red crown", "blue wing"],
+        small.class_names,
+        image_ids=test_ids,
+    )
+    file = save_outputs(outputs, tmp_path / "my-model.v2.safetensors")
+
+    def no_network(*_, **__):
+        raise AssertionError("a network was loaded")
+
+    for name in ("load_backbone", "load_clip"):
+        monkeypatch.setattr(f"xaihelpers.bottlenecks.concept_dataset.{name}", no_network)
+    dataset, found = zoo.load_outputs([str(file)], data="aviary", backbone="nowhere", clip="nothing")
+    assert list(found) == ["my-model.v2"] and torch.equal(found["my-model.v2"].values, outputs.values)
+    assert dataset.pooled.shape == (len(small.images), 0)
+
+
+def test_outputs_of_a_folder_of_pictures(tmp_path):
+    """One file and one folder of images, of which nobody knows the classes."""
+    (tmp_path / "images").mkdir()
+    names = ["a.png", "b.png"]
+    for name in names:
+        Image.new("RGB", (8, 8)).save(tmp_path / "images" / name)
+    values = torch.rand(2, 3)
+    about = {"concepts": list("xyz"), "classes": ["p", "q"], "image_ids": names[::-1]}
+    outputs = ConceptOutputs(values, values.clone(), None, torch.rand(2, 2), **about)
+    file = save_outputs(outputs, tmp_path / "mine.safetensors")
+    dataset, found = zoo.load_outputs([str(file)], data=str(tmp_path / "images"))
+    assert dataset.test_ids == names and torch.equal(found["mine"].values, values.flip(0))
 
 
 # Outputs of other programs

@@ -353,6 +353,10 @@ def test_concepts_and_parts():
     assert {part for parts in concepts["parts"] for part in parts} == set(PARTS)
     assert datasets.parts_of("has_head_pattern--eyebrow") == ("forehead",)
     assert datasets.parts_of("has_primary_color::red") == ()
+    # of data whose parts need not be CUB's
+    assert datasets.parts_of("has_part::wheel", ["door", "wheel"]) == ("wheel",)
+    assert datasets.parts_of("has_material::wood", ["door", "wheel"]) == ()
+    assert datasets.parts_of("has_eye_color::black", ["left eye", "tail"]) == ("left eye",)
 
 
 # Images

@@ -19,7 +19,7 @@ import torch
 from notebook_nets import PATHS
 from pretended_gpu import GPU, PretendedGpu, mark, on_gpu, tensors_in
 
-from xaihelpers import bottlenecks, datasets, models, records
+from xaihelpers import bottlenecks, models, records
 from xaihelpers.bottlenecks import concept_dataset, posthoc, zoo
 from xaihelpers.kernels import coam
 from xaihelpers.kernels import linear_svm as svm
@@ -41,7 +41,8 @@ USED = {
 }
 SMALL = {
     "n_samples": 50,
-    "repeats": 1,
+    "draws": 2,
+    "rival": "",
     "permutations": 2,
     "svm_c": 1.0,
     "first": [1, 5],
@@ -233,21 +234,3 @@ def test_the_same_fit_on_cpu_and_cuda(monkeypatch):
     assert (on_cuda[2].predictions == outputs.predictions).float().mean() > 0.99
     assert (on_cuda[3] - existence).abs().mean() < 0.02
     torch.testing.assert_close(on_cuda[4], concept_maps, rtol=0, atol=2e-3 * float(concept_maps.abs().max()))
-
-
-def test_the_dataset_is_split_onto_the_device(gpu, drawn_birds):
-    """Features, concept labels and classes are on the device, rows on the CPU."""
-    with gpu.paused():
-        concepts = datasets.cbm_concepts().head(3)
-        pooled = torch.arange(len(drawn_birds.images)).float()[:, None].expand(-1, 2)
-        features = models.features.Features(pooled, None, pooled)
-    with gpu:
-        train, test = bottlenecks.split_examples(drawn_birds, features, concepts, GPU)
-        for split in (train, test):
-            assert split.pooled.is_cuda and split.present.is_cuda and split.labels.is_cuda
-            assert not split.rows.is_cuda
-    assert len(train.rows) == 1440 and len(test.rows) == 960
-    assert torch.equal(test.pooled[:, 0].long(), test.rows)
-    assert test.image_ids == [drawn_birds.image_ids[row] for row in test.rows]
-    assert torch.equal(test.labels, drawn_birds.labels[test.rows])
-    assert torch.equal(test.present, datasets.concept_labels(drawn_birds, concepts)[test.rows])

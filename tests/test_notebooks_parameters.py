@@ -102,6 +102,30 @@ def plain_clip(records, defaults):
     assert values(records, table="6", metric="METEOR").equals(values(defaults, table="6", metric="METEOR"))
 
 
+def named_if_present(records, defaults):
+    """What a model itself calls present is true more often, and scores higher, than what weighs most."""
+    for metric in ("ConceptScore", "BLEU"):
+        new, old = (values(r, table="10", metric=metric, k=8) for r in (records, defaults))
+        assert (new > old).all() and len(new) == 5
+    readings = [values(r, table="2, readings", metric="true (%)") for r in (records, defaults)]
+    assert readings[0].equals(readings[1])  # all readings are shown, whatever is scored above
+
+
+def another_model(records, defaults):
+    """A bottleneck with other concept values has other rankings, and maps that are the model's own."""
+    for table in ("1", "2"):
+        new, old = values(records, table=table), values(defaults, table=table)
+        assert set(new.index) == set(old.index) and not new.equals(old)
+
+
+def one_reading(records, defaults):
+    """By value and by magnitude the models differ otherwise, and random concepts stay behind both."""
+    assert not values(records, table="multiverse").equals(values(defaults, table="multiverse"))
+    for rows in (records, defaults):
+        ranks = values(rows, table="multiverse, ranks").droplevel("metric")
+        assert ranks[[name for name in ranks.index if "random" in name][0]] > ranks.median()
+
+
 def raters_without_noise(records, defaults):
     """Raters who see the truth and have neither noise nor bias give one answer."""
     for metric in ("Krippendorff alpha", "Fleiss kappa"):
@@ -383,15 +407,18 @@ def one_more_map(records, defaults):
 # (notebook, parameters, check(records, defaults))
 CASES = [
     ("11", {"n_samples": [20]}, fewer_examples),
-    ("11", {"labels": "class"}, labels_of_classes),
+    ("11", {"train_labels": "class"}, labels_of_classes),
     ("12", {"margin": True}, signed_distances),
     ("12", {"truth_labels": "hard"}, majority_labels),
     ("13", {"hidden": "miss"}, hidden_is_a_miss),
     ("13", {"first": [2], "alpha": [2, 12]}, whole_image),
+    ("13", {"model": "cbm_independent"}, another_model),
     ("21", {"penalty": 0.01}, sparser_heads),
     ("21", {"labels": "class"}, labels_by_class),
     ("22", {"omega": 1.0}, another_omega),
     ("22", {"long": False}, plain_clip),
+    ("22", {"naming": "present"}, named_if_present),
+    ("25", {"naming": ["value"]}, one_reading),
     ("23", {"noise": 0.0, "bias": 0.0}, raters_without_noise),
     ("24", {"omega": 5.0}, twice_the_weight),
     ("31", {"balanced": True}, balanced_row),
@@ -432,6 +459,9 @@ WRONG = [
     ("22", {"top_k": [5, 500], "shown": [1, 5]}, "by its 500 most important concepts"),
     ("22", {"long": False, "too_long": "error", "top_k": [15], "shown": [1, 15]}, "more than the 77 tokens"),
     ("22", {"scorer": "aviary_klip"}, "Near: aviary_clip"),
+    ("22", {"naming": "all"}, "naming must be one of magnitude, signed, present, value, non-zero, not 'all'"),
+    ("25", {"models": ["cbm", "cem2"]}, "there is no model 'cem2' in the zoo"),
+    ("14", {"n_samples": 5000}, "no concept has 5000 examples in each of the 2 sets of birds"),
     ("23", {"ratings": "no_such_ratings.csv"}, "cannot be read as a table of ratings"),
     ("24", {"template": 6}, "there is no template 6"),
     ("31", {"data": ["nowhere"]}, "There is no data set 'nowhere'"),

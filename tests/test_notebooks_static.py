@@ -21,10 +21,12 @@ EXPECTED = [
     "11",
     "12",
     "13",
+    "14",
     "21",
     "22",
     "23",
     "24",
+    "25",
     "31",
     "32",
     "33",
@@ -52,6 +54,9 @@ PAPERMILL_YAML = [
 MAX_KB, MAX_LINES = 300, 30
 # those of the papers, and those that measure the costs of attention and the shipped models
 SCIENCE = [i for i in EXPECTED if i[0] in "12345"] + ["82", "92", "93", "94"]
+
+# the notebooks that are written to be read from beginning to end, beside the paper
+TEACHING = [path for path in NOTEBOOKS if path.name[0] in "12"]
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -210,3 +215,36 @@ def test_yaml_fits_its_notebook(path, notebook):
         assert name in parameters, f"{notebook.name} has no parameter {name}"
         kind = parameters[name][0]
         assert has_type(value, kind), f"{name} must be {kind}, not {value!r}"
+
+
+def words_and_statements(notebook):
+    """Words of prose (markdown, docstrings, comments), and statements of code but for imports."""
+    words = statements = 0
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            words += len(cell.source.split())
+            continue
+        if "parameters" in cell.metadata.get("tags", []):
+            continue
+        comments = [line.split("#", 1)[1] for line in cell.source.splitlines() if "# " in line]
+        words += sum(len(comment.split()) for comment in comments if "NBVAL" not in comment)
+        for node in ast.walk(ast.parse(cell.source)):
+            text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            if text:
+                words += len(str(node.value.value).split())
+            elif isinstance(node, ast.stmt) and not isinstance(node, (ast.Import, ast.ImportFrom)):
+                statements += 1
+    return words, statements
+
+
+@pytest.mark.parametrize("path", TEACHING, ids=lambda path: path.stem)
+def test_prose_keeps_step_with_the_code(path):
+    words, statements = words_and_statements(nbformat.read(path, as_version=4))
+    assert 7 <= words / statements <= 10, f"{words} words for {statements} statements"
+
+
+@pytest.mark.parametrize("path", TEACHING, ids=lambda path: path.stem)
+def test_figures_can_be_read_when_projected(path):
+    source = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
+    small = [size for size in re.findall(r"fontsize\"?[=:] ?([\d.]+)", source) if float(size) < 10]
+    assert not small

@@ -82,7 +82,7 @@ def test_every_numbered_equation_has_one_row(paper, n):
 
 def test_every_table_held_is_linked_once_from_its_papers_rows():
     links = [(row["paper"], file) for row in INDEX for file in re.findall(r"\]\(([^)]+)\)", row["number"])]
-    assert sorted(file for _, file in links) == sorted(path.name for path in PAPERS.glob("*.csv"))
+    assert sorted(file for _, file in links) == sorted(path.name for path in PAPERS.glob("*_*.csv"))
     assert all(file.startswith(f"{paper}_") for paper, file in links)
 
 

@@ -115,7 +115,7 @@ def test_nobody_then_three_raters_then_another_study(tmp_path):
 
 def test_ratings_go_into_notebook_23(tmp_path):
     """The exported table replaces the simulated raters; a table rated with other explanations is refused."""
-    text, error, _ = run(tmp_path, study="explanations", form="scale", controls=1, n_items=6)
+    text, error, _ = run(tmp_path, study="explanations", form="scale", controls=1, n_items=13)
     assert error == ""
     study = rating.open_study(tmp_path / "kept.sqlite", "explanations")
     for rater, answers in (("anna", "1234123412341"), ("ben", "1243123413341")):

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xaihelpers import paths
+from xaihelpers.claims import load_claims
 from xaihelpers.parameters import (
     ParameterError,
     check_parameters,
@@ -25,6 +26,7 @@ from xaihelpers.parameters import (
 )
 from xaihelpers.paths import FolderError
 from xaihelpers.records import paper_table, read_records, read_runs, start
+from xaihelpers.scores import Interval
 
 CELL = """seed: int = 0  # seed of all generators
 device: str = "cpu"  # where
@@ -237,6 +239,28 @@ def test_round_trip(run, tmp_path):
     assert (about["folder"] / "curve.png").read_bytes().startswith(b"\x89PNG")
     # nothing unfinished is left
     assert sorted(path.name for path in tmp_path.iterdir()) == [run.run_folder.name]
+
+
+def test_a_verdict_is_shown_and_kept(run, tmp_path, caplog):
+    """The same claim decided again, as when a cell is run twice, replaces the earlier verdict."""
+    claim = load_claims()["alignment-product-half-absent"]
+    about = {"data": "aviary", "model": "aviary_resnet", "figure": "table1"}
+    run.verdict(claim.id, Interval(20.0, 10.0, 30.0, 100, 90.0), **about)
+    with caplog.at_level("INFO", logger="xaihelpers"):
+        verdict = run.verdict(
+            claim.id, Interval(52.0, 47.0, 57.0, 100, 90.0), controls={"one value": np.True_}, **about
+        )
+    assert verdict.outcome == "holds"
+    assert claim.claim in caplog.text and "52 [47, 57] %: holds" in caplog.text
+    blind = run.verdict("sub-cbm-far-below-test", Interval(*[1.0] * 5), **about, controls={"sees": False})
+    assert blind.outcome == "instrument blind"
+    with pytest.raises(ValueError, match="There is no claim 'a-b' in data/papers/claims.csv"):
+        run.verdict("a-b", Interval(*[1.0] * 5), **about)
+    run.record([{"metric": "m", "value": 1}], paper="a", table=1, data="aviary", model="m")
+    run.finish()
+    kept = read_runs(tmp_path)[0]["verdicts"]
+    assert [v["claim"] for v in kept] == [claim.id, "sub-cbm-far-below-test"]
+    assert kept[0]["value"] == 52 and kept[0]["controls"] == {"one value": True}
 
 
 def row(value, **keys):

@@ -18,6 +18,7 @@ from xaihelpers.parameters import declared_parameters
 from xaihelpers.paths import FolderError
 from xaihelpers.records import Run, paper_table
 from xaihelpers.report_tables import PAPER, Block, Source
+from xaihelpers.scores import Interval
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 
@@ -106,12 +107,23 @@ def fill(folder):
     ax.plot([0, 1])
     run.figure(fig, "figure", "Birds & concepts.")
     plt.close(fig)
+    half = "alignment-product-half-absent"
+    about = {"data": "aviary", "model": "aviary_resnet", "figure": "figure"}
+    run.verdict(half, Interval(47.0, 41.0, 53.0, 960, 260.0), controls={"one <value>": False}, **about)
+    fall = Interval(-3.0, -9.0, 3.0, 960, 100.0)
+    run.verdict("alignment-product-falls-with-l", fall, controls={"sees": True}, **about)
     run.finish()
     heading = ("Do the concepts exist?", "Of the most important concepts, how many are <there>?")
-    recorded(folder, "13", {("alignment", 1): existence(41.3)}, heading=heading, seed=5).finish()
+    run = recorded(folder, "13", {("alignment", 1): existence(41.3)}, heading=heading, seed=5)
+    about["figure"] = ""
+    run.verdict(half, Interval(48.0, 45.0, 51.0, 960, 260.0), controls={"one <value>": True}, **about)
+    run.finish()
     real = {"data": "CUB_200_2011", "model": "squeezenet1_1", "backbone": "squeezenet1_1"}
     real["weights"] = "/some/where/file.pth"
-    recorded(folder, "13", {("alignment", 1): existence(33.3)}, **real).finish()
+    run = recorded(folder, "13", {("alignment", 1): existence(33.3)}, **real)
+    about |= {"data": "CUB_200_2011", "model": "squeezenet1_1"}
+    run.verdict(half, Interval(71.0, 68.0, 74.0, 900, 900.0), controls={"sees": True}, **about)
+    run.finish()
     recorded(folder, "11", {("alignment", 3): accuracies(70.3)}).finish()
     concepts = [{"attribute": name} for name in ("has_bill_shape::dagger", "has_eye_color::black")]
     classes = [{"class_name": name} for name in ("001.Black_footed_Albatross", "070.Great_Tit")]
@@ -147,6 +159,9 @@ def execute(folder):
         "-p",
         "results",
         str(folder),
+        "-p",
+        "real_runs",
+        "",
     ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -176,6 +191,31 @@ def table_of(text, table, paper="alignment"):
     table = heading_of(text, f"{paper}-table-{table}").find_next("table")
     rows = [[cell.text for cell in row.find_all("td")] for row in table.tbody.find_all("tr")]
     return rows, [cell.get_text("|") for cell in table.thead.find_all("th")]
+
+
+@pytest.mark.notebooks
+def test_the_ledger_of_claims_comes_first(made):
+    text, printed, _ = made
+    page = BeautifulSoup(text, "html.parser")
+    assert page.find("h2")["id"] == "ledger"
+    rows = {}
+    for row in page.find("table", class_="ledger").find_all("tr"):
+        cells = [cell.get_text(" ") for cell in row.find_all("td")]
+        rows[cells[0].split("section")[0].strip() if cells else ""] = cells[1:]
+    half = rows[
+        "The concept that contributes most to a prediction is absent from the picture about half of the time."
+    ]
+    paper, drawn_number, drawn, real_number, real = half
+    assert "50.7" in paper
+    # the first run was blind, the second was not, and the third is on real birds
+    assert drawn_number.strip().startswith("48.0 [45.0, 51.0]") and "holds" in drawn
+    assert real_number.strip().startswith("71.0 [68.0, 74.0]") and "fails" in real
+    falls = rows[
+        "The longer the list of most important concepts, the smaller the share of it that is in the picture."
+    ]
+    assert "−3.00 [−9.00, 3.00]" in falls[1] and "cannot be told" in falls[2]
+    assert "holds 1, fails 0, cannot be told 1, instrument blind 0" in printed
+    assert "holds 0, fails 1, cannot be told 0, instrument blind 0" in printed
 
 
 @pytest.mark.notebooks

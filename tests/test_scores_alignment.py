@@ -122,7 +122,7 @@ def test_importance_by_hand():
     # of the predicted class, right or wrong
     assert alignment.concept_importance(outputs, "weight").tolist() == [[3, 4], [3, 4], [0, 5], [0, 5]]
     assert alignment.concept_importance(outputs, "product").tolist() == [[3, 8], [9, 0], [0, 500], [0, 20]]
-    with pytest.raises(ValueError, match="one of weight, value, product, not 'theta'"):
+    with pytest.raises(ValueError, match="one of weight, value, product, contrast, not 'theta'"):
         alignment.concept_importance(outputs, "theta")
     outputs.class_weights = None
     # contributions do not need a linear head
@@ -383,3 +383,69 @@ def test_outputs_in_another_order_have_the_same_scores(tmp_path):
             score(foreign)
     with pytest.raises(ValueError, match="30 rows without image ids"):
         outputs.accuracy(labels, ids)
+
+
+# Zero and gauge
+
+
+def random_model(seed=0, n=40, n_concepts=6, n_classes=5):
+    """A linear model with a bias, whose outputs can be written in other ways."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(n, n_concepts, generator=generator) + 1
+    weights = torch.randn(n_concepts, n_classes, generator=generator)
+    logits = values @ weights
+    names = [f"concept {j}" for j in range(n_concepts)], [f"class {k}" for k in range(n_classes)]
+    return ConceptOutputs(values, values * weights.T[logits.argmax(1)], weights, logits, *names)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1000))
+def test_the_contrast_is_the_same_however_the_model_is_written(seed):
+    """Another zero and another gauge move the ranking by the product, and not by the contrast."""
+    outputs, centre = random_model(seed), torch.full((6,), 0.7)
+    generator = torch.Generator().manual_seed(seed + 1)
+    zero, gauge = 3 * torch.randn(6, generator=generator), 3 * torch.randn(6, generator=generator)
+    other = alignment.reparameterised(outputs, zero, gauge)
+    assert torch.equal(other.predictions, outputs.predictions)
+    before = alignment.concept_importance(outputs, "contrast", centre)
+    after = alignment.concept_importance(other, "contrast", centre - zero)
+    torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
+    products = [alignment.concept_importance(one, "product") for one in (outputs, other)]
+    assert not torch.equal(products[0].argmax(1), products[1].argmax(1))
+
+
+def test_another_zero_and_gauge_are_the_same_model():
+    """Logits from the rewritten values and weights differ by a constant for each image and for each class."""
+    outputs, zero, gauge = random_model(), torch.arange(6.0), torch.arange(6.0) - 2
+    other = alignment.reparameterised(outputs, zero, gauge)
+    logits = other.values @ other.class_weights
+    bias = zero @ outputs.class_weights  # what the bias takes over
+    difference = logits + bias - outputs.logits  # (N, K), alike in all classes
+    torch.testing.assert_close(difference, difference[:, :1].expand_as(difference), atol=1e-4, rtol=0)
+    torch.testing.assert_close(other.contributions, other.values * other.class_weights.T[other.predictions])
+
+
+def test_contrast_by_hand():
+    """Class 1 before class 0: (θ_1 − θ_0)(û − ū) = (5 − 4)(4 − 1) for the second concept."""
+    outputs = replace(outputs_of([[1, 4]], [1], WEIGHTS), logits=torch.tensor([[1.0, 2.0]]))
+    contrast = alignment.concept_importance(outputs, "contrast", torch.tensor([1.0, 1.0]))
+    assert contrast.tolist() == [[0, 3]]
+    with pytest.raises(ValueError, match="needs centre="):
+        alignment.concept_importance(outputs, "contrast")
+    for function in (alignment.reparameterised, lambda o: alignment.concept_importance(o, "contrast")):
+        with pytest.raises(ValueError, match="has none"):
+            function(replace(outputs, class_weights=None))
+
+
+def test_the_ceiling_holds_for_rows_that_sum_to_zero():
+    """No weights whose rows sum to zero come closer to V than its own centred rows, which reach it."""
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.rand(6, 5, generator=generator).double()
+    ceiling = alignment.cgim_ceiling(truth)
+    centred = truth - truth.mean(1, keepdim=True)
+    torch.testing.assert_close(F.cosine_similarity(centred, truth, dim=1), ceiling)
+    weights = torch.randn(2000, 6, 5, generator=generator).double()
+    weights = weights - weights.mean(2, keepdim=True)
+    assert (F.cosine_similarity(weights, truth.expand_as(weights), dim=2) <= ceiling + 1e-9).all()
+    assert alignment.cgim_ceiling(torch.ones(1, 4)).item() == 0
+    assert alignment.cgim_ceiling(torch.zeros(1, 4)).isnan().all()

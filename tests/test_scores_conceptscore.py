@@ -1,5 +1,6 @@
 """ConceptScore: texts and scores worked out by hand, bounds, and bad input."""
 
+import dataclasses
 import json
 from math import nan
 
@@ -75,32 +76,30 @@ def test_templates_of_a_file(tmp_path):
 # Texts
 
 
+def outputs_of(contributions, concepts=CONCEPTS):
+    """Outputs of which only contributions and names matter."""
+    logits = torch.zeros(len(contributions), 2)
+    return ConceptOutputs(torch.zeros_like(contributions), contributions, None, logits, concepts, ["x", "y"])
+
+
 def test_descriptions_by_hand():
-    assert conceptscore.concept_texts((CONTRIBUTIONS, CONCEPTS), 2, PAIRS) == [
+    assert conceptscore.concept_texts(outputs_of(CONTRIBUTIONS), 2, PAIRS) == [
         "Concepts: long bill: -2.00, 斑点: 1.25.",
         "Concepts: red crown: -1.00, long bill: 1.00.",
     ]
-    assert conceptscore.concept_texts((CONTRIBUTIONS[:1], CONCEPTS), 4, TABLE) == [
+    assert conceptscore.concept_texts(outputs_of(CONTRIBUTIONS[:1]), 4, TABLE) == [
         "Concept\tWeight\nlong bill\t-2.00\n斑点\t1.25\nred crown\t0.50\nFlügel, weiß\t0.00"
     ]
     assert conceptscore.describe(["a"], [-0.001], PAIRS) == "Concepts: a: 0.00."  # not -0.00
 
 
-def test_outputs_and_contributions_give_the_same_text():
-    plain = ["red crown", "long bill", "white wing", "spotted"]
-    outputs = ConceptOutputs(torch.zeros(2, 4), CONTRIBUTIONS, None, torch.zeros(2, 3), plain, list("abc"))
-    assert conceptscore.concept_texts(outputs, 3, PAIRS) == conceptscore.concept_texts(
-        (CONTRIBUTIONS, plain), 3, PAIRS
-    )
-
-
-def test_top_weighted():
-    indices, weights = conceptscore.top_weighted((CONTRIBUTIONS, CONCEPTS), 4)
+def test_named_by_magnitude():
+    indices, weights, negated = conceptscore.named_concepts(outputs_of(CONTRIBUTIONS), 4)
     assert indices.tolist() == [[1, 3, 0, 2], [0, 1, 3, 2]]  # by absolute value, equal ones in concept order
     torch.testing.assert_close(weights, CONTRIBUTIONS.gather(1, indices))
-    assert conceptscore.top_weighted((torch.zeros(1, 300), [str(j) for j in range(300)]), 300)[
-        0
-    ].tolist() == [list(range(300))]
+    assert not negated.any()
+    many = outputs_of(torch.zeros(1, 300), [str(j) for j in range(300)])
+    assert conceptscore.named_concepts(many, 300).indices[0].tolist() == list(range(300))
 
 
 def test_references_by_hand():
@@ -117,26 +116,16 @@ def test_references_by_hand():
 
 
 def test_bad_concepts():
-    with pytest.raises(ValueError, match="list of concepts is empty"):
-        conceptscore.top_weighted((torch.zeros(2, 0), []), 1)
-    with pytest.raises(ValueError, match="'ß' stands twice, at places 0 and 2"):
-        conceptscore.top_weighted((torch.zeros(2, 3), ["ß", "b", "ß"]), 1)
-    with pytest.raises(ValueError, match="concept 1 has an empty name"):
-        conceptscore.concept_texts((torch.zeros(2, 2), ["a", " "]), 1, PAIRS)
     with pytest.raises(ValueError, match="'long bill' stands twice"):
         conceptscore.reference_texts(torch.ones(1, 2), ["long bill", "long bill"], PAIRS)
     for k in (0, 5):
         with pytest.raises(
             ValueError, match=f"{k} most important concepts: the model has 4; choose k from 1 to 4"
         ):
-            conceptscore.concept_texts((CONTRIBUTIONS, CONCEPTS), k, PAIRS)
+            conceptscore.concept_texts(outputs_of(CONTRIBUTIONS), k, PAIRS)
 
 
 def test_bad_values():
-    with pytest.raises(ValueError, match="1 contributions are NaN"):
-        conceptscore.concept_texts((torch.tensor([[nan, 1.0]]), ["a", "b"]), 1, PAIRS)
-    with pytest.raises(ValueError, match=r"contributions are \(2, 4\), but there are 2 concepts"):
-        conceptscore.top_weighted((CONTRIBUTIONS, ["a", "b"]), 1)
     with pytest.raises(ValueError, match=r"present is \(1, 3\), but there are 4"):
         conceptscore.reference_texts(torch.ones(1, 3), CONCEPTS, PAIRS)
     with pytest.raises(ValueError, match="must be 0 or 1"):
@@ -145,8 +134,7 @@ def test_bad_values():
         conceptscore.reference_texts(torch.tensor([[1, 0], [0, 0], [0, 0]]), ["a", "b"], PAIRS)
     with pytest.raises(ValueError, match="2 concepts, but 1 weights"):
         conceptscore.describe(["a", "b"], [1], PAIRS)
-    with pytest.raises(ValueError, match="is empty"):
-        conceptscore.describe([], [], PAIRS)
+    assert conceptscore.describe([], [], PAIRS) == "Concepts: ."
     with pytest.raises(ValueError, match="a weight is nan"):
         conceptscore.describe(["a"], [nan], PAIRS)
 
@@ -159,13 +147,13 @@ def test_bad_values():
 def test_more_concepts_only_add(rows, k, other):
     """The text of fewer concepts begins that of more; their order matters only where weights are equal."""
     weights, names = torch.tensor(rows) / 100, list("uvwxyz")
-    few, many = (conceptscore.concept_texts((weights, names), n, PAIRS) for n in sorted((k, other)))
+    outputs = outputs_of(weights, names)
+    few, many = (conceptscore.concept_texts(outputs, n, PAIRS) for n in sorted((k, other)))
     assert all(b.startswith(a[:-1]) for a, b in zip(few, many, strict=True))
     distinct = [n for n, row in enumerate(rows) if len(set(map(abs, row))) == 6]
-    turned = conceptscore.concept_texts((weights.flip(1), names[::-1]), k, PAIRS)
-    assert [turned[n] for n in distinct] == [
-        conceptscore.concept_texts((weights, names), k, PAIRS)[n] for n in distinct
-    ]
+    turned = conceptscore.concept_texts(outputs_of(weights.flip(1), names[::-1]), k, PAIRS)
+    straight = conceptscore.concept_texts(outputs, k, PAIRS)
+    assert [turned[n] for n in distinct] == [straight[n] for n in distinct]
 
 
 # Scores
@@ -222,3 +210,56 @@ def test_scores_are_bounded_and_monotone(pairs):
     order = cosine.argsort()
     assert (score[order].diff() >= 0).all()
     assert (conceptscore.ref_concept_score(score, (reference + 0.1).clamp(max=1)) >= mean - 1e-9).all()
+
+
+# What is named
+
+
+def named_outputs():
+    """Two images, four concepts; the model calls those above .5 present."""
+    values = torch.tensor([[0.9, 0.1, 0.8, 0.2], [0.4, 0.3, 0.2, 0.1]])
+    contributions = torch.tensor([[1.0, -3.0, 0.0, 2.0], [4.0, 3.0, 2.0, 1.0]])
+    return ConceptOutputs(
+        values,
+        contributions,
+        None,
+        torch.eye(2),
+        list("abcd"),
+        ["x", "y"],
+        thresholds=torch.full((4,), 0.5),
+    )
+
+
+@pytest.mark.parametrize(
+    "naming, indices, negated, true",
+    [
+        ("magnitude", [[1, 3], [0, 1]], [[0, 0], [0, 0]], [[0, 1], [1, 0]]),
+        ("signed", [[1, 3], [0, 1]], [[1, 1], [1, 1]], [[1, 0], [0, 1]]),
+        ("present", [[0, 2], [-1, -1]], [[0, 0], [0, 0]], [[1, 0], [None, None]]),
+        ("value", [[0, 2], [0, 1]], [[0, 0], [0, 0]], [[1, 0], [1, 0]]),
+        ("non-zero", [[1, 3], [0, 1]], [[0, 0], [0, 0]], [[0, 1], [1, 0]]),
+    ],
+)
+def test_naming_rules_by_hand(naming, indices, negated, true):
+    named = conceptscore.named_concepts(named_outputs(), 2, naming)
+    assert named.indices.tolist() == indices and named.negated.int().tolist() == negated
+    present = torch.tensor([[1.0, 0.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0]])
+    found = [[None if value != value else value for value in row] for row in named.is_true(present).tolist()]
+    assert found == true
+
+
+def test_a_naming_rule_that_needs_thresholds():
+    outputs = dataclasses.replace(named_outputs(), thresholds=None)
+    with pytest.raises(ValueError, match="these outputs have no thresholds"):
+        conceptscore.named_concepts(outputs, 2, "present")
+    with pytest.raises(ValueError, match="naming must be one of magnitude, signed"):
+        conceptscore.named_concepts(outputs, 2, "all")
+    assert conceptscore.named_concepts(outputs, 2, "value").indices.shape == (2, 2)
+
+
+def test_texts_of_what_is_named():
+    outputs = named_outputs()
+    signed = conceptscore.concept_texts(outputs, 2, PAIRS, "signed", decimals=0)
+    assert signed == ["Concepts: not b: -3, not d: 2.", "Concepts: not a: 4, not b: 3."]
+    present = conceptscore.concept_texts(outputs, 2, PAIRS, "present")
+    assert present == ["Concepts: a: 1.00, c: 0.00.", "Concepts: ."]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from xaihelpers.scores import mean_interval
+from xaihelpers.scores import interval
 from xaihelpers.scores.fse import cri_table, paper_names
 
 
@@ -37,7 +37,7 @@ class TestCri:
     def test_the_interval_is_over_units_where_their_cases_belong_together(self):
         rows = answers([1, 1, 1, 0, 0, 0, 1, 0], row=[5, 5, 5, 7, 7, 7, 9, 9])
         by_unit, by_case = cri_table(rows, ["mode"], units="row").iloc[0], cri_table(rows, ["mode"]).iloc[0]
-        expected = mean_interval([100.0, 0.0, 50.0])
+        expected = interval(100.0 * rows["correct"], clusters=rows["row"])
         assert (by_unit.value, by_unit.low, by_unit.high) == expected[:3] and by_unit.cases == 8
         assert by_unit.high - by_unit.low > by_case.high - by_case.low
 

@@ -1,5 +1,6 @@
 """BLEU, METEOR and ROUGE: the published example's values, cases by hand, bounds, and two processes."""
 
+import re
 import warnings
 from math import exp
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from nltk.translate.bleu_score import SmoothingFunction, corpus_bleu, sentence_bleu
 
 from xaihelpers.scores import text
+from xaihelpers.scores.conceptscore import describe, load_templates
 
 # The example of CLIPScore's code, and what its scorers say of it.
 GOOD = [
@@ -70,6 +72,24 @@ def test_tokens():
         "hooked-bill",
     )
     assert text.tokenize("翅膀: 1, पंख: 2") == ("翅膀", "1", "पंख", "2") and text.tokenize(" ,.- ") == ()
+
+
+def test_weights_and_punctuation_are_no_part_of_a_word():
+    for written in (
+        "red crown:0.43",
+        "red crown=0.43",
+        "red crown (0.43)",
+        "- red crown: 0.43;",
+        "red/crown|0.43",
+    ):
+        assert text.tokenize(written) == ("red", "crown", "0.43")
+    for template in load_templates():
+        said = text.tokenize(describe(["red crown", "long bill"], [0.43, -0.1], template))
+        names = ("red", "crown", "0.43", "long", "bill", "-0.10")
+        start = said.index("red")
+        assert said[start : start + 6] == names
+        prose = said[:start] + said[start + 6 :]
+        assert all(re.fullmatch(r"[a-z]+", word) for word in prose), prose
 
 
 def test_bleu_by_hand():

@@ -17,7 +17,9 @@ def test_before_and_after_differ_in_the_attribute_alone():
     """A blue jay with a red crown: the truth has red, not blue; the picture changes at the head alone."""
     crown = torch.tensor([substitute.group_of(name) == "crown_color" for name in aviary.ATTRIBUTES])
     for number in range(6):
-        before, after, truth = counterfactual_pair(3, number, "Blue Jay", "has_crown_color::red")
+        before, after, truth, earlier = counterfactual_pair(3, number, "Blue Jay", "has_crown_color::red")
+        red = aviary.ATTRIBUTES.index("has_crown_color::red")
+        assert truth[red] and not earlier[red] and (truth != earlier)[~crown].sum() == 0
         assert truth[RED] and truth[crown].sum() == 1
         changed = (before.image.astype(int) - after.image).astype(bool).any(2)
         assert changed.any() and changed.mean() < 0.2 and before.box == after.box

@@ -560,10 +560,10 @@ def test_drawn_once(quick, tmp_path):
 def test_interrupted_drawing_is_no_aviary(quick, tmp_path, monkeypatch):
     whole = aviary_files._draw_to
 
-    def interrupted(root, numbers, seed, per_class):
+    def interrupted(root, numbers, *settings, **more):
         if numbers[0] >= 32:
             raise KeyboardInterrupt
-        return whole(root, numbers, seed, per_class)
+        return whole(root, numbers, *settings, **more)
 
     monkeypatch.setattr(aviary_files, "_draw_to", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -629,3 +629,22 @@ def test_foreign_folder_is_left_alone(quick, tmp_path):
     with pytest.raises(ValueError, match="is no aviary"):
         aviary.ensure(images_per_class=1, jobs=1)
     assert (tmp_path / "aviary/thesis.txt").read_text() == "years of work" and not quick
+
+
+def test_decorrelated_birds(monkeypatch, tmp_path):
+    """Where every group is set at random, the species says little of its attributes."""
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    by_share = {}
+    for share in (0.0, 1.0):
+        folder = aviary.ensure(f"birds_{share:g}", images_per_class=4, seed=3, decorrelated=share)
+        by_share[share] = datasets.load(folder)
+    agreement = {}
+    for share, world in by_share.items():
+        of_class = world.present.float().view(48, 4, -1)
+        agreement[share] = (
+            (of_class[:, 0] == of_class[:, 1]).float().mean(0)[of_class.mean((0, 1)) > 0.1].mean()
+        )
+    assert agreement[0.0] > 0.85 and agreement[1.0] < agreement[0.0] - 0.1
+    assert by_share[0.0].image_ids == by_share[1.0].image_ids
+    with pytest.raises(ValueError, match="of other settings"):
+        aviary.ensure("birds_1", images_per_class=4, seed=3, decorrelated=0.5)

@@ -16,7 +16,7 @@ from safetensors.torch import save
 from xaihelpers.devices import require_one_device
 from xaihelpers.paths import write_whole
 
-OPTIONAL = ("class_weights", "concept_maps")
+OPTIONAL = ("class_weights", "concept_maps", "thresholds")
 TENSORS = ("values", "contributions", "logits", *OPTIONAL)
 PER_IMAGE = ("values", "contributions", "logits", "concept_maps")
 NAMES = ("concepts", "classes", "image_ids")
@@ -61,6 +61,8 @@ class ConceptOutputs:
     image_ids: list[str] | None = None
     # (N, L, H, W), where in the image each concept's value comes from
     concept_maps: torch.Tensor | None = None
+    # (L,), the values above which the model itself calls a concept present
+    thresholds: torch.Tensor | None = None
 
     def __post_init__(self):
         check_names(self.concepts)
@@ -93,6 +95,7 @@ class ConceptOutputs:
             "contributions": (n_images, n_concepts),
             "class_weights": (n_concepts, n_classes),
             "logits": (n_images, n_classes),
+            "thresholds": (n_concepts,),
         }
         if self.concept_maps is not None:
             size = tuple(self.concept_maps.shape[2:])
@@ -103,7 +106,7 @@ class ConceptOutputs:
         """The concept or class that the value at `place` of tensor `name` belongs to."""
         if name == "logits":
             return self.classes[place[1]]
-        return self.concepts[place[0] if name == "class_weights" else place[1]]
+        return self.concepts[place[0] if name in ("class_weights", "thresholds") else place[1]]
 
     def _check_ids(self) -> None:
         if len(self.image_ids) != len(self.values):
@@ -158,20 +161,30 @@ class ConceptOutputs:
                 f"no row, the first {', '.join(map(repr, missing[:3]))}; the rows there are of "
                 f"{', '.join(map(repr, self.image_ids[:3]))}, …"
             )
-        rows = torch.tensor([row_of[name] for name in wanted], device=self.values.device)
-        aligned = {}
+        return self.take([row_of[name] for name in wanted])
+
+    def take(self, rows: Sequence[int] | torch.Tensor) -> "ConceptOutputs":
+        """The outputs of some images, by their rows, in this order."""
+        rows = torch.as_tensor(rows, device=self.values.device)
+        taken = {}
         for name in PER_IMAGE:
             tensor = getattr(self, name)
-            aligned[name] = None if tensor is None else tensor[rows]
-        return replace(self, image_ids=wanted, **aligned)
+            taken[name] = None if tensor is None else tensor[rows]
+        if self.image_ids is not None:
+            taken["image_ids"] = [self.image_ids[row] for row in rows.tolist()]
+        return replace(self, **taken)
 
-    def cpu(self) -> "ConceptOutputs":
-        """The same outputs, detached, with tensors on the CPU."""
+    def to(self, device: str | torch.device) -> "ConceptOutputs":
+        """The same outputs, detached, with tensors on a device."""
         moved = {}
         for name in TENSORS:
             tensor = getattr(self, name)
-            moved[name] = None if tensor is None else tensor.detach().cpu()
+            moved[name] = None if tensor is None else tensor.detach().to(device)
         return replace(self, **moved)
+
+    def cpu(self) -> "ConceptOutputs":
+        """The same outputs, detached, with tensors on the CPU."""
+        return self.to("cpu")
 
 
 def save_outputs(outputs: ConceptOutputs, file: str | Path) -> Path:

@@ -22,7 +22,7 @@ def style() -> None:
         context="notebook",
         style="ticks",
         palette="colorblind",
-        font_scale=0.85,
+        font_scale=0.92,
         rc={"figure.dpi": 90, "axes.spines.top": False, "axes.spines.right": False},
     )
 
@@ -139,15 +139,21 @@ def results_table(
 ) -> Styler:
     """Recorded numbers as a table to be displayed: keys, paper, this run, interval, and what else there is.
 
-    rows: with the columns `value`, `low` and `high`, and perhaps `paper`, `sd`, `cases`, `chance`, `invalid`;
-        a dash stands for NaN.
+    rows: with the columns `value`, `low` and `high`, and perhaps `paper`, `sd`, `cases`, `effective`,
+        `chance`, `invalid`; a dash stands for NaN. Effective cases stand where some differ from the cases.
     keys: the columns that tell the rows apart. more: further columns, shown before `cases`.
     Raises AttributeError without `value`, `low` or `high`, KeyError without one of `keys`.
     """
     values = [_number(value, digits) for value in rows.value]
     intervals = [_interval(low, high, digits) for low, high in zip(rows.low, rows.high, strict=True)]
     view = rows.assign(**{"this run": values, "interval": intervals})
-    optional = ["paper", "this run", "interval", "sd", *more, "cases", "chance", "invalid"]
+    if "effective" in view:
+        few = view.effective < 0.95 * view.cases
+        many = view.effective > 1.05 * view.cases
+        view["effective cases"] = [_number(value, 0) for value in view.effective]
+        if not (few | many).any():
+            view = view.drop(columns="effective cases")
+    optional = ["paper", "this run", "interval", "sd", *more, "cases", "effective cases", "chance", "invalid"]
     columns = [*keys, *(name for name in optional if name in view and name not in keys)]
     return table(view[columns], caption, digits)
 

@@ -24,13 +24,15 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
+from xaihelpers.claims import Verdict, decide, load_claims
 from xaihelpers.devices import resolve_device
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
 from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
+from xaihelpers.scores.intervals import Interval
 from xaihelpers.timing import describe_device
 
 log = logging.getLogger(__name__)
-NUMBERS = ["value", "low", "high", "cases", "chance"]
+NUMBERS = ["value", "low", "high", "cases", "effective", "chance"]
 TEXTS = ["paper", "table", "row", "metric", "data", "model"]
 COLUMNS = [*TEXTS[:4], *NUMBERS, *TEXTS[4:]]
 
@@ -49,6 +51,7 @@ class Run:
     _rows: list = field(default_factory=list)
     _figures: dict = field(default_factory=dict)  # name -> (PNG bytes, caption)
     _tables: dict = field(default_factory=dict)  # (paper, table) -> {"title": …, "caption": …}
+    _verdicts: dict = field(default_factory=dict)  # (claim, data, model) -> what `verdict` kept
 
     @property
     def run_folder(self) -> Path:
@@ -114,9 +117,49 @@ class Run:
         self._figures[name] = png.getvalue(), caption
 
     def note(self, text: str) -> None:
-        """Keep a line on what did not reproduce here, and why."""
+        """Show a line on what did not reproduce here, and why, and keep it for the report."""
+        log.info("Note: %s", text)
         if text not in self.notes:
             self.notes.append(text)
+
+    def verdict(
+        self,
+        claim: str,
+        measured: Interval,
+        data: str,
+        model: str,
+        controls: dict[str, bool] | None = None,
+        figure: str = "",
+    ) -> Verdict:
+        """Decide a claim of a paper by the rule of `claims`, show the verdict, and keep it for the ledger.
+
+        claim: its id in data/papers/claims.csv.
+        measured: the claim's quantity with its interval, in its unit.
+        data, model: in words, what it was measured on.
+        controls: name of a control of the instrument -> whether it was passed.
+        figure: name of the figure that shows it.
+
+        Raises ValueError for an unknown claim.
+        """
+        claims = load_claims()
+        if claim not in claims:
+            raise ValueError(f"There is no claim {claim!r} in data/papers/claims.csv.")
+        about = claims[claim]
+        controls = {name: bool(passed) for name, passed in (controls or {}).items()}
+        verdict = decide(about, measured, controls)
+        self._verdicts[claim, data, model] = {
+            "claim": claim,
+            **measured._asdict(),
+            "outcome": verdict.outcome,
+            "needed": verdict.needed,
+            "controls": controls,
+            "data": data,
+            "model": model,
+            "figure": figure,
+        }
+        limits = f"{measured.value:.3g} [{measured.low:.3g}, {measured.high:.3g}] {about.unit}"
+        log.info("Claim (%s, %s): %s\n  %s: %s", about.paper, about.section, about.claim, limits, verdict)
+        return verdict
 
     def rows(self) -> pd.DataFrame:
         """All rows recorded so far."""
@@ -168,6 +211,7 @@ class Run:
                 {"file": f"{name}.png", "caption": caption} for name, (_, caption) in self._figures.items()
             ],
             "notes": self.notes,
+            "verdicts": list(self._verdicts.values()),
         }
         (folder / "run.json").write_text(json.dumps(about, indent=1) + "\n")
 

@@ -40,11 +40,15 @@ def html_cell(html: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_code_cell(outputs=[output])
 
 
-def figure_html(png: Path, caption: str) -> str:
-    """A figure with its caption; the image is inside the HTML. Raises OSError if the file cannot be read."""
+def figure_html(png: Path, caption: str, anchor: str = "") -> str:
+    """A figure with its caption; the image is inside the HTML. Raises OSError if the file cannot be read.
+
+    anchor: the id under which a link finds it.
+    """
     data = base64.b64encode(png.read_bytes()).decode()
     image = f'<img src="data:image/png;base64,{data}" alt="{escape(caption)}">'
-    return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
+    name = f' id="{anchor}"' if anchor else ""
+    return f"<figure{name}>{image}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def page(cells: list, title: str) -> str:

@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from xaihelpers.dependencies import notebook_key
-from xaihelpers.notebook_files import clean_notebook, error_text
+from xaihelpers.notebook_files import clean_notebook, error_text, first_picture
 from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
 
 DEFAULT_NEEDS = {"00": [], "99": ["*"]}  # all others: 00, which draws the built-in world
@@ -150,6 +150,8 @@ def finish(job: NotebookJob, results: Path, inplace: bool) -> str:
     if not inplace:
         written = [path.parent.name for path in results.glob(f"{job.id}-*/run.json")]
         notebook["metadata"]["xaihelpers_run"] = {"key": job.key, "records": written}
+    elif job.id == "99":  # the README shows its ledger of claims
+        job.path.with_name("ledger.png").write_bytes(first_picture(notebook))
     job.partial.write_text(json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     os.replace(job.partial, job.output)
     job.failed.unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 from xaihelpers.bottlenecks.cbm import ConceptBottleneck, fit_cbm
 from xaihelpers.bottlenecks.cem import ConceptEmbeddingModel, fit_cem
 from xaihelpers.bottlenecks.concept_filter import filter_concepts
-from xaihelpers.bottlenecks.examples import Examples, fit_and_explain, split_examples
 from xaihelpers.bottlenecks.head import fit_head
 from xaihelpers.bottlenecks.labelfree import cubed_similarity, fit_labelfree_cbm
 from xaihelpers.bottlenecks.posthoc import (
@@ -19,7 +18,6 @@ from xaihelpers.bottlenecks.sparse import elastic_net_path, largest_penalty
 __all__ = [
     "ConceptBottleneck",
     "ConceptEmbeddingModel",
-    "Examples",
     "PosthocCBM",
     "add_residual",
     "concept_samples",
@@ -27,7 +25,6 @@ __all__ = [
     "cubed_similarity",
     "elastic_net_path",
     "filter_concepts",
-    "fit_and_explain",
     "fit_cbm",
     "fit_cem",
     "fit_head",
@@ -35,5 +32,4 @@ __all__ = [
     "fit_posthoc_cbm",
     "largest_penalty",
     "posthoc_cbm_from_text",
-    "split_examples",
 ]

@@ -92,7 +92,7 @@ class ConceptBottleneck:
         probability = concept_logits(self.encode(inputs).to(self.class_weights), self).sigmoid()  # (N, L)
         values = intervene(probability, known)
         logits = values @ self.class_weights + self.class_bias
-        return linear_head_outputs(values, logits, self, image_ids)
+        return linear_head_outputs(values, logits, self, image_ids, values.new_full(values.shape[1:], 0.5))
 
 
 def concept_logits(features: torch.Tensor, model: ConceptBottleneck) -> torch.Tensor:

@@ -100,7 +100,14 @@ class ConceptEmbeddingModel:
             weights = self.class_weights[:, :, predicted]  # (L, m, n)
             contributions.append(einsum(part, weights, "n l m, l m n -> n l"))
         return ConceptOutputs(
-            values, torch.cat(contributions), None, logits, self.concepts, self.classes, image_ids
+            values,
+            torch.cat(contributions),
+            None,
+            logits,
+            self.concepts,
+            self.classes,
+            image_ids,
+            thresholds=values.new_full(values.shape[1:], 0.5),
         )
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from xaihelpers.datasets import Dataset, cbm_concepts, concept_labels, load, phrase, plain_name
+from xaihelpers.datasets import Dataset, choose_concepts, concept_labels, load, phrase, plain_name
 from xaihelpers.models.backbones import Backbone, feature_maps, load_backbone
 from xaihelpers.models.clip import Clip, embed_images, embed_texts, load_clip
 from xaihelpers.models.features import extract_features, read_pixels
@@ -20,10 +20,12 @@ from xaihelpers.paths import find
 class ConceptDataset:
     """N images of K classes; row n of every tensor is row n of `images`, all on the CPU.
 
-    `concepts`: the L annotated concepts, none where nobody annotated.
+    `concepts`: the L annotated concepts in plain words, none where nobody annotated; `attributes`: their
+    names in the data set.
     `present`: the labels that models are trained on. `truth`: those that they are judged by.
     `phrases`: L' concepts by name only, with `phrase_truth` where the annotations happen to tell them.
-    `backbone_identity`, `clip_identity`: the weights that `pooled` and `image_embeddings` come from.
+    `backbone_name`, `backbone_identity`: the network and the weights that `pooled` comes from;
+    `clip_identity`: those of `image_embeddings`.
     `pixels`, `trunk`: for training end to end, else None.
     """
 
@@ -33,13 +35,16 @@ class ConceptDataset:
     classes: list[str]
     labels: torch.Tensor  # (N,) int64
     train: torch.Tensor  # (N,) bool
-    pooled: torch.Tensor  # (N, d), of a frozen backbone
+    pooled: torch.Tensor  # (N, d), of a frozen backbone; d is 0 without one
+    backbone_name: str
     backbone_identity: str
     concepts: list[str]
+    attributes: list[str]
     present: torch.Tensor | None  # (N, L) in [0, 1]
     truth: torch.Tensor | None  # (N, L) of 0 and 1
     phrases: list[str]
     phrase_truth: torch.Tensor | None  # (N, L') of 0 and 1
+    drawn: bool = False  # whether its images are of a drawn world, which the shipped networks know
     clip: Clip | None = None
     clip_identity: str = ""
     image_embeddings: torch.Tensor | None = None  # (N, e) unit rows
@@ -64,6 +69,8 @@ def load_concept_dataset(
     data: str = "aviary",
     labels: str = "image",
     label_kind: str = "hard",
+    truth_labels: str = "",
+    concepts: str = "auto",
     backbone: str = "aviary_resnet",
     weights: str = "",
     layer: str = "",
@@ -76,11 +83,14 @@ def load_concept_dataset(
 ) -> ConceptDataset:
     """A data set with the features of its images and its concepts.
 
-    data: a name or path that `datasets.load` takes. In CUB-200-2011's format it comes with CUB's 112
-        concepts, else without any.
-    labels: concept labels of each image ("image") or of its class ("class").
+    data: a name or path that `datasets.load` takes. In CUB-200-2011's format it comes with concepts, else
+        without any.
+    labels: concept labels of each image ("image") or of its class ("class"), for training.
     label_kind: "hard" or "soft" ones for training; judged by the hard ones.
-    backbone, weights, layer: as of `models.load_backbone`.
+    truth_labels: the labels that models are judged by, "image" or "class"; empty takes those of training.
+    concepts: as of `datasets.choose_concepts`.
+    backbone, weights, layer: as of `models.load_backbone`; backbone "" leaves features out, for finished
+        outputs.
     clip, clip_weights, long: as of `models.clip.load_clip`; clip "" leaves CLIP out.
     concept_file: a text file with one concept a line, in place of the phrases that are made of CUB's 312
         attributes; data without attributes need one.
@@ -90,11 +100,12 @@ def load_concept_dataset(
     Raises DatasetError, ModelError and ValueError as its parts do: `datasets.load`, `models.load_backbone`,
     `models.extract_features`, `models.clip.load_clip`, `read_concepts`.
     """
-    world = load(data, attributes=labels)
-    network = load_backbone(backbone, weights, layer, device)
-    concepts = _annotations(world, labels, label_kind)
+    truth_labels = truth_labels or labels
+    world = load(data, attributes="image" if "image" in (labels, truth_labels) else "class")
+    network = load_backbone(backbone, weights, layer, device) if backbone else None
+    annotations = _annotations(world, concepts, labels, label_kind, truth_labels)
     if concept_file:
-        concepts |= {"phrases": read_concepts(concept_file), "phrase_truth": None}
+        annotations |= {"phrases": read_concepts(concept_file), "phrase_truth": None}
     return ConceptDataset(
         data=world.name,
         images=world.images,
@@ -102,9 +113,9 @@ def load_concept_dataset(
         classes=world.class_names,
         labels=world.labels,
         train=world.train,
-        backbone_identity=network.identity,
-        pooled=extract_features(network, world.images.path, maps=False).pooled,
-        **concepts,
+        drawn=world.drawn,
+        **_features(network, world),
+        **annotations,
         **(_clip_parts(load_clip(clip, clip_weights, long, device), world) if clip else {}),
         **(_trainable_parts(network, world, backbone, weights, layer) if finetune else {}),
     )
@@ -165,21 +176,31 @@ class Trunk(nn.Module):
         return feature_maps(self.backbone, self.backbone.normalised(pixels))[0].mean((2, 3))
 
 
-def _annotations(world: Dataset, labels: str, label_kind: str) -> dict:
-    """CUB's 112 concepts and all attributes as phrases, with their labels; empty without attributes."""
+def _features(network: Backbone | None, world: Dataset) -> dict:
+    """The pooled features of all images, and where they come from; empty ones without a network."""
+    if network is None:
+        return {"backbone_name": "", "backbone_identity": "", "pooled": torch.empty(len(world.images), 0)}
+    pooled = extract_features(network, world.images.path, maps=False).pooled
+    return {"backbone_name": network.name, "backbone_identity": network.identity, "pooled": pooled}
+
+
+def _annotations(world: Dataset, concepts: str, labels: str, label_kind: str, truth_labels: str) -> dict:
+    """The concepts and all attributes as phrases, with their labels; empty without attributes."""
     if world.attributes is None:
-        return {"concepts": [], "present": None, "truth": None, "phrases": [], "phrase_truth": None}
-    concepts = cbm_concepts()
+        empty = {"concepts": [], "attributes": [], "phrases": []}
+        return empty | dict.fromkeys(("present", "truth", "phrase_truth"))
+    attributes = choose_concepts(world, concepts)
     names_of_phrase: dict[str, list[str]] = {}  # several attributes may be said in the same words
     for name in world.attributes.name:
         names_of_phrase.setdefault(phrase(name), []).append(name)
     phrase_truth = []
     for names in names_of_phrase.values():
-        phrase_truth.append(concept_labels(world, names, level=labels).amax(1))
+        phrase_truth.append(concept_labels(world, names, level=truth_labels).amax(1))
     return {
-        "concepts": [plain_name(name) for name in concepts.name],
-        "present": concept_labels(world, concepts, level=labels, kind=label_kind),
-        "truth": concept_labels(world, concepts, level=labels),
+        "concepts": [plain_name(name) for name in attributes],
+        "attributes": attributes,
+        "present": concept_labels(world, attributes, level=labels, kind=label_kind),
+        "truth": concept_labels(world, attributes, level=truth_labels),
         "phrases": list(names_of_phrase),
         "phrase_truth": torch.stack(phrase_truth, 1),
     }

@@ -63,7 +63,7 @@ class LabelFreeCBM:
         projected = pooled.to(self.projection) @ self.projection.T
         values = intervene((projected - self.mean) / self.std, known, self.low, self.high)
         logits = values @ self.class_weights + self.class_bias
-        return linear_head_outputs(values, logits, self, image_ids)
+        return linear_head_outputs(values, logits, self, image_ids, (self.low + self.high) / 2)
 
 
 def cubed_similarity(values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

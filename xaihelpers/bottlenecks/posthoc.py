@@ -128,7 +128,8 @@ class PosthocCBM:
         logits = values @ self.class_weights + self.class_bias
         if self.residual_weights is not None:
             logits = logits + pooled @ self.residual_weights + self.residual_bias
-        return linear_head_outputs(values, logits, self, image_ids)
+        thresholds = None if self.low is None else (self.low + self.high) / 2
+        return linear_head_outputs(values, logits, self, image_ids, thresholds)
 
 
 def concept_values(
@@ -156,6 +157,7 @@ def fit_posthoc_cbm(
     margin: bool = False,
     penalty: float = 1e-3,
     seed: int = 0,
+    **head,
 ) -> tuple[PosthocCBM, ConceptSamples]:
     """Post-hoc CBM of training images: a linear SVM per concept, then the head on all images.
 
@@ -163,6 +165,7 @@ def fit_posthoc_cbm(
         the model is fitted and stays.
     n: positive and negative examples per concept; a concept with fewer is left out.
     svm_c: λ, the C of the SVMs. penalty: of the head, see `fit_head`. seed: of the examples' draw.
+    head: further settings of `fit_head`: solver, steps, standardise.
 
     Returns the model and the samples, whose `kept` and `dropped` say which concepts it has. Raises ValueError
     for tensors on different devices, features that are NaN or infinite, concept labels that are neither 0 nor
@@ -175,7 +178,7 @@ def fit_posthoc_cbm(
     svm = linear_svm(pooled[samples.rows], samples.labels.expand(len(samples.rows), -1), [svm_c])
     bank, intercepts = svm.normals[:, 0], svm.intercepts[:, 0]
     kept = [concepts[j] for j in samples.kept]
-    return _with_head(pooled, labels, bank, intercepts, margin, kept, classes, penalty), samples
+    return _with_head(pooled, labels, bank, intercepts, margin, kept, classes, penalty, **head), samples
 
 
 def posthoc_cbm_from_text(
@@ -225,9 +228,9 @@ def add_residual(
     return replace(base, residual_weights=weights, residual_bias=bias)
 
 
-def _with_head(pooled, labels, bank, intercepts, margin, concepts, classes, penalty) -> PosthocCBM:
+def _with_head(pooled, labels, bank, intercepts, margin, concepts, classes, penalty, **head) -> PosthocCBM:
     values = concept_values(pooled, bank, intercepts, margin)
-    class_weights, class_bias = fit_head(values, labels, len(classes), penalty)
+    class_weights, class_bias = fit_head(values, labels, len(classes), penalty, **head)
     low, high = value_range(values)
     return PosthocCBM(
         bank=bank,

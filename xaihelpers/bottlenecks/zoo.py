@@ -24,6 +24,7 @@ from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, load_concept_
 from xaihelpers.bottlenecks.model_files import read_model, save_model
 from xaihelpers.bottlenecks.recipes import MODEL_NAMES, RECIPES
 from xaihelpers.fingerprint import code_hash
+from xaihelpers.models.networks import SHIPPED
 from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
 
 log = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ def load_outputs(
     device: str | torch.device = "cpu",
     label_free: Sequence[float] = (),
     need_labels: bool = False,
+    foreign: bool = False,
     **dataset_settings,
 ) -> tuple[ConceptDataset, dict[str, ConceptOutputs]]:
     """A data set of concepts, and the outputs of several models for its test images, by name.
@@ -94,18 +96,39 @@ def load_outputs(
     names: as of `zoo_outputs`. device: where the networks run and the models are fitted.
     label_free: top_activation, similarity and penalty of the label-free models; empty takes their defaults.
     need_labels: whether a data set without concept labels is an error, raised before any model is fitted.
-    dataset_settings: arguments of `load_concept_dataset`.
+    foreign: as of `check_shipped`.
+    dataset_settings: arguments of `load_concept_dataset`. Where all names are files, neither the backbone nor
+        the CLIP is needed, and none is loaded.
 
     Raises ValueError for a `label_free` of other than three numbers and for labels that are needed and
-    missing, and as `load_concept_dataset` and `zoo_outputs` do.
+    missing, and as `check_shipped`, `load_concept_dataset` and `zoo_outputs` do.
     """
     if label_free and len(label_free) != len(LABEL_FREE):
         raise ValueError(f"label_free holds {', '.join(LABEL_FREE)}: 3 numbers, not {list(label_free)}")
+    names = list(names)
+    if names and all(Path(name).suffix == ".safetensors" for name in names):
+        dataset_settings |= {"backbone": "", "clip": ""}
     dataset = load_concept_dataset(**dataset_settings, device=device)
+    teachers = (dataset_settings.get("backbone", SHIPPED), dataset_settings.get("clip", "aviary_clip"))
+    check_shipped(dataset, teachers, foreign)
     if need_labels and dataset.truth is None:
         raise ValueError(f"{dataset.data} has no concept labels: which concepts are wrong is not known there")
     settings = dict(zip(LABEL_FREE, label_free, strict=False))
     return dataset, zoo_outputs(names, dataset, seed, device, **settings)
+
+
+def check_shipped(dataset: ConceptDataset, networks: Iterable[str], foreign: bool = False) -> None:
+    """Refuse what was trained on drawn birds alone where other images are to be judged, unless asked for.
+
+    networks: names of backbones and CLIPs. foreign: whether it is asked for.
+    Raises ValueError naming the networks.
+    """
+    shipped = [name for name in networks if name.startswith("aviary_")]
+    if shipped and not dataset.drawn and not foreign:
+        raise ValueError(
+            f"{', '.join(shipped)} learnt from drawn birds alone, and {dataset.data} is no drawn world: name "
+            "networks that know such images, or set foreign to true to see what these make of them"
+        )
 
 
 def zoo_outputs(
@@ -122,7 +145,7 @@ def zoo_outputs(
     labelfree_settings: of the label-free models alone.
 
     Raises ValueError for a file whose rows are of other images or without image ids, or whose classes are not
-    the data set's, and as `fit_or_load` and `read_outputs` do.
+    the data set's (where it has any), and as `fit_or_load` and `read_outputs` do.
     """
     outputs_of = {}
     for name in names:
@@ -136,7 +159,7 @@ def zoo_outputs(
 
 def _outputs_from_file(name: str, dataset: ConceptDataset) -> ConceptOutputs:
     outputs = read_outputs(paths.find(name) or name)
-    if outputs.classes != dataset.classes:
+    if dataset.classes and outputs.classes != dataset.classes:
         raise ValueError(
             f"{name} holds {len(outputs.classes)} classes, the first {outputs.classes[:3]}; {dataset.data} "
             f"has {len(dataset.classes)}, the first {dataset.classes[:3]}: they must be the same, in the "

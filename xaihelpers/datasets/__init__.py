@@ -15,7 +15,7 @@ from xaihelpers.datasets.cub import class_label, part_index
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.download import download_cub
 from xaihelpers.datasets.images import crop_to_box, image_sizes, load_image, part_points, place_points
-from xaihelpers.datasets.labels import class_concepts, concept_labels, image_attributes
+from xaihelpers.datasets.labels import choose_concepts, class_concepts, concept_labels, image_attributes
 from xaihelpers.datasets.loading import DRAWN, load
 from xaihelpers.datasets.sub_benchmark import write_sub
 
@@ -24,6 +24,7 @@ __all__ = [
     "Dataset",
     "DatasetError",
     "cbm_concepts",
+    "choose_concepts",
     "class_concepts",
     "class_label",
     "class_name",

@@ -143,12 +143,17 @@ def phrase(attribute: str) -> str:
     return with_article(noun)
 
 
-def parts_of(attribute: str) -> tuple[str, ...]:
-    """The CUB parts that an attribute (a name or a group) is looked for on; empty for one of the whole bird.
+def parts_of(attribute: str, parts: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The parts that an attribute (a name or a group) is looked for on; empty for one of the whole object.
 
-    Raises DatasetError, with the nearest group, where the group is none of CUB's 28.
+    parts: those of the data set, where they need not be CUB's: the attribute's CUB parts that are among them,
+        or, of a group that CUB does not have, the part that it names (`has_part::wheel`).
+
+    Raises DatasetError, with the nearest group, where `parts` is None and the group is none of CUB's 28.
     """
-    group = normalise_attribute(attribute).split("::")[0]
+    group, _, value = normalise_attribute(attribute).partition("::")
+    if parts is not None:
+        return tuple(part for part in GROUP_PARTS.get(group, (value,)) if part in parts)
     if group not in GROUP_PARTS:
         raise unknown_name("attribute group", group, GROUP_PARTS)
     return GROUP_PARTS[group]

@@ -46,6 +46,11 @@ class Dataset:
         self.name = self.name or self.root.name
 
     @property
+    def drawn(self) -> bool:
+        """Whether the images are of a drawn world: its settings lie beside them."""
+        return any((self.root / f"{world}.json").is_file() for world in ("aviary", "everyday"))
+
+    @property
     def labels(self) -> torch.Tensor:
         """(N,) int64, classes counted from 0 in the order of `classes`."""
         return torch.tensor(self.images["label"].to_numpy())

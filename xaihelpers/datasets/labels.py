@@ -1,12 +1,14 @@
 """Concept labels of images and classes, hard (0/1) and soft (in [0, 1])."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 import torch
 
-from xaihelpers.datasets.attribute_names import attribute_ids
+from xaihelpers.datasets.attribute_names import attribute_ids, cbm_concepts
 from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
+from xaihelpers.paths import find
 
 # How present an attribute is, by annotation (absent, present) and certainty (not visible, guessing, probably,
 # definitely): the convention of concept bottleneck models, in which what is not visible is 0.
@@ -26,6 +28,34 @@ def image_attributes(data: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
         present = _hard_class_attributes(data)[data.labels]
         return present, torch.full(present.shape, DEFINITELY, dtype=torch.int8)
     return data.present, data.certainty
+
+
+def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
+    """The names of the attributes that are taken as concepts.
+
+    concepts: "cbm" for the 112 of bottleneck models on CUB, "all" for every attribute, "auto" for the 112
+        where the data set has them and every attribute elsewhere; or a text file of attribute names, one a
+        line (a path, or a name under XAI_DATA).
+    Raises DatasetError: a data set without attributes, a file that cannot be read, an unknown attribute.
+    """
+    require_annotations(data)
+    held = data.attributes["name"]
+    cbm = cbm_concepts()["name"]
+    if concepts == "auto":
+        concepts = "cbm" if cbm.isin(held).all() else "all"
+    if concepts == "all":
+        return held.tolist()
+    if concepts == "cbm":
+        wanted = cbm.tolist()
+    else:
+        try:
+            lines = (find(concepts) or Path(concepts)).read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError) as error:
+            raise DatasetError(
+                f"concepts {concepts!r}: neither cbm, all, auto nor a text file that can be read ({error})"
+            ) from error
+        wanted = [line.strip() for line in lines if line.strip()]
+    return [held[number] for number in attribute_ids(data.attributes, wanted)]
 
 
 def concept_labels(

@@ -3,6 +3,6 @@
 No model runs here.
 """
 
-from xaihelpers.scores.intervals import Interval, mean_interval
+from xaihelpers.scores.intervals import PERCENT, Interval, interval, over_draws
 
-__all__ = ["Interval", "mean_interval"]
+__all__ = ["PERCENT", "Interval", "interval", "over_draws"]

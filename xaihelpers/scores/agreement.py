@@ -13,7 +13,7 @@ scores is in `rank_correlation`.
 | κ, α | value of an Interval | scalar |
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import nan
 from pathlib import Path
 
@@ -23,18 +23,23 @@ import pandas as pd
 from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 
 from xaihelpers.paths import find
-from xaihelpers.scores.intervals import Interval
+from xaihelpers.scores.intervals import Interval, interval
 
 COLUMNS = ("item", "rater", "rating")
 
 
 def read_ratings(file: str | Path, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
-    """A CSV of ratings with these columns, the item as text.
+    """A CSV of ratings with these columns.
+
+    Names of items, raters, models and images are texts, just as they are written: a model may be "2.0", "-"
+    or "NA".
 
     Raises ValueError: the file cannot be read, or a column is missing.
     """
     try:
-        table = pd.read_csv(find(file) or file, dtype={"item": str})
+        texts = dict.fromkeys(("item", "rater", "model", "image", "concepts"), str)
+        missing = dict.fromkeys(("rating", "seconds"), ["", "NA", "NaN", "nan"])
+        table = pd.read_csv(find(file) or file, dtype=texts, keep_default_na=False, na_values=missing)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"{file} cannot be read as a table of ratings ({error}): give a CSV with the columns "
@@ -106,29 +111,33 @@ def rating_matrix(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def krippendorff_alpha(
-    table: pd.DataFrame, low: int = 1, high: int = 4, resamples: int = 1000, seed: int = 0
+    table: pd.DataFrame, low: int = 1, high: int = 4, clusters: Sequence[pd.Series] | None = None
 ) -> Interval:
-    """Krippendorff's α of ordinal ratings, with a 95 % bootstrap interval over items.
+    """Krippendorff's α of ordinal ratings, with its 95 % interval over items.
 
     Gaps are allowed; cases are the items with two ratings or more, for others say nothing of agreement.
 
     table: item, rater, rating. low, high: ends of the scale.
+    clusters: what items share, as of `scores.interval` (image, model): series with the items as their index.
     Returns an Interval, NaN where all ratings are the same: then there is nothing to agree on.
     Raises ValueError: as `check_ratings`, and where no item has two ratings.
     """
-    counts = _step_counts(rating_matrix(check_ratings(table, low, high)), low, high)
-    counts = counts[counts.sum(1) > 1]
+    matrix = rating_matrix(check_ratings(table, low, high))
+    matrix = matrix[matrix.notna().sum(axis=1) > 1]
+    counts = _step_counts(matrix, low, high)
     if not len(counts):
         raise ValueError("no item has ratings of two raters: there is no agreement to measure")
 
-    def alpha(sample):
+    def alpha(rows: np.ndarray) -> float:
+        sample = counts[rows.astype(int)]
         if np.count_nonzero(sample.sum(0)) < 2:
             return nan
         return krippendorff.alpha(
             value_counts=sample, value_domain=range(low, high + 1), level_of_measurement="ordinal"
         )
 
-    return _bootstrap(alpha, counts, resamples, seed)
+    groups = _of_items(clusters, matrix)
+    return interval(np.arange(len(counts)), statistic=alpha, bounds=(-1, 1), clusters=groups)
 
 
 def fleiss_kappa(
@@ -136,16 +145,15 @@ def fleiss_kappa(
     incomplete: str = "error",
     low: int = 1,
     high: int = 4,
-    resamples: int = 1000,
-    seed: int = 0,
+    clusters: Sequence[pd.Series] | None = None,
 ) -> Interval:
-    """Fleiss' κ, eq. 19, with a 95 % bootstrap interval over items.
+    """Fleiss' κ, eq. 19, with its 95 % interval over items.
 
     κ has no place for gaps; cases are the items that all raters have rated.
 
     table: item, rater, rating.
     incomplete: items with gaps are an "error", or "leave out" measures on the others.
-    low, high: ends of the scale.
+    low, high: ends of the scale. clusters: as of `krippendorff_alpha`.
     Returns an Interval, NaN where all ratings are the same.
     Raises ValueError: as `check_ratings`, an unknown `incomplete`, items with gaps (the first is named), no
         complete item.
@@ -165,20 +173,21 @@ def fleiss_kappa(
     if not complete.any():
         raise ValueError("no item is rated by all raters: use Krippendorff's alpha, which allows gaps")
 
-    def kappa(sample):
+    counts = _step_counts(matrix[complete], low, high)
+
+    def kappa(rows: np.ndarray) -> float:
+        sample = counts[rows.astype(int)]
         return statsmodels_kappa(sample) if np.count_nonzero(sample.sum(0)) > 1 else nan
 
-    return _bootstrap(kappa, _step_counts(matrix[complete], low, high), resamples, seed)
+    groups = _of_items(clusters, matrix[complete])
+    return interval(np.arange(len(counts)), statistic=kappa, bounds=(-1, 1), clusters=groups)
+
+
+def _of_items(clusters: Sequence[pd.Series] | None, matrix: pd.DataFrame) -> list[np.ndarray] | None:
+    """The clusters of the items of this matrix, row by row."""
+    return None if clusters is None else [series.loc[matrix.index].to_numpy() for series in clusters]
 
 
 def _step_counts(matrix: pd.DataFrame, low: int, high: int) -> np.ndarray:
     """How many raters gave each rating of the scale, (items, steps)."""
     return np.stack([(matrix == step).sum(axis=1) for step in range(low, high + 1)], axis=1)
-
-
-def _bootstrap(statistic: Callable, counts: np.ndarray, resamples: int, seed: int) -> Interval:
-    """A statistic of items, with its 95 % percentile bootstrap interval over them."""
-    rng, n = np.random.default_rng(seed), len(counts)
-    drawn = np.array([statistic(counts[rng.integers(n, size=n)]) for _ in range(resamples)])
-    low, high = np.nanpercentile(drawn, [2.5, 97.5]) if np.isfinite(drawn).any() else (nan, nan)
-    return Interval(float(statistic(counts)), float(low), float(high), n)

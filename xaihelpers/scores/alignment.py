@@ -9,6 +9,7 @@ Paper alignment, section 3, with φ the cosine and k the predicted class of imag
 
     CGIM₁ = φ(θ, V),  CGIM₂ = φ(Û*, V),  CGIM₃ = φ(θ ⊙ Û*, V)       eq. 3–5 by concept, eq. 6–8 by class
     q_i = concepts by θ_jk û_ij, descending                         section 3.3
+    (θ_jk − θ_jr)(û_ij − ū_j), r the runner-up                      ours, not the paper's
     CEM_l = 1/l Σ_{s ≤ l} 1[q_is ∈ Λ_i]                             eq. 9 and 10
     CLM_l = 1/l Σ_{s ≤ l} 1[p_i,q_is ∈ Ω_i,q_is]                    eq. 11
 
@@ -17,6 +18,7 @@ Paper alignment, section 3, with φ the cosine and k the predicted class of imag
 | θ | `outputs.class_weights` | (L, K) |
 | û | `outputs.values` | (N, L) |
 | θ_jk û_ij | `outputs.contributions` | (N, L) |
+| ū, mean û of the training images | `centre` | (L,) |
 | Û*, mean û of a class's correctly classified images | `mean_values` | (L, K) |
 | V | `truth` | (L, K), in [0, 1] |
 | q, first l | `top_concepts` | (N, l) |
@@ -26,14 +28,44 @@ Paper alignment, section 3, with φ the cosine and k the predicted class of imag
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
+from scipy.stats import rankdata
 
 from xaihelpers.devices import require_one_device
 from xaihelpers.kernels.coam import location_rank, location_region
 from xaihelpers.outputs import ConceptOutputs
 
 BASES = ("weight", "value", "product")  # θ_jk, û_ij, θ_jk û_ij
+CONTRAST = "contrast"  # (θ_jk − θ_jr)(û_ij − ū_j)
+
+
+def reparameterised(
+    outputs: ConceptOutputs, zero: torch.Tensor | None = None, gauge: torch.Tensor | None = None
+) -> ConceptOutputs:
+    """The same linear model written in another way: the same logits up to a constant for each image.
+
+    zero: (L,), what is taken from each concept's values; the bias absorbs it.
+    gauge: (L,), what is added to each concept's weights for all classes; softmax does not see it.
+    Raises ValueError for a model without a linear head.
+    """
+    if outputs.class_weights is None:
+        raise ValueError("only a linear head can be written with another zero or gauge; this model has none")
+    values, class_weights, thresholds = outputs.values, outputs.class_weights, outputs.thresholds
+    if zero is not None:
+        values = values - zero
+        thresholds = None if thresholds is None else thresholds - zero
+    if gauge is not None:
+        class_weights = class_weights + gauge[:, None]
+    contributions = values * class_weights.T[outputs.predictions]
+    return replace(
+        outputs,
+        values=values,
+        class_weights=class_weights,
+        contributions=contributions,
+        thresholds=thresholds,
+    )
 
 
 def mean_values(
@@ -98,22 +130,47 @@ def _cosine(a: torch.Tensor, b: torch.Tensor, dim: int) -> torch.Tensor:
     return (a * b).sum(dim) / (a.norm(dim=dim) * b.norm(dim=dim))
 
 
-def concept_importance(outputs: ConceptOutputs, basis: str) -> torch.Tensor:
+def cgim_ceiling(truth: torch.Tensor) -> torch.Tensor:
+    """The highest CGIM₁ (L,) of weights whose rows sum to zero: ‖V_j − V̄_j‖ / ‖V_j‖.
+
+    Softmax leaves a constant for each concept open, and a head with weight decay that starts at zero keeps
+    the sum of each row at zero, so that it cannot align with the mean of V_j.
+
+    truth: V (L, K). A row of zeros is NaN.
+    """
+    truth = truth.double()
+    return (truth - truth.mean(1, keepdim=True)).norm(dim=1) / truth.norm(dim=1)
+
+
+def concept_importance(
+    outputs: ConceptOutputs, basis: str, centre: torch.Tensor | None = None
+) -> torch.Tensor:
     """(N, L): what the concepts of each image are ranked by.
 
-    basis: "weight" θ_jk with k the predicted class, "value" û_ij, or "product" θ_jk û_ij.
-    Raises ValueError for another one, and for "weight" of a model without a linear head.
-    Source: paper alignment, section 3.3.
+    basis: "weight" θ_jk with k the predicted class, "value" û_ij, "product" θ_jk û_ij; or "contrast"
+        (θ_jk − θ_jr)(û_ij − ū_j) with r the class of the second highest logit. Two things change no
+        prediction: a constant added to a concept's weights for all classes, and another zero of û, which the
+        bias absorbs. Both change the product; neither changes the contrast.
+    centre: ū (L,), mean values of the training images, for "contrast".
+    Raises ValueError for another one, for "weight" and "contrast" of a model without a linear head, and for
+        "contrast" without a centre.
+    Source: paper alignment, section 3.3; the contrast is ours.
     """
     if basis == "value":
         return outputs.values
     if basis == "product":
         return outputs.contributions
-    if basis != "weight":
-        raise ValueError(f"basis must be one of {', '.join(BASES)}, not {basis!r}")
+    if basis not in ("weight", CONTRAST):
+        raise ValueError(f"basis must be one of {', '.join([*BASES, CONTRAST])}, not {basis!r}")
     if outputs.class_weights is None:
-        raise ValueError('basis "weight" needs the class weights of a linear head; this model has none')
-    return outputs.class_weights.T[outputs.predictions]
+        raise ValueError(f'basis "{basis}" needs the class weights of a linear head; this model has none')
+    if basis == "weight":
+        return outputs.class_weights.T[outputs.predictions]
+    if centre is None:
+        raise ValueError('basis "contrast" needs centre=, the mean values of the training images')
+    predicted, runner_up = outputs.logits.topk(2, dim=1).indices.T  # (N,) each
+    difference = outputs.class_weights.T[predicted] - outputs.class_weights.T[runner_up]
+    return difference * (outputs.values - centre)
 
 
 def top_concepts(importance: torch.Tensor, first: int, eligible: torch.Tensor | None = None) -> torch.Tensor:
@@ -152,6 +209,20 @@ def concept_existence(importance: torch.Tensor, present: torch.Tensor, first: in
         )
     require_one_device(importance=importance, present=present)
     return present.float().gather(1, top_concepts(importance, first)).mean(1)
+
+
+def concept_aucs(values: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """Of each concept the area under the ROC curve: how often its value is higher where it is present.
+
+    values: (N, L). present: (N, L) of 0 and 1.
+    Returns (L,) float64 on the CPU, NaN of a concept that all images have, or none.
+    """
+    present = present.cpu().double()
+    ranks = torch.from_numpy(rankdata(values.cpu().numpy(), axis=0))
+    n_positive = present.sum(0)
+    n_pairs = n_positive * (len(present) - n_positive)
+    above = (ranks * present).sum(0) - n_positive * (n_positive + 1) / 2
+    return above / n_pairs  # 0/0 is NaN
 
 
 def concept_points(points: torch.Tensor, concept_parts: Sequence[Sequence[int]]) -> torch.Tensor:

@@ -24,13 +24,14 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from xaihelpers.outputs import ConceptOutputs, check_names
 from xaihelpers.paths import PROJECT, find
 
-Contributions = tuple[torch.Tensor, Sequence[str]]  # (N, L), and the L concepts' names
+NAMING = ("magnitude", "signed", "present", "value", "non-zero")
 
 
 @dataclass(frozen=True)
@@ -87,77 +88,110 @@ def load_template(number: int, file: str | Path = "") -> Template:
     return by_id[number]
 
 
-def top_weighted(outputs: ConceptOutputs | Contributions, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k concepts of each image with the largest absolute weight.
+class Named(NamedTuple):
+    """What is named of N images: at most k concepts each, the most important first."""
 
-    The weight of a concept is its contribution to the predicted class. The largest comes first, ties in
-    concept order.
+    indices: torch.Tensor  # (N, k) int64, −1 where an image has fewer
+    weights: torch.Tensor  # (N, k), signed
+    negated: torch.Tensor  # (N, k) bool, said as "not …"
 
-    outputs: ConceptOutputs, or contributions (N, L) with the concepts' names.
-    Returns their indices (N, k), int64, and their signed weights (N, k).
-    Raises ValueError: names that are missing, empty or stand twice, contributions of another number of
-        concepts, k outside 1 … L, weights that are NaN or infinite.
+    def pairs(self, n: int, concepts: Sequence[str]) -> tuple[list[str], list[float]]:
+        """What is said of image n, in words, and the weights."""
+        words, weights = [], []
+        for j, weight, negated in zip(*(part[n].tolist() for part in self), strict=True):
+            if j >= 0:
+                words.append(f"not {concepts[j]}" if negated else concepts[j])
+                weights.append(weight)
+        return words, weights
+
+    def is_true(self, present: torch.Tensor) -> torch.Tensor:
+        """Whether each statement is true as it is written, (N, k) float; NaN for none and without a label.
+
+        present: (N, L) of 0 and 1, NaN where nobody labelled it.
+        """
+        found = present.gather(1, self.indices.clamp(min=0))
+        found = torch.where(self.negated, 1 - found, found)
+        return found.where(self.indices >= 0, torch.nan)
+
+
+def named_concepts(outputs: ConceptOutputs, k: int, naming: str = "magnitude") -> Named:
+    """The concepts that P(ĉ) names of each image, which the paper leaves open.
+
+    naming: one of
+    - "magnitude": the k largest contributions by absolute value, named as if present;
+    - "signed": the same, but "not …" where the model itself calls the concept absent;
+    - "present": the k largest by absolute value among those that the model calls present;
+    - "value": the k largest concept values, whatever they contribute;
+    - "non-zero": as "magnitude", without contributions of 0.
+
+    The weight of a concept is its contribution to the predicted class; ties are in concept order.
+
+    Raises ValueError for another rule, for k outside 1 … L, and for a rule that asks what the model calls
+    present of outputs without `thresholds`.
     """
-    contributions, concepts = _contributions(outputs)
-    check_names(concepts)
-    if contributions.ndim != 2 or contributions.shape[1] != len(concepts):
+    if naming not in NAMING:
+        raise ValueError(f"naming must be one of {', '.join(NAMING)}, not {naming!r}")
+    if not 1 <= k <= len(outputs.concepts):
         raise ValueError(
-            f"contributions are {tuple(contributions.shape)}, but there are {len(concepts)} concepts"
+            f"cannot describe an image by its {k} most important concepts: the model has "
+            f"{len(outputs.concepts)}; choose k from 1 to {len(outputs.concepts)}"
         )
-    if not 1 <= k <= len(concepts):
-        raise ValueError(
-            f"cannot describe an image by its {k} most important concepts: the model has {len(concepts)}; "
-            f"choose k from 1 to {len(concepts)}"
-        )
-    finite = contributions.isfinite()
-    if not finite.all():
-        raise ValueError(f"{int((~finite).sum())} contributions are NaN or infinite")
-    indices = contributions.abs().sort(dim=1, descending=True, stable=True).indices[:, :k]
-    return indices, contributions.gather(1, indices)
+    contributions, eligible = outputs.contributions, torch.ones_like(outputs.values, dtype=torch.bool)
+    order = contributions.abs()
+    if naming in ("signed", "present"):
+        if outputs.thresholds is None:
+            raise ValueError(
+                f'naming "{naming}" asks what the model calls present, but these outputs have no thresholds: '
+                "write them with thresholds=, one for each concept"
+            )
+        called_present = outputs.values > outputs.thresholds
+    if naming == "present":
+        eligible = called_present
+    elif naming == "value":
+        order = outputs.values
+    elif naming == "non-zero":
+        eligible = contributions != 0
+    ranked = order.masked_fill(~eligible, -torch.inf).sort(dim=1, descending=True, stable=True).indices[:, :k]
+    indices = ranked.where(eligible.gather(1, ranked), -1)
+    negated = torch.zeros_like(ranked, dtype=torch.bool)
+    if naming == "signed":
+        negated = ~called_present.gather(1, ranked)
+    return Named(indices, contributions.gather(1, ranked), negated)
 
 
-def _contributions(outputs: ConceptOutputs | Contributions) -> Contributions:
-    if isinstance(outputs, ConceptOutputs):
-        return outputs.contributions, outputs.concepts
-    return outputs
+def describe(concepts: Sequence[str], weights: Sequence[float], template: Template, decimals: int = 2) -> str:
+    """P(·): one text of concepts and weights in the given order; without any, the empty template.
 
-
-def describe(concepts: Sequence[str], weights: Sequence[float], template: Template) -> str:
-    """P(·): one text of concepts and weights in the given order.
-
-    A float weight is written with two decimals, an integer as it is.
-    Raises ValueError: no concept, another number of weights, a weight that is NaN or infinite.
+    decimals: of a float weight; an integer is written as it is.
+    Raises ValueError: another number of weights, a weight that is NaN or infinite.
     """
     if len(concepts) != len(weights):
         raise ValueError(f"{len(concepts)} concepts, but {len(weights)} weights")
-    if not len(concepts):
-        raise ValueError("the list of concepts is empty: give at least one")
     pairs = [
-        template.pair.format(concept=concept, weight=_formatted(weight))
+        template.pair.format(concept=concept, weight=_formatted(weight, decimals))
         for concept, weight in zip(concepts, weights, strict=True)
     ]
     return template.head + template.between.join(pairs) + template.tail
 
 
-def _formatted(weight: float) -> str:
+def _formatted(weight: float, decimals: int) -> str:
     if isinstance(weight, int):
         return str(weight)
     if not math.isfinite(weight):
         raise ValueError(f"a weight is {weight}: no text can be made of it")
-    return f"{weight:.2f}" if round(weight, 2) else "0.00"  # never -0.00
+    return f"{round(weight, decimals) + 0.0:.{decimals}f}"  # -0.0 + 0.0 is 0.0
 
 
-def concept_texts(outputs: ConceptOutputs | Contributions, k: int, template: Template) -> list[str]:
-    """P(ĉ) of N images: the k most important concepts of each, with their weights.
+def concept_texts(
+    outputs: ConceptOutputs, k: int, template: Template, naming: str = "magnitude", decimals: int = 2
+) -> list[str]:
+    """P(ĉ) of N images: the concepts that are named of each, with their weights.
 
-    outputs, k: as in `top_weighted`, whose errors it raises.
+    outputs, k, naming: as in `named_concepts`, whose errors it raises. decimals: of the weights.
     """
-    _, concepts = _contributions(outputs)
-    indices, weights = top_weighted(outputs, k)
-    texts = []
-    for row, values in zip(indices.tolist(), weights.tolist(), strict=True):
-        texts.append(describe([concepts[j] for j in row], values, template))
-    return texts
+    named = named_concepts(outputs, k, naming)
+    pairs = [named.pairs(n, outputs.concepts) for n in range(len(named.indices))]
+    return [describe(words, weights, template, decimals) for words, weights in pairs]
 
 
 def reference_texts(present: torch.Tensor, concepts: Sequence[str], template: Template) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xaihelpers.scores.intervals import mean_interval
+from xaihelpers.scores.intervals import PERCENT, Interval, interval
 
 PAPER_SETS = {
     "stanford_cars": "Car",
@@ -51,29 +51,21 @@ def cri_table(answers: pd.DataFrame, keys: Sequence[str], units: str = "") -> pd
     answers: one row a case, with `correct` and `invalid` (bool) and `seed`, as `fastslow.choose` returns
         them.
     keys: the columns by which the table is split.
-    units: a column, where the cases with one value of it are not independent of each other: the interval is
-        then over the units, each with the mean of its cases.
+    units: a column, where the cases with one value of it are not independent of each other: clusters.
 
-    Returns the keys and `value` (the mean), `low` and `high` (95 % bootstrap interval), `sd` (standard
-    deviation over the seeds, NaN for one), `invalid` (share of invalid answers, %) and `cases`.
+    Returns the keys, the columns of an Interval, `sd` (standard deviation over the seeds, NaN for one) and
+    `invalid` (share of invalid answers, %).
     """
     rows = []
     for key, part in answers.groupby(list(keys), sort=False):
-        if units:
-            interval = mean_interval(100 * part.groupby(units)["correct"].mean())
-        else:
-            interval = mean_interval(100.0 * part["correct"].to_numpy(float))
+        of_part = interval(100.0 * part["correct"], clusters=part[units] if units else None, bounds=PERCENT)
         by_seed = 100 * part.groupby("seed")["correct"].mean()
-        numbers = {
-            "value": interval.value,
-            "low": interval.low,
-            "high": interval.high,
+        more = {
             "sd": by_seed.std() if len(by_seed) > 1 else np.nan,
             "invalid": 100 * part["invalid"].mean(),
-            "cases": len(part),
         }
-        rows.append(dict(zip(keys, key, strict=True)) | numbers)
-    return pd.DataFrame(rows, columns=[*keys, "value", "low", "high", "sd", "invalid", "cases"])
+        rows.append(dict(zip(keys, key, strict=True)) | of_part._asdict() | more)
+    return pd.DataFrame(rows, columns=[*keys, *Interval._fields, "sd", "invalid"])
 
 
 def paper_names(model: str, data: str) -> tuple[str, str]:

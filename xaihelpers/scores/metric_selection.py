@@ -5,9 +5,14 @@ subset S of the M metrics,
 
     Shapley value of j = Σ_{S without j} |S|! (M − |S| − 1)! / M! · (v(S ∪ {j}) − v(S))
 
+It is linear in v. So where v(S) is a mean over items, each item has a Shapley value of its own, and their
+mean has an interval like any other. v is a mean of rank correlations τ, and an item's part in one is the
+jackknife's: in a fold of n items, τ + (n − 1) (mean τ_(−) − τ_(−i)), where τ_(−i) leaves out item i.
+
 | symbol | name | shape |
 |---|---|---|
 | v | `values` | {subset of names, in column order: value}, 2^M of them |
+| v, item by item | `cases` | {subset: (draws, items)} |
 | M, metrics | columns | scalar |
 """
 
@@ -16,29 +21,33 @@ from math import comb
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from xaihelpers.scores.intervals import over_draws
 from xaihelpers.scores.rank_correlation import kendall_taus
 
 LIMIT = 10  # metrics: there are 2^M subsets
+Subset = tuple[str, ...]
 
 
-def subset_values(
-    metrics: pd.DataFrame, target, folds: int = 5, repeats: int = 4, penalty: float = 1.0, seed: int = 0
-) -> dict[tuple[str, ...], float]:
-    """How well each subset of metrics predicts people's ratings on items that it has not seen.
+def subset_cases(
+    metrics: pd.DataFrame, target, folds: int = 5, draws: int = 4, penalty: float = 1.0, seed: int = 0
+) -> dict[Subset, np.ndarray]:
+    """How well each subset of metrics predicts people's ratings on items that it has not seen, item by item.
 
-    A ridge regression on the standardised metrics is fitted on all folds but one; the value is Kendall's
-    τ-b of its predictions and the ratings of that fold, averaged over folds and repeats. (Pooled over
-    folds, a metric that says nothing would come out below 0.)
+    A ridge regression on the standardised metrics is fitted on all folds but one; in that fold, Kendall's
+    τ-b of its predictions and the ratings is the mean of the items' parts in it. (Pooled over folds, a metric
+    that says nothing would come out below 0.) Each draw deals the items to folds anew. The parts take the
+    fits as they are: what other items would have changed in a fit shows between draws only.
 
-    metrics: one row for each item, one column for each metric; items with a gap are left out.
+    metrics: one row for each item, one column for each metric.
     target: (items,), ratings.
     penalty: of the ridge regression.
-    Returns {subset of names, in column order: value}; the empty subset has 0.
+    Returns {subset of names, in column order: (draws, items)}, NaN for an item with a gap; the mean over both
+        is the subset's value. The empty subset has 0.
     Raises ValueError: more than 10 metrics, two of one name, fewer than two complete items for each fold.
     """
     target = np.asarray(target, dtype=np.float64)
@@ -52,35 +61,51 @@ def subset_values(
         )
     if len(y) < 2 * folds:
         raise ValueError(f"{len(y)} items have all metrics and a rating: too few for {folds} folds")
-    splits = []
-    for repeat in range(repeats):
-        splits += KFold(folds, shuffle=True, random_state=seed + repeat).split(y)
-    values = {(): 0.0}
-    for size in range(1, len(names) + 1):
-        for columns in combinations(range(len(names)), size):
-            subset = tuple(names[j] for j in columns)
-            values[subset] = _predictive_value(x, columns, y, splits, penalty)
-    return values
+    cases = {}
+    for size in range(len(names) + 1):
+        for subset in combinations(names, size):
+            cases[subset] = np.where(complete, np.zeros((draws, 1)), np.nan)
+    rows = complete.nonzero()[0]
+    for draw in range(draws):
+        for train, test in KFold(folds, shuffle=True, random_state=seed + draw).split(y):
+            scaler = StandardScaler().fit(x[train])
+            x_train, x_test = scaler.transform(x[train]), scaler.transform(x[test])
+            for subset, values in cases.items():
+                if subset:
+                    columns = [names.index(name) for name in subset]
+                    model = Ridge(penalty).fit(x_train[:, columns], y[train])
+                    predictions = model.predict(x_test[:, columns]).round(12)
+                    values[draw, rows[test]] = _parts_of_tau(predictions, y[test])
+    return cases
 
 
-def _predictive_value(
-    x: np.ndarray, columns: tuple[int, ...], y: np.ndarray, splits: list, penalty: float
-) -> float:
-    """Mean τ-b over the splits; a fold with one rating only has no order to predict, and counts 0."""
-    taus = []
-    for train, test in splits:
-        model = make_pipeline(StandardScaler(), Ridge(penalty)).fit(x[train][:, columns], y[train])
-        predictions = model.predict(x[test][:, columns]).round(12)
-        taus.append(kendall_taus(predictions, y[test], np.ones((1, len(test))), "b")[0])
-    return float(np.nan_to_num(taus).mean())
+def _parts_of_tau(predictions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
+    """Each item's part in τ-b, (n,), whose mean is τ; 0 where there is no order to predict."""
+    n = len(ratings)
+    selections = np.concatenate([np.ones((1, n)), 1 - np.eye(n)])  # all, then all but one
+    tau, *without = kendall_taus(predictions, ratings, selections, "b")
+    if np.isnan(tau):
+        return np.zeros(n)
+    without = np.where(np.isnan(without), tau, without)
+    return tau + (n - 1) * (without.mean() - without)
 
 
-def shapley_values(values: dict[tuple[str, ...], float]) -> pd.Series:
+def subset_values(metrics: pd.DataFrame, target, **settings) -> dict[Subset, float]:
+    """How well each subset of metrics predicts people's ratings: the means of `subset_cases`.
+
+    metrics, target, settings: as of `subset_cases`, whose errors it raises.
+    """
+    cases = subset_cases(metrics, target, **settings)
+    return {subset: float(np.nanmean(values)) for subset, values in cases.items()}
+
+
+def shapley_values(values: dict[Subset, float | np.ndarray]) -> dict[str, float | np.ndarray]:
     """Shapley value of each metric: its gain, averaged over all orders in which the metrics can join.
 
     They add up to the value of the whole set.
 
-    values: of all subsets, as `subset_values` gives them.
+    values: of all subsets, as `subset_values` gives them; or arrays, as `subset_cases` does, for the Shapley
+        values of each item.
     """
     names = max(values, key=len)
     result = {}
@@ -89,29 +114,37 @@ def shapley_values(values: dict[tuple[str, ...], float]) -> pd.Series:
         for subset, value in values.items():
             if name not in subset:
                 gain = values[_with(subset, name, names)] - value
-                total += gain / (len(names) * comb(len(names) - 1, len(subset)))
+                total = total + gain / (len(names) * comb(len(names) - 1, len(subset)))
         result[name] = total
-    return pd.Series(result, name="Shapley value")
+    return result
 
 
-def greedy_selection(values: dict[tuple[str, ...], float]) -> pd.DataFrame:
+def greedy_selection(
+    values: dict[Subset, float | np.ndarray], clusters: ArrayLike | None = None
+) -> pd.DataFrame:
     """Metrics in the order of greedy selection: always the one that gains most.
 
-    values: of all subsets, as `subset_values` gives them.
-    Returns a row for each metric: metric, value reached, gain, chosen (False from the first gain that is not
-        positive).
+    values: of all subsets, as `subset_values` or `subset_cases` gives them; the second have intervals.
+    clusters: of the items, as of `scores.interval`.
+    Returns a table with a row for each metric: metric, value reached, gain with its 95 % interval (low, high;
+        it takes the order of the metrics as it is), chosen (False from the first gain that is not positive).
     """
     names, selected, rows = max(values, key=len), (), []
     while len(selected) < len(names):
-        reached = {name: values[_with(selected, name, names)] for name in names if name not in selected}
+        reached = {}
+        for name in names:
+            if name not in selected:
+                reached[name] = np.nanmean(values[_with(selected, name, names)])
         best = max(reached, key=reached.get)
-        gain = reached[best] - values[selected]
-        chosen = gain > 0 and all(row["chosen"] for row in rows)
-        rows.append({"metric": best, "value": reached[best], "gain": gain, "chosen": chosen})
-        selected = _with(selected, best, names)
+        joined = _with(selected, best, names)
+        gain = over_draws(np.atleast_2d(values[joined] - values[selected]), clusters)
+        chosen = gain.value > 0 and all(row["chosen"] for row in rows)
+        row = {"metric": best, "value": reached[best], "gain": gain.value, "low": gain.low, "high": gain.high}
+        rows.append(row | {"chosen": chosen})
+        selected = joined
     return pd.DataFrame(rows)
 
 
-def _with(subset: tuple[str, ...], name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+def _with(subset: Subset, name: str, names: Subset) -> Subset:
     """The subset with one more name, in the order of `names`."""
     return tuple(other for other in names if other in subset or other == name)

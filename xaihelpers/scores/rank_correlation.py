@@ -1,4 +1,4 @@
-"""Kendall's τ between scores of the same items, with bootstrap intervals over items.
+"""Kendall's τ between scores of the same items, with intervals over items.
 
 Paper conceptscore, section 4.3, appendices C and H:
 
@@ -7,7 +7,7 @@ Paper conceptscore, section 4.3, appendices C and H:
 | symbol | name | shape |
 |---|---|---|
 | n, items (the paper: pairs) | rows of `scores` | scalar |
-| C − D, concordant less discordant pairs | inside `kendall_taus` | scalar for each resample |
+| C − D, concordant less discordant pairs | inside `kendall_taus` | scalar for each set of items |
 | τ | `tau` | (scores, scores) |
 """
 
@@ -17,10 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+
+from xaihelpers.scores.intervals import Interval, interval
 
 
 class KendallMatrix(NamedTuple):
-    """Square tables, score by score: τ, its 95 % bootstrap interval over items, and how many have both."""
+    """Square tables, score by score: τ, its 95 % interval over items, and how many have both."""
 
     tau: pd.DataFrame
     low: pd.DataFrame
@@ -29,7 +32,7 @@ class KendallMatrix(NamedTuple):
 
 
 def kendall_matrix(
-    scores: pd.DataFrame, variant: str = "b", resamples: int = 1000, seed: int = 0
+    scores: pd.DataFrame, variant: str = "b", clusters: ArrayLike | None = None
 ) -> KendallMatrix:
     """Kendall's τ of every two columns of `scores`, eq. 18.
 
@@ -37,78 +40,64 @@ def kendall_matrix(
     out of the denominator, √((pairs − ties in x)(pairs − ties in y)), which ratings on four steps need.
 
     scores: one row for each item, NaN where an item has no such score; such items are left out pair by pair.
-    resamples: of the items, with replacement.
+    clusters: of the items, as of `scores.interval`.
     Returns τ in [-1, 1], NaN for a constant score and for fewer than two items.
     Raises ValueError: an unknown variant, two columns of one name.
     """
-    if variant not in ("a", "b"):
-        raise ValueError(f'variant must be "a" or "b", not {variant!r}')
     names = list(scores.columns)
     if len(set(names)) < len(names):
         raise ValueError(f"columns must differ, but they are {names}")
-    counts = _bootstrap_counts(len(scores), resamples, seed)
-    values = scores.to_numpy(dtype=np.float64).T  # (scores, items)
-    tau, low, high = (pd.DataFrame(nan, names, names) for _ in range(3))
-    cases = pd.DataFrame(0, names, names)
-    for a, b in combinations_with_replacement(range(len(names)), 2):
-        both = ~np.isnan(values[a]) & ~np.isnan(values[b])
-        taus = kendall_taus(values[a][both], values[b][both], counts[:, both], variant)
-        resampled = taus[1:]
-        bounds = np.nanpercentile(resampled, [2.5, 97.5]) if np.isfinite(resampled).any() else (nan, nan)
-        for table, value in ((tau, taus[0]), (low, bounds[0]), (high, bounds[1]), (cases, int(both.sum()))):
-            table.iloc[a, b] = value
-            table.iloc[b, a] = value
-    return KendallMatrix(tau, low, high, cases)
+    tables = {field: pd.DataFrame(nan, names, names) for field in KendallMatrix._fields}
+    for one, other in combinations_with_replacement(names, 2):
+        found = kendall_tau(scores[one], scores[other], variant=variant, clusters=clusters)
+        for field, table in tables.items():
+            value = getattr(found, "value" if field == "tau" else field)
+            table.loc[one, other] = value
+            table.loc[other, one] = value
+    return KendallMatrix(**tables)
 
 
-def kendall_difference(
-    scores: pd.DataFrame,
-    target: str,
-    baseline: str | int,
+def kendall_tau(
+    x: ArrayLike,
+    y: ArrayLike,
+    baseline: ArrayLike | None = None,
     variant: str = "b",
-    resamples: int = 1000,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """By how much each score's τ with `target` exceeds that of `baseline`, over the same resamples of items.
+    clusters: ArrayLike | None = None,
+) -> Interval:
+    """Kendall's τ of x and y with its 95 % interval; with a baseline, by how much it exceeds τ of that and y.
 
-    scores: as in `kendall_matrix`; items with a gap in any column are left out.
-    target, baseline: names of columns.
-    Returns a row for each other column: score, value, the 95 % bootstrap interval low and high, cases.
+    x, y, baseline: (n,), scores of the same items; items with a NaN are left out. variant: "a" or "b".
+    clusters: of the items, as of `scores.interval`.
+    Returns an Interval, NaN for a constant score and for fewer than two items.
+    Raises ValueError: an unknown variant.
     """
-    complete = scores.dropna()
-    counts = _bootstrap_counts(len(complete), resamples, seed)
-    reference = complete[target].to_numpy(float)
-    taus = {
-        name: kendall_taus(complete[name].to_numpy(float), reference, counts, variant)
-        for name in scores
-        if name != target
-    }
-    rows = []
-    for name, tau in taus.items():
-        if name == baseline:
-            continue
-        difference = tau - taus[baseline]
-        low, high = np.nanpercentile(difference[1:], [2.5, 97.5])
-        rows.append({"score": name, "value": difference[0], "low": low, "high": high, "cases": len(complete)})
-    return pd.DataFrame(rows)
+    if variant not in ("a", "b"):
+        raise ValueError(f'variant must be "a" or "b", not {variant!r}')
 
+    def taus(columns: list[np.ndarray], counts: np.ndarray) -> np.ndarray:
+        found = kendall_taus(columns[0], columns[1], counts, variant)
+        return found if len(columns) == 2 else found - kendall_taus(columns[2], columns[1], counts, variant)
 
-def _bootstrap_counts(n: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each of n items is in each resample, (1 + resamples, n); row 0 is the sample itself."""
-    if n == 0:
-        return np.ones((1 + resamples, 0))
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples)
-    return np.concatenate([np.ones((1, n)), drawn])
+    def statistic(*columns: np.ndarray) -> float:
+        return float(taus(columns, np.ones((1, len(columns[0]))))[0])
+
+    def without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
+        kept = np.arange(groups.max() + 1)[:, None] != groups  # (G, n)
+        return taus(columns, kept)
+
+    columns = (x, y) if baseline is None else (x, y, baseline)
+    bounds = (-1, 1) if baseline is None else None
+    return interval(*columns, statistic=statistic, clusters=clusters, bounds=bounds, without=without)
 
 
 def kendall_taus(x: np.ndarray, y: np.ndarray, counts: np.ndarray, variant: str = "b") -> np.ndarray:
-    """τ of many resamples of the same items at once.
+    """τ of many selections of the same items at once.
 
     With w_i the count of item i, C − D = ½ Σ_ij w_i w_j sign(x_i − x_j) sign(y_i − y_j); an item drawn
     twice is tied with itself.
 
-    x, y: (n,), two scores. counts: (R, n), how often each item is in each resample. variant: "a" or "b".
-    Returns (R,), NaN where a score is constant within a resample.
+    x, y: (n,), two scores. counts: (R, n), how often each item is in each selection. variant: "a" or "b".
+    Returns (R,), NaN where a score is constant within a selection.
     """
     sign_x, sign_y = (np.sign(score[:, None] - score[None]).astype(np.float32) for score in (x, y))  # (n, n)
     concordance, untied_x, untied_y = (

@@ -39,9 +39,12 @@ _NIST = bleu_score.SmoothingFunction().method3
 
 @lru_cache(200_000)
 def tokenize(text: str) -> tuple[str, ...]:
-    """Lower-cased words and numbers of a text, without punctuation; "-0.53" is one token, in any script."""
-    tokens = re.findall(r"[^\s,;:|()\[\]{}\"“”!?<>]+", text.lower())
-    stripped = [token.strip(".*=–—_'’") for token in tokens]
+    """Lower-cased words and numbers of a text, without punctuation; "-0.53" is one token, in any script.
+
+    A number is no part of a word: "crown:0.43" and "crown=0.43" are two tokens each.
+    """
+    tokens = re.findall(r"[^\s,;:=/|()\[\]{}\"“”!?<>]+", text.lower())
+    stripped = [token.strip(".*%–—_'’") for token in tokens]
     return tuple(token for token in stripped if token.strip("-"))
 
 

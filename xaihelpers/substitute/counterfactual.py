@@ -21,6 +21,7 @@ class Counterfactual(NamedTuple):
     before: bird_renderer.Picture
     after: bird_renderer.Picture
     truth: torch.Tensor  # (312,) bool, attributes of the bird after the substitution
+    truth_before: torch.Tensor  # (312,) bool
 
 
 def counterfactual_pair(seed: int, number: int, bird: str, attribute: str) -> Counterfactual:
@@ -47,7 +48,8 @@ def counterfactual_pair(seed: int, number: int, bird: str, attribute: str) -> Co
         if certainty[column] > 1:
             before = bird_renderer.draw(individual)
             truth = torch.from_numpy(individuals.true_attributes(changed))
-            return Counterfactual(before, after, truth)
+            truth_before = torch.from_numpy(individuals.true_attributes(individual))
+            return Counterfactual(before, after, truth, truth_before)
     raise SubstituteError(
         f"of {MAX_TRIES} birds of the species {bird} none lacks {attribute} and would show it: choose "
         "another bird or attribute"

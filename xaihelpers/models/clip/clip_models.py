@@ -31,7 +31,8 @@ PLAIN_CONTEXT = 77  # tokens of a CLIP that is not stretched
 class Clip:
     """A CLIP in evaluation mode."""
 
-    name: str  # as it was asked for; of a folder, its own name
+    # as it was asked for, of a folder its own name; then "(long)" or "(stretched, not trained)"
+    name: str
     model: nn.Module  # an open_clip model with a text tower of its own, `model.text`
     tokenizer: Any
     context: int  # tokens that a text may have, with its start and its end
@@ -74,13 +75,15 @@ def load_clip(
     if own_folder:  # what lies elsewhere is no other model
         name = own_folder.name
     tower = model.text
+    form = " (long)" if long else ""
     if long and tower.context_length <= PLAIN_CONTEXT:
         set_positions(tower, stretch_positions(tower.positional_embedding.data))
+        form = " (stretched, not trained)"
     model = model.eval().requires_grad_(False)
     preprocessing = json.dumps(model.visual.preprocess_cfg, sort_keys=True, default=str)
     identity = f"{name} weights={weights_hash(model)} {preprocessing}"
     return Clip(
-        name=f"{name} (long)" if long else name,
+        name=f"{name}{form}",
         model=model.to(device),
         tokenizer=open_clip.get_tokenizer(source, context_length=tower.context_length),
         context=tower.context_length,

@@ -12,6 +12,7 @@ from xaihelpers.worlds.aviary.individuals import (
     NEEDS,
     Individual,
     individual,
+    shuffled,
     species_table,
     true_attributes,
 )
@@ -70,7 +71,9 @@ def visible_attributes(bird: Individual, picture: Picture, rng: np.random.Genera
     return true_attributes(bird) & (certainty > NOT_VISIBLE)
 
 
-def _draw_to(root: Path, numbers: list[int], seed: int, per_class: int) -> list[DrawnImage]:
+def _draw_to(
+    root: Path, numbers: list[int], seed: int, per_class: int, decorrelated: float
+) -> list[DrawnImage]:
     """Draw the birds with these numbers (0-based over the whole aviary)."""
     names = species_table()["name"]
     rows = []
@@ -78,6 +81,8 @@ def _draw_to(root: Path, numbers: list[int], seed: int, per_class: int) -> list[
         species = number // per_class
         name = names[species]
         bird = individual(seed, number, species)
+        if decorrelated:
+            bird = shuffled(bird, np.random.default_rng([seed, number, 20]), decorrelated)
         picture = draw(bird)
         path = f"{species + 1:03d}.{name}/{name}_{number % per_class + 1:04d}_{number + 1}.jpg"
         save_drawn_image(root, path, picture.image, picture.parts)
@@ -89,12 +94,18 @@ def _draw_to(root: Path, numbers: list[int], seed: int, per_class: int) -> list[
 
 
 def ensure(
-    name: str = "aviary", images_per_class: int = IMAGES_PER_CLASS, seed: int = 0, jobs: int = -1
+    name: str = "aviary",
+    images_per_class: int = IMAGES_PER_CLASS,
+    seed: int = 0,
+    jobs: int = -1,
+    decorrelated: float = 0.0,
 ) -> Path:
     """The folder of an aviary under `data_home()`, drawn if it is not there yet.
 
     It holds 48 species × `images_per_class` birds of 224×224 pixels, 60 % of each class for training.
 
+    decorrelated: the probability with which each attribute group of a bird is set at random, as by
+        `shuffled`: from 0, attributes come as the species have them, to 1, where the species says nothing.
     Raises ValueError as `ensure_world` does.
     """
     species = species_table()["name"]
@@ -104,6 +115,8 @@ def ensure(
         "species": len(species),
         "renderer": renderer_version(),
     }
+    if decorrelated:
+        wanted["decorrelated"] = decorrelated
 
     def write(root: Path, rows: list[DrawnImage]) -> None:
         write_tables(root, rows, species, PARTS, ATTRIBUTES, seed, images_per_class)
@@ -113,8 +126,8 @@ def ensure(
         "aviary",
         wanted,
         total=len(species) * images_per_class,
-        draw_to=partial(_draw_to, seed=seed, per_class=images_per_class),
+        draw_to=partial(_draw_to, seed=seed, per_class=images_per_class, decorrelated=decorrelated),
         write=write,
-        fixed=("seed", "images_per_class"),
+        fixed=("seed", "images_per_class", *(["decorrelated"] if decorrelated else [])),
         jobs=jobs,
     )

@@ -1,0 +1,52 @@
+"""One bottleneck fitted several times: what of its explanations is the model's, and what the draw's."""
+
+from typing import NamedTuple
+
+import torch
+
+from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, concept_truth
+from xaihelpers.bottlenecks.zoo import fit_or_load, zoo_outputs
+from xaihelpers.outputs import ConceptOutputs
+
+
+class Draw(NamedTuple):
+    """One fit of a model, and what it says of the N test images; all on one device."""
+
+    outputs: ConceptOutputs
+    present: torch.Tensor  # (N, L) of 0 and 1, the labels that its concepts are judged by
+    centre: torch.Tensor  # (L,), mean concept values of the training images
+    model: object | None  # None of a file of outputs
+
+
+def fit_draws(
+    name: str,
+    dataset: ConceptDataset,
+    draws: int = 8,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    **settings,
+) -> list[Draw]:
+    """A model on frozen features, fitted anew for each of the seeds from `seed` on.
+
+    name: a model of the zoo; or a file of outputs (.safetensors), which is a single draw and whose centre is
+        that of the test images, for it holds no others.
+    draws: how many. settings: of the model, as of `zoo.fit_or_load`.
+
+    Raises ValueError as `fit_or_load` and `zoo_outputs` do.
+    """
+    test = ~dataset.train
+    if name.endswith(".safetensors"):
+        (outputs,) = zoo_outputs([name], dataset).values()
+        outputs = outputs.to(device)
+        present = concept_truth(dataset, outputs.concepts)[test].to(device)
+        return [Draw(outputs, present, outputs.values.mean(0), None)]
+    found = []
+    inputs = dataset.image_embeddings if name == "phcbm_text" else dataset.pooled
+    training = inputs[dataset.train].to(device)
+    for draw in range(draws):
+        fitted = fit_or_load(name, dataset, seed + draw, device, **settings)
+        outputs = fitted.outputs.to(device)
+        present = concept_truth(dataset, outputs.concepts)[test].to(device)
+        centre = fitted.model.explain(training).values.mean(0)
+        found.append(Draw(outputs, present, centre, fitted.model))
+    return found
