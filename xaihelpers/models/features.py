@@ -19,6 +19,8 @@ from xaihelpers.store.rows import Rows, cached_rows, content_key
 
 log = logging.getLogger(__name__)
 READERS = 8  # threads that read and hash image files
+# On CPUs batches are filled up to a multiple of this: convolutions then round each image alike in every batch.
+ROWS = 16
 
 
 class Features(NamedTuple):
@@ -43,7 +45,8 @@ def extract_features(
     the work. If it cannot be written, that is logged. After an error, what was computed before stays in it.
 
     device: "" is where the backbone is; to another one the network is moved. On CUDA it runs in mixed
-        precision (float16; a batch that overflows is repeated in float32), on CPUs in float32.
+        precision (float16; a batch that overflows is repeated in float32), on CPUs in float32, where an
+        image's features do not depend on its batch, hence not on what the cache held and what ran beside.
     maps: False neither keeps nor stores the maps.
     Raises ModelError: no images, a batch size below 1, an unknown device, a file that is missing, an image
         whose features are NaN or infinite.
@@ -61,7 +64,7 @@ def extract_features(
     file_of = {}
     for key, file in zip(keys, files, strict=True):
         file_of.setdefault(key, file)  # the first file of each content
-    precision = "float16" if device.type == "cuda" else "float32"
+    precision = "float16" if device.type == "cuda" else f"float32 in batches of {ROWS}"
     shapes = {"pooled": (backbone.n_features,), "logits": (backbone.n_classes,)}
     if maps:
         shapes["maps"] = (backbone.n_features, *backbone.map_size)
@@ -109,16 +112,19 @@ def _forward(
     backbone: Backbone, device: torch.device, pixels: torch.Tensor, maps: bool
 ) -> tuple[Rows, torch.Tensor]:
     """Features of a batch (B, 3, crop, crop) uint8 on the CPU, and which of its rows are not finite (B,)."""
+    n = len(pixels)
+    if device.type == "cpu":
+        pixels = torch.cat([pixels, pixels[-1:].expand(-n % ROWS, -1, -1, -1)])
     with torch.inference_mode():
         inputs = backbone.normalised(pixels.to(device))
         for mixed in (True, False) if device.type == "cuda" else (False,):
             with torch.autocast(device.type, torch.float16, enabled=mixed):
                 batch_maps, logits = feature_maps(backbone, inputs)
-            batch_maps, logits = batch_maps.float(), logits.float()
+            batch_maps, logits = batch_maps[:n].float(), logits[:n].float()
             bad = ~(batch_maps.flatten(1).isfinite().all(1) & logits.isfinite().all(1))
             if not bad.any():
                 break
-        rows = {"pooled": batch_maps.mean((2, 3)), "logits": logits}
+        rows = {"pooled": batch_maps.double().mean((2, 3)).float(), "logits": logits}
         if maps:
             rows["maps"] = batch_maps
         return {name: tensor.contiguous().cpu() for name, tensor in rows.items()}, bad.cpu()
