@@ -1,7 +1,7 @@
 """Label-free concept bottlenecks (Oikarinen et al. 2023): concepts by name only, CLIP instead of annotators.
 
     q_j = C_j f,   P_j = CLIP's cosines of all images with concept j                 section 3
-    sim(P_j, q_j) = P̄_j³ · q̄_j³ / (‖P̄_j³‖ ‖q̄_j³‖),   P̄ and q̄ standardised           eq. 2
+    sim(P_j, q_j) = P̄_j³ · q̄_j³ / (‖P̄_j³‖ ‖q̄_j³‖),   P̄, q̄ standardised    eq. 2
     max over C:  Σ_j sim(P_j, q_j)
     û = (C f − mean) / std,   logits = θᵀ û + b,   θ sparse (`sparse.elastic_net_path`)
 

@@ -191,7 +191,7 @@ def posthoc_cbm_from_text(
 ) -> PosthocCBM:
     """Post-hoc CBM whose concept vectors are CLIP's embeddings of the concepts' names, without their labels.
 
-    image_embeddings: (N, e), CLIP's of the training images; with unit rows û is the cosine of image and text.
+    image_embeddings: (N, e), CLIP's of the training images; with unit rows û is the cosine with the text.
     text_embeddings: (L, e), of the concepts' names. labels: (N,) int64, on the device of the images.
 
     Raises ValueError for an empty list of concepts, names that stand twice, texts that are not as many or as

@@ -42,7 +42,7 @@ class PenaltyPath(NamedTuple):
 
 
 def largest_penalty(values: torch.Tensor, labels: torch.Tensor, n_classes: int, alpha: float = 0.99) -> float:
-    """The smallest λ at which all weights are 0: max |Xᵀ(p − y)|/(N α), with p the shares of the classes.
+    """The smallest λ at which all weights are 0: max |Xᵀ(p − y)|/(N α), p the shares of the classes.
 
     values: (N, L). labels: (N,) int64.
     """
@@ -64,8 +64,8 @@ def elastic_net_path(
     """Sparse heads at each of several penalties, solved from the largest down, in float64.
 
     values: (N, L), standardised or not; the solution stays on their device. labels: (N,) int64.
-    penalties: P numbers λ. None takes `points` of them, evenly spaced in the logarithm, from the one at which
-        all weights vanish to `span` times it.
+    penalties: P numbers λ. None takes `points` of them, evenly spaced in the logarithm, from the one at
+        which all weights vanish to `span` times it.
     alpha: α, the share of the l1 penalty.
     tolerance: no coordinate of the optimality condition may be off by more than this share of λα.
     max_steps: for each penalty.

@@ -129,7 +129,7 @@ def _require_image_files(images: pd.DataFrame) -> None:
 
 
 def class_label(data: Dataset, name: str) -> int:
-    """The label (0 … K−1) of a class by its name: "018.Spotted_Catbird" or, in any case, "spotted catbird".
+    """The label (0 … K−1) of a class by name: "018.Spotted_Catbird" or, in any case, "spotted catbird".
 
     Raises DatasetError, with the nearest name, for an unknown one.
     """

@@ -19,7 +19,7 @@ class DatasetError(ValueError):
 class Dataset:
     """N images of K classes; row n of every tensor is row n of `images`, label k is row k of `classes`.
 
-    `images` has the columns path, label (0 … K−1; −1 where nobody labelled the image) and train. A data set
+    `images` has the columns path, label (0 … K-1; -1 where nobody labelled the image) and train. A data set
     in CUB-200-2011's format (see `CubDataset`) adds the box of the object, x, y, width and height in pixels
     of the stored image, and a substitution benchmark the columns attribute, bird and id.
     """

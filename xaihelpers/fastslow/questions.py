@@ -94,7 +94,7 @@ def choose(
 ) -> pd.DataFrame:
     """Ask a table of questions, one a row; returns the table with what was chosen.
 
-    questions: with the columns `mode`, `options` (five class names) and `position` (of the true one, 0 … 4),
+    questions: with the columns `mode`, `options` (five class names) and `position` (of the true one, 0 to 4),
         and as the mode needs them `concept_text` (c^t) and `image`. Other columns are kept. Where a mode
         needs concepts and there are none (an annotator that gave no chain), nothing is asked.
     prompts: the prompt of each mode, a name or a file. max_tokens: of an answer. settings: of `ask.ask`.

@@ -34,7 +34,7 @@ def load_backbone(
     The identity is that of the weights as loaded: a network that is trained further must be saved and loaded
     anew.
 
-    name: "aviary_resnet", "torchvision/…", "timm/…", "pytorchcv/…", or a plain name, searched in that order.
+    name: "aviary_resnet", "torchvision/…", "timm/…", "pytorchcv/…", or a plain name, in this order.
     weights: a safetensors file or torch state dict, of any class count; "" takes the published ones (of
         aviary_resnet the shipped ones).
     layer: the submodule whose output is the last feature map, or "submodule:input"; "" takes what enters the

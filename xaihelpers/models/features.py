@@ -19,7 +19,7 @@ from xaihelpers.store.rows import Rows, cached_rows, content_key
 
 log = logging.getLogger(__name__)
 READERS = 8  # threads that read and hash image files
-# On CPUs batches are filled up to a multiple of this: convolutions then round each image alike in every batch.
+# On CPUs batches are filled up to a multiple of this: convolutions then round an image alike in each batch.
 ROWS = 16
 
 

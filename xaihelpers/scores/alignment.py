@@ -7,7 +7,7 @@ Outputs and labels are matched by their rows: those of a file are put into the l
 
 Paper alignment, section 3, with φ the cosine and k the predicted class of image i:
 
-    CGIM₁ = φ(θ, V),  CGIM₂ = φ(Û*, V),  CGIM₃ = φ(θ ⊙ Û*, V)       eq. 3–5 by concept, eq. 6–8 by class
+    CGIM₁ = φ(θ, V),  CGIM₂ = φ(Û*, V),  CGIM₃ = φ(θ ⊙ Û*, V)  eq. 3-5 by concept, 6-8 by class
     q_i = concepts by θ_jk û_ij, descending                         section 3.3
     (θ_jk − θ_jr)(û_ij − ū_j), r the runner-up                      ours, not the paper's
     CEM_l = 1/l Σ_{s ≤ l} 1[q_is ∈ Λ_i]                             eq. 9 and 10
@@ -245,8 +245,8 @@ def location_ranks(concept_maps: torch.Tensor, points: torch.Tensor, size: tuple
     points: (N, l, 2, 2) as from `concept_points`, on the same device.
     size: (M₁, M₂), height and width of the image in pixels.
 
-    Where no point is visible the rank is M₁·M₂. Raises ValueError as `kernels.coam.location_rank` does: NaN
-    in maps, points outside the image, tensors on different devices.
+    Where no point is visible the rank is M₁·M₂. Raises ValueError as `kernels.coam.location_rank` does:
+    NaN in maps, points outside the image, tensors on different devices.
     """
     n_images, n_chosen = concept_maps.shape[:2]
     ranks = location_rank(concept_maps.flatten(0, 1), points.flatten(0, 1), size)

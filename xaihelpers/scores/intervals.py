@@ -8,7 +8,7 @@ if it were drawn again. Its variance is the jackknife's, which leaves out each o
 
 and the factors' variances add up by inclusion and exclusion, V = V_a + V_b − V_ab, where a group of ab is a
 cell of both (multiway clustering: Cameron, Gelbach and Miller, J. Business and Economic Statistics 29, 2011).
-The interval is t ± t_ν √V, with ν by Satterthwaite, ν = V² / Σ_f V_f²/(G_f − 1). A share has Wilson's
+The interval is t ± t_ν √V, ν by Satterthwaite: ν = V² / Σ_f V_f²/(G_f - 1). A share has Wilson's
 interval for the number of independent cases that would have this variance, and one of 0 or 100 % Clopper and
 Pearson's; a correlation and an area under a curve are taken on the logit of their range.
 
@@ -70,7 +70,7 @@ def interval(
     bounds: the least and the greatest value of the statistic, `PERCENT` of a share in %; a function, a mean
         of numbers and a share of zeros alone (of one or of a hundred?) need them for an interval where all
         cases agree.
-    without: (columns, groups) -> (G,), the function's values without each of the groups 0 … G − 1 of (N,),
+    without: (columns, groups) -> (G,), the function's values without each of the groups 0 to G - 1 of (N,),
         where there is a quicker way than calling it again.
 
     Raises ValueError for an unknown statistic, another number of columns, and lengths that differ.

@@ -7,7 +7,7 @@ subset S of the M metrics,
 
 It is linear in v. So where v(S) is a mean over items, each item has a Shapley value of its own, and their
 mean has an interval like any other. v is a mean of rank correlations τ, and an item's part in one is the
-jackknife's: in a fold of n items, τ + (n − 1) (mean τ_(−) − τ_(−i)), where τ_(−i) leaves out item i.
+jackknife's: in a fold of n items, τ + (n - 1) (mean τ_(-) - τ_(-i)), where τ_(-i) leaves out item i.
 
 | symbol | name | shape |
 |---|---|---|
@@ -38,10 +38,10 @@ def subset_cases(
 ) -> dict[Subset, np.ndarray]:
     """How well each subset of metrics predicts people's ratings on items that it has not seen, item by item.
 
-    A ridge regression on the standardised metrics is fitted on all folds but one; in that fold, Kendall's
-    τ-b of its predictions and the ratings is the mean of the items' parts in it. (Pooled over folds, a metric
-    that says nothing would come out below 0.) Each draw deals the items to folds anew. The parts take the
-    fits as they are: what other items would have changed in a fit shows between draws only.
+    A ridge regression on the standardised metrics is fitted on all folds but one; in it,
+    Kendall's τ-b of its predictions and the ratings is the mean of the items' parts. (Pooled over folds, a
+    metric that says nothing would come out below 0.) Each draw deals the items to folds anew. The parts take
+    the fits as they are: what other items would have changed in a fit shows between draws only.
 
     metrics: one row for each item, one column for each metric.
     target: (items,), ratings.

@@ -36,7 +36,7 @@ def kendall_matrix(
 ) -> KendallMatrix:
     """Kendall's τ of every two columns of `scores`, eq. 18.
 
-    Variant "a" divides C − D by all n (n − 1) / 2 pairs, as eq. 18 prints it. Variant "b" leaves tied pairs
+    Variant "a" divides C - D by all n (n - 1) / 2 pairs, as eq. 18 prints it. Variant "b" leaves tied pairs
     out of the denominator, √((pairs − ties in x)(pairs − ties in y)), which ratings on four steps need.
 
     scores: one row for each item, NaN where an item has no such score; such items are left out pair by pair.
@@ -64,7 +64,7 @@ def kendall_tau(
     variant: str = "b",
     clusters: ArrayLike | None = None,
 ) -> Interval:
-    """Kendall's τ of x and y with its 95 % interval; with a baseline, by how much it exceeds τ of that and y.
+    """Kendall's τ of x and y with its 95 % interval; with a baseline, how far it exceeds τ of that and y.
 
     x, y, baseline: (n,), scores of the same items; items with a NaN are left out. variant: "a" or "b".
     clusters: of the items, as of `scores.interval`.
@@ -93,7 +93,7 @@ def kendall_tau(
 def kendall_taus(x: np.ndarray, y: np.ndarray, counts: np.ndarray, variant: str = "b") -> np.ndarray:
     """τ of many selections of the same items at once.
 
-    With w_i the count of item i, C − D = ½ Σ_ij w_i w_j sign(x_i − x_j) sign(y_i − y_j); an item drawn
+    With w_i the count of item i, C - D = ½ Σ_ij w_i w_j sign(x_i − x_j) sign(y_i − y_j); an item drawn
     twice is tied with itself.
 
     x, y: (n,), two scores. counts: (R, n), how often each item is in each selection. variant: "a" or "b".

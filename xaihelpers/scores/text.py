@@ -2,7 +2,7 @@
 
 Paper conceptscore, section 3.4, eq. 4–12. By the standard definitions, of the text's tokens:
 
-    (4)-(6)    BLEU    = BP · exp(¼ Σ_n log P_n) with n = 1 … 4,  BP = min(1, exp(1 − len(c) / len(ĉ)))
+    (4)-(6)    BLEU    = BP · exp(¼ Σ_n log P_n) with n = 1 to 4,  BP = min(1, exp(1 - len(c) / len(ĉ)))
     (7)-(10)   METEOR  = F · (1 − γ (chunks / matches)^β),  F = P R / (α P + (1 − α) R)
     (11)-(12)  ROUGE-L = (1 + β²) P R / (R + β² P)
 
@@ -53,8 +53,8 @@ def text_scores(
 ) -> pd.DataFrame:
     """BLEU, METEOR and ROUGE of N pairs of a candidate and its references.
 
-    BLEU counts up to 4-grams within each pair, with NIST's smoothing of n-grams that never match. METEOR
-    has α 0.9, β 3 and γ 0.5; `meteor_matching` says what counts as a match. ROUGE is ROUGE-L with β = 1.2.
+    BLEU counts up to 4-grams within each pair, with NIST's smoothing of n-grams that never match. METEOR's
+    α is 0.9, β 3 and γ 0.5; `meteor_matching` says what counts as a match. ROUGE is ROUGE-L with β = 1.2.
     Equal pairs are computed once.
 
     candidates: N texts.

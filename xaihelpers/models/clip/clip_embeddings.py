@@ -85,8 +85,8 @@ def embed_texts(
         longest = max(truncated, key=lambda text: len(tokens[text]))
         raise ModelError(
             f"{len(truncated)} of {len(distinct)} texts have more than the {clip.context} tokens of "
-            f'{clip.name}, the longest {len(tokens[longest])}: "{longest[:80]}…". Shorten them, take a model '
-            'of longer context (long=True), or pass too_long="truncate".'
+            f'{clip.name}, the longest {len(tokens[longest])}: "{longest[:80]}…". Shorten them, take a '
+            'model of longer context (long=True), or pass too_long="truncate".'
         )
     for text in truncated:
         tokens[text] = [*tokens[text][: clip.context - 1], tokens[text][-1]]

@@ -1,4 +1,4 @@
-"""The renderer of the everyday world: a thing in, a 224×224 picture with the true place of every part out."""
+"""The renderer of the everyday world: a thing in, a 224 x 224 picture and the place of every part out."""
 
 from dataclasses import dataclass, replace
 
