@@ -93,7 +93,28 @@ def load_outputs(
 ) -> tuple[ConceptDataset, dict[str, ConceptOutputs]]:
     """A data set of concepts, and the outputs of several models for its test images, by name.
 
-    names: as of `zoo_outputs`. device: where the networks run and the models are fitted.
+    As `load_draws`, of a single draw.
+    """
+    dataset, (outputs,) = load_draws(
+        names, 1, seed, device, label_free, need_labels, foreign, **dataset_settings
+    )
+    return dataset, outputs
+
+
+def load_draws(
+    names: Iterable[str],
+    draws: int,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    label_free: Sequence[float] = (),
+    need_labels: bool = False,
+    foreign: bool = False,
+    **dataset_settings,
+) -> tuple[ConceptDataset, list[dict[str, ConceptOutputs]]]:
+    """A data set of concepts, and for each of `draws` seeds the outputs of several models fitted with it.
+
+    names: as of `zoo_outputs`; a file of outputs has no second fit and is the same in every draw.
+    seed: of the first draw, the next one has the next. device: where the networks run and models are fitted.
     label_free: top_activation, similarity and penalty of the label-free models; empty takes their defaults.
     need_labels: whether a data set without concept labels is an error, raised before any model is fitted.
     foreign: as of `check_shipped`.
@@ -105,6 +126,8 @@ def load_outputs(
     """
     if label_free and len(label_free) != len(LABEL_FREE):
         raise ValueError(f"label_free holds {', '.join(LABEL_FREE)}: 3 numbers, not {list(label_free)}")
+    if draws < 1:
+        raise ValueError(f"draws must be 1 or more, not {draws}")
     names = list(names)
     if names and all(Path(name).suffix == ".safetensors" for name in names):
         dataset_settings |= {"backbone": "", "clip": ""}
@@ -114,7 +137,7 @@ def load_outputs(
     if need_labels and dataset.truth is None:
         raise ValueError(f"{dataset.data} has no concept labels: which concepts are wrong is not known there")
     settings = dict(zip(LABEL_FREE, label_free, strict=False))
-    return dataset, zoo_outputs(names, dataset, seed, device, **settings)
+    return dataset, [zoo_outputs(names, dataset, seed + draw, device, **settings) for draw in range(draws)]
 
 
 def check_shipped(dataset: ConceptDataset, networks: Iterable[str], foreign: bool = False) -> None:
