@@ -4,7 +4,6 @@ Above all the rule that slow mode sees neither the image nor the class's name.
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from xaihelpers import ask
-from xaihelpers.datasets import Dataset, load
+from xaihelpers.datasets import load
 from xaihelpers.fastslow import (
     LETTERS,
     STAGES,
@@ -27,7 +26,6 @@ from xaihelpers.fastslow import (
     chains_from_labels,
     choice_request,
     choose,
-    class_neighbours,
     draw_cases,
     mentions_class,
     parse_chain,
@@ -41,6 +39,7 @@ from xaihelpers.fastslow import (
     similarity_dictionary,
 )
 from xaihelpers.parameters import ParameterError
+from xaihelpers.scores.fse import cri_table
 from xaihelpers.worlds import aviary, everyday
 
 TEXTS = ("a branch", "perching bird", "crown, wings", "red crown", "small")
@@ -225,13 +224,6 @@ class TestCases:
         true = cases.options[np.arange(400), cases.answers]
         assert set(true.tolist()) == {0, 1, 2, 3, 4} and {5, 6, 7} <= set(cases.options.ravel().tolist())
 
-    def test_neighbours_need_both_splits(self):
-        images = pd.DataFrame({"path": ["a", "b"], "label": [0, 1], "train": [True, True]})
-        classes = pd.DataFrame({"name": ["a", "b"], "label": [0, 1]})
-        data = Dataset(Path("one split"), images, classes)
-        with pytest.raises(ValueError, match="only one split"):
-            class_neighbours(data, None)
-
     def test_tensor_labels_are_taken(self):
         assert draw_cases(torch.arange(6), 6, 4).rows.shape == (4,)
 
@@ -288,8 +280,8 @@ class TestQuestions:
         Image.new("RGB", (8, 8)).save(tmp_path / "Cardinal_0001.png")
         annotator = Scripted(lambda one: json.dumps(CHAIN))
         chains = [
-            *annotate_chains(annotator, images=[tmp_path / "Cardinal_0001.png"], progress=False),
-            *annotate_chains(annotator, names=["Cardinal"], progress=False),
+            *annotate_chains(annotator, images=[tmp_path / "Cardinal_0001.png"], progress=False).chains,
+            *annotate_chains(annotator, names=["Cardinal"], progress=False).chains,
         ]
         judge = Scripted(lambda one: "E")
         texts = [chain_prefix(chain, t) for chain in chains for t in range(1, 6)]
@@ -363,6 +355,45 @@ class TestQuestions:
         assert rows.letter.dropna().tolist() == ["A", "C"]
         assert rows.sets.tolist() == [*"wxyz"] and rows.confidence.isna().all()
 
+    def test_four_kinds_of_failure_are_told_apart(self):
+        class Failing(Scripted):
+            def answer(self, requests, seed, temperature):
+                given = [
+                    ask.Answer(error="no route to host"),
+                    ask.Answer("The options are all", truncated=True),
+                    ask.Answer("I'm sorry, I can't help with that."),
+                    ask.Answer("a bird"),
+                    ask.Answer("B"),
+                ]
+                yield from enumerate(given[: len(requests)])
+
+        table = questions(mode="slow", concept_text=[*"vwxyz"], position=1)
+        rows = choose(Failing(str), table, progress=False)
+        assert rows.failure.tolist() == ["failed", "truncated", "refused", "unparsable", ""]
+        assert rows.invalid.tolist() == [False, True, True, True, False]
+        index = cri_table(rows.assign(seed=0), ["mode"]).iloc[0]
+        assert (index.value, index.cases, index.invalid, index.failed) == (25, 4, 75, 20)
+
+    def test_why_there_are_no_concepts_is_kept(self):
+        table = questions(mode="slow", concept_text=["", "", "c"], concept_failure=["failed", "", ""])
+        rows = choose(Scripted(lambda one: "A"), table, progress=False)
+        assert rows.failure.tolist() == ["failed", "unparsable", ""]
+        assert rows.invalid.tolist() == [False, True, False]
+
+    def test_a_chain_that_was_cut_off_is_asked_for_once_more(self):
+        class Long(Scripted):
+            def answer(self, requests, seed, temperature):
+                for position, one in enumerate(requests):
+                    self.asked.append(one)
+                    enough = one.max_tokens >= 40 and "Cardinal" not in one.turns[0].text
+                    text = json.dumps(CHAIN) if enough else '{"Background": "a'
+                    yield position, ask.Answer(text, truncated=not enough)
+
+        model = Long(str)
+        found = annotate_chains(model, names=["Blue Jay", "Cardinal"], max_tokens=10, progress=False)
+        assert found.chains == [CHAIN, None] and found.failures == ["", "truncated"]
+        assert [one.max_tokens for one in model.asked] == [10, 10, 40, 40]
+
     def test_confidence_is_the_probability_of_the_chosen_option(self):
         class Sure(Scripted):
             def answer(self, requests, seed, temperature):
@@ -384,7 +415,8 @@ class TestQuestions:
 
     def test_chains_come_from_images_or_names(self):
         model = Scripted(lambda one: json.dumps(CHAIN) if "a Blue Jay" in one.turns[0].text else "I cannot")
-        assert annotate_chains(model, names=["Blue Jay", "Auklet"], progress=False) == [CHAIN, None]
+        found = annotate_chains(model, names=["Blue Jay", "Auklet"], progress=False)
+        assert found.chains == [CHAIN, None] and found.failures == ["", "refused"]
         assert "an Auklet" in model.asked[1].turns[0].text
         with pytest.raises(ValueError, match="images or from names"):
             annotate_chains(model)

@@ -10,7 +10,7 @@ from xaihelpers.scores.fse import cri_table, paper_names
 
 def answers(correct, **columns):
     rows = pd.DataFrame({"correct": correct, "mode": "slow"}).astype({"correct": bool})
-    return rows.assign(**({"invalid": False, "seed": 0} | columns))
+    return rows.assign(**({"invalid": False, "failure": "", "seed": 0} | columns))
 
 
 class TestCri:
@@ -40,6 +40,11 @@ class TestCri:
         expected = interval(100.0 * rows["correct"], clusters=rows["row"])
         assert (by_unit.value, by_unit.low, by_unit.high) == expected[:3] and by_unit.cases == 8
         assert by_unit.high - by_unit.low > by_case.high - by_case.low
+
+    def test_answers_that_could_not_be_had_are_left_out(self):
+        rows = answers([1, 0, 0, 0], failure=["", "", "failed", "failed"])
+        row = cri_table(rows, ["mode"]).iloc[0]
+        assert (row.value, row.cases, row.failed) == (50, 2, 50)
 
     def test_no_answers(self):
         assert len(cri_table(answers([]), ["mode"])) == 0

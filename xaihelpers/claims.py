@@ -112,4 +112,6 @@ def decide(claim: Claim, measured: Interval, controls: dict[str, bool] | None = 
     if to_go == 0:
         return Verdict(OPEN)
     half_width = max(high - effect, effect - low)
+    if math.isinf(half_width):
+        return Verdict(OPEN)
     return Verdict(OPEN, math.ceil(measured.effective * (half_width / to_go) ** 2))

@@ -5,62 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import RidgeClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-
-from xaihelpers.datasets import Dataset
-from xaihelpers.models.backbones import Backbone
-from xaihelpers.models.features import extract_features
 
 CANDIDATES = 5  # the true class and four distractors
-
-
-def similarity_dictionary(scores: np.ndarray, labels: np.ndarray, count: int = CANDIDATES - 1) -> np.ndarray:
-    """The classes that each class is most often confused with (section 5.3).
-
-    For each sample the `count` highest-scored wrong classes are noted; a class's neighbours are the `count`
-    noted most often among its samples. Ties go to the lower class index.
-
-    scores: (N, K), of a classifier. labels: (N,).
-    Returns (K, count) class indices.
-    Raises ValueError: `count` classes or fewer, or a class without a sample.
-    """
-    scores, labels = np.asarray(scores, float).copy(), np.asarray(labels)
-    n_classes = scores.shape[1]
-    if n_classes <= count:
-        raise ValueError(f"{n_classes} classes: {count} distractors need at least {count + 1}")
-    missing = sorted(set(range(n_classes)) - set(labels.tolist()))
-    if missing:
-        raise ValueError(
-            f"class {missing[0]} has no sample, and {len(missing)} such in all: "
-            "the dictionary needs at least one of each"
-        )
-    scores[np.arange(len(labels)), labels] = -np.inf
-    nearest = np.argsort(-scores, axis=1, kind="stable")[:, :count]  # (N, count)
-    votes = np.zeros((n_classes, n_classes), int)
-    np.add.at(votes, (np.repeat(labels, count), nearest.ravel()), 1)
-    np.fill_diagonal(votes, -1)
-    return np.argsort(-votes, axis=1, kind="stable")[:, :count]
-
-
-def class_neighbours(data: Dataset, backbone: Backbone) -> np.ndarray:
-    """The similarity dictionary of a data set, (K, 4).
-
-    The classifier is linear on the backbone's pooled features, fitted on the training images; the test images
-    vote.
-
-    Raises ValueError for a data set without both splits, and as `similarity_dictionary` does.
-    """
-    train, labels = data.images["train"].to_numpy(), data.labels.numpy()
-    if train.all() or not train.any():
-        raise ValueError(
-            f"{data!r} has only one split: the similarity dictionary needs training and test images"
-        )
-    features = extract_features(backbone, data.images["path"], maps=False).pooled.numpy()
-    classifier = make_pipeline(StandardScaler(), RidgeClassifier(alpha=100.0))
-    classifier.fit(features[train], labels[train])
-    return similarity_dictionary(classifier.decision_function(features[~train]), labels[~train])
 
 
 class Cases(NamedTuple):

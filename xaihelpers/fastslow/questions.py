@@ -9,11 +9,14 @@
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from xaihelpers.ask.cache import ask
+from xaihelpers.ask.failures import failure_kind
 from xaihelpers.ask.messages import Request, request
 from xaihelpers.ask.prompt_files import lettered_options, prompt
 from xaihelpers.datasets import with_article
@@ -32,6 +35,13 @@ PROMPTS = {
 }
 
 
+class Chains(NamedTuple):
+    """What came of a request for concept chains."""
+
+    chains: list[dict[str, str] | None]  # None where the answer holds no whole one
+    failures: list[str]  # why not: one of `ask.failures.KINDS`, empty where there is one
+
+
 def annotate_chains(
     model,
     images: Sequence | None = None,
@@ -39,11 +49,12 @@ def annotate_chains(
     file: str = "fse_chain",
     max_tokens: int = 400,
     **settings,
-) -> list[dict[str, str] | None]:
+) -> Chains:
     """Ask for a concept chain of each image (visual-grounded) or of each class name (post-hoc).
 
+    An answer that max_tokens ended is asked for once more, with four times as many.
+
     model: as `ask.load_vlm` gives it. file: the prompt. max_tokens: of a chain. settings: of `ask.ask`.
-    Returns a chain for each, None where the answer holds no whole one.
     Raises ValueError if both images and names are given, or neither; AskError as `ask.ask` does.
     """
     if (images is None) == (names is None):
@@ -54,7 +65,16 @@ def annotate_chains(
     else:
         texts = [prompt(file, entity=with_article(name)) for name in names]
         requests = [request(text, max_tokens=max_tokens) for text in texts]
-    return [parse_chain(answer.text) for answer in ask(model, requests, **settings)]
+    answers = ask(model, requests, **settings)
+    chains = [parse_chain(answer.text) for answer in answers]
+    cut = [n for n, answer in enumerate(answers) if answer.truncated and chains[n] is None]
+    longer = [replace(requests[n], max_tokens=4 * max_tokens) for n in cut]
+    for n, answer in zip(cut, ask(model, longer, **settings) if cut else (), strict=True):
+        answers[n], chains[n] = answer, parse_chain(answer.text)
+    failures = []
+    for answer, chain in zip(answers, chains, strict=True):
+        failures.append(failure_kind(answer, chain is not None))
+    return Chains(chains, failures)
 
 
 def choice_request(
@@ -96,16 +116,19 @@ def choose(
 
     questions: with the columns `mode`, `options` (five class names) and `position` (of the true one, 0 to 4),
         and as the mode needs them `concept_text` (c^t) and `image`. Other columns are kept. Where a mode
-        needs concepts and there are none (an annotator that gave no chain), nothing is asked.
+        needs concepts and there are none (an annotator that gave no chain), nothing is asked; why there are
+        none may stand in `concept_failure`.
     prompts: the prompt of each mode, a name or a file. max_tokens: of an answer. settings: of `ask.ask`.
 
     Returns the table with `letter` (missing where the answer names none, or nothing was asked), `correct`,
-    `invalid` (no letter; such an answer is wrong), `confidence` (probability of the chosen option, NaN where
+    `failure` (one of `ask.failures.KINDS`, empty where a letter is named), `invalid` (no letter, though there
+    was an answer; it is wrong), `confidence` (probability of the chosen option, NaN where
     the model gives none) and `leak` (whether the concepts name the true class).
     Raises ValueError if a mode is given what it must not see, or lacks what it needs; AskError as `ask.ask`
     does.
     """
     concept_texts = _column(questions, "concept_text", "")
+    concept_failures = _column(questions, "concept_failure", "")
     images = _column(questions, "image", None)
     requests: list[Request | None] = []
     for mode, options, concepts, image in zip(
@@ -118,25 +141,29 @@ def choose(
             requests.append(choice_request(mode, options, concepts, image, file, max_tokens))
     answers = iter(ask(model, [question for question in requests if question is not None], **settings))
     chosen = []
-    for question, options, position, concepts in zip(
-        requests, questions["options"], questions["position"], concept_texts, strict=True
+    for question, options, position, concepts, failure in zip(
+        requests, questions["options"], questions["position"], concept_texts, concept_failures, strict=True
     ):
         letter, confidence = None, np.nan
-        if question is not None:
+        if question is None:
+            failure = failure or "unparsable"
+        else:
             answer = next(answers)
             letter = parse_letter(answer.text)
+            failure = failure_kind(answer, letter is not None)
             if letter and answer.probabilities:
                 confidence = answer.probabilities[letter]
         chosen.append(
             {
                 "letter": letter,
                 "correct": letter == LETTERS[position],
-                "invalid": letter is None,
+                "failure": failure,
+                "invalid": failure not in ("", "failed"),
                 "confidence": confidence,
                 "leak": mentions_class(concepts, options[position]),
             }
         )
-    columns = ["letter", "correct", "invalid", "confidence", "leak"]
+    columns = ["letter", "correct", "failure", "invalid", "confidence", "leak"]
     return questions.assign(**pd.DataFrame(chosen, questions.index, columns))
 
 

@@ -48,24 +48,26 @@ PAPER_MODELS = {
 def cri_table(answers: pd.DataFrame, keys: Sequence[str], units: str = "") -> pd.DataFrame:
     """CRI in % for each part of a table of answers (equation 2).
 
-    answers: one row a case, with `correct` and `invalid` (bool) and `seed`, as `fastslow.choose` returns
-        them.
+    answers: one row a case, with `correct` and `invalid` (bool), `failure` and `seed`, as `fastslow.choose`
+        returns them. Answers that could not be had ("failed") are left out.
     keys: the columns by which the table is split.
     units: a column, where the cases with one value of it are not independent of each other: clusters.
 
-    Returns the keys, the columns of an Interval, `sd` (standard deviation over the seeds, NaN for one) and
-    `invalid` (share of invalid answers, %).
+    Returns the keys, the columns of an Interval, `sd` (standard deviation over the seeds, NaN for one),
+    `invalid` (share of invalid answers, %) and `failed` (share of all that could not be had, %).
     """
     rows = []
-    for key, part in answers.groupby(list(keys), sort=False):
+    for key, asked in answers.groupby(list(keys), sort=False):
+        part = asked[asked["failure"] != "failed"]
         of_part = interval(100.0 * part["correct"], clusters=part[units] if units else None, bounds=PERCENT)
         by_seed = 100 * part.groupby("seed")["correct"].mean()
         more = {
             "sd": by_seed.std() if len(by_seed) > 1 else np.nan,
             "invalid": 100 * part["invalid"].mean(),
+            "failed": 100 * (asked["failure"] == "failed").mean(),
         }
         rows.append(dict(zip(keys, key, strict=True)) | of_part._asdict() | more)
-    return pd.DataFrame(rows, columns=[*keys, *Interval._fields, "sd", "invalid"])
+    return pd.DataFrame(rows, columns=[*keys, *Interval._fields, "sd", "invalid", "failed"])
 
 
 def paper_names(model: str, data: str) -> tuple[str, str]:

@@ -1,0 +1,149 @@
+"""What guessers take that see the options alone, and where the similarity dictionary comes from."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from xaihelpers.datasets import Dataset
+from xaihelpers.fastslow import (
+    blind_guessers,
+    case_table,
+    class_neighbours,
+    dictionary,
+    name_vectors,
+    rotations,
+)
+
+NAMES = [f"class {k}" for k in range(30)]
+LABELS = np.repeat(np.arange(30), 10)
+# k's look-alikes are the next four: k is its own set's centre, and in nobody else's set the centre
+NEAR = np.array([[(k + i) % 30 for i in (1, 2, 3, 4)] for k in range(30)])
+
+
+def share_right(balanced, neighbours=NEAR, vectors=None):
+    cases = case_table(np.arange(300), LABELS, NAMES, 1500, neighbours, balanced)
+    return blind_guessers(cases.candidates.tolist(), cases.position, neighbours, vectors or {}).mean()
+
+
+def test_the_paper_s_sets_give_the_answer_to_who_knows_the_dictionary():
+    right = share_right(balanced=False)
+    assert right["knows the dictionary"] == 1 and right["chance"] == pytest.approx(0.2)
+    # every class is wanted by four: nothing to go by
+    assert right["least wanted"] == pytest.approx(0.2)
+
+
+def test_balanced_sets_tell_no_guesser_anything():
+    rng = np.random.default_rng(0)
+    vectors = {"noise": rng.normal(size=(30, 8)), "names": name_vectors(NAMES)}
+    assert share_right(True, vectors=vectors).to_numpy() == pytest.approx(0.2, abs=0.04)
+
+
+def test_the_centre_is_most_like_the_others():
+    """Classes on a circle: with two look-alikes on either side, the middle one has the highest cosines."""
+    angle = 2 * np.pi * np.arange(30) / 30
+    circle = np.stack([np.cos(angle), np.sin(angle)], 1)
+    near = np.array([[(k + i) % 30 for i in (-2, -1, 1, 2)] for k in range(30)])
+    right = share_right(False, near, {"place": circle})
+    assert right["most like the others, by place"] == 1
+
+
+def test_a_popular_distractor_is_seldom_the_answer():
+    near = np.tile([0, 1, 2, 3], (30, 1))
+    for k in range(4):  # the four hubs take each other, and one that nobody else wants
+        near[k] = [j for j in (0, 1, 2, 3) if j != k] + [10 + k]
+    right = share_right(False, near)
+    assert right["least wanted"] > 0.8
+
+
+def test_ties_count_with_their_share():
+    guesses = blind_guessers([[0, 1, 2, 3, 4]], [2], NEAR, {"nothing": np.zeros((30, 3))})
+    assert guesses["most like the others, by nothing"].tolist() == [pytest.approx(0.2)]
+
+
+def test_alike_names_have_alike_vectors():
+    vectors = name_vectors(["Sooty Albatross", "Laysan Albatross", "Blue Jay"])
+    cosine = vectors @ vectors.T
+    assert cosine[0, 1] > 0.4 > cosine[0, 2]
+
+
+def test_turned_options_hold_every_place_once():
+    cases = pd.DataFrame({"options": [list("vwxyz")], "position": [1], "case": [7]})
+    turned = rotations(cases)
+    assert sorted(turned.position) == [0, 1, 2, 3, 4] and set(turned.case) == {7}
+    assert all(row.options[row.position] == "w" for row in turned.itertuples())
+
+
+def data_of(tmp_path, train, attributes=None):
+    files = [tmp_path / f"{i}.png" for i in range(len(LABELS))]
+    for file in files[:5]:
+        file.touch()
+    images = pd.DataFrame({"path": [str(file) for file in files], "label": LABELS, "train": train})
+    classes = pd.DataFrame({"name": NAMES, "label": range(30)})
+    return Dataset(Path("drawn"), images, classes, class_attributes=attributes)
+
+
+@pytest.fixture
+def backbone(monkeypatch):
+    """A network whose features and outputs know the class, but for noise."""
+    noise = torch.Generator().manual_seed(0)
+
+    def features(network, files, maps=False):
+        labels = torch.tensor([LABELS[int(Path(file).stem)] for file in files])
+        known = torch.nn.functional.one_hot(labels, 30).float()
+        known += 0.5 * torch.nn.functional.one_hot((labels + 1) % 30, 30)
+        known = known + 0.05 * torch.randn(known.shape, generator=noise)
+        return SimpleNamespace(pooled=known, logits=known @ torch.eye(30)[:, : network.n_classes])
+
+    monkeypatch.setattr(dictionary, "extract_features", features)
+    return SimpleNamespace(name="a network", n_classes=30)
+
+
+def test_the_head_serves_where_it_is_of_these_classes(tmp_path, backbone):
+    data = data_of(tmp_path, np.arange(300) % 2 == 0)
+    found = class_neighbours(data, backbone)
+    assert found.source == "head" and (found.neighbours[:, 0] == (np.arange(30) + 1) % 30).all()
+    assert class_neighbours(data, backbone, "probe").source == "probe"
+    backbone.n_classes = 20
+    assert class_neighbours(data, backbone).source == "probe"
+    with pytest.raises(ValueError, match="20 outputs"):
+        class_neighbours(data, backbone, "head")
+
+
+def test_one_split_is_fitted_and_asked_by_turns(tmp_path, backbone):
+    backbone.n_classes = 20
+    found = class_neighbours(data_of(tmp_path, np.zeros(300, bool)), backbone)
+    nexts = [(k + 1) % 30 in found.neighbours[k] for k in range(30)]
+    assert found.source == "probe" and np.mean(nexts) > 0.9
+
+
+def test_attributes_serve_where_pictures_are_missing(tmp_path):
+    attributes = torch.zeros(30, 30)
+    for k in range(30):
+        attributes[k, [k, (k + 1) % 30]] = 1  # each shares one with the next
+    data = data_of(tmp_path, [True] * 300, attributes)
+    data.images["path"] = "absent.png"
+    found = class_neighbours(data)
+    assert found.source == "attributes"
+    assert {4, 6} <= set(found.neighbours[5])
+    with pytest.raises(ValueError, match="has no class attributes"):
+        class_neighbours(data_of(tmp_path, [True] * 300), source="attributes")
+
+
+def test_a_dictionary_of_one_s_own(tmp_path):
+    data, file = data_of(tmp_path, [True] * 300), tmp_path / "own.csv"
+    rows = [[NAMES[k], *(NAMES[j] for j in NEAR[k])] for k in range(30)]
+    pd.DataFrame(rows).sample(frac=1, random_state=0).to_csv(file, index=False, header=False)
+    assert (class_neighbours(data, source=str(file)).neighbours == NEAR).all()
+    pd.DataFrame(rows[1:]).to_csv(file, index=False, header=False)
+    with pytest.raises(ValueError, match="no line for 'class 0'"):
+        class_neighbours(data, source=str(file))
+    rows[3][2] = "class 77"
+    pd.DataFrame(rows).to_csv(file, index=False, header=False)
+    with pytest.raises(ValueError, match="names 'class 77', no class"):
+        class_neighbours(data, source=str(file))
+    with pytest.raises(ValueError, match="auto, head, probe, attributes or a CSV file"):
+        class_neighbours(data, source="by heart")

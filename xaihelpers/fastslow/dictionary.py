@@ -1,0 +1,125 @@
+"""Which classes look alike: the semantic similarity dictionary (paper fse, section 5.3)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, normalize
+
+from xaihelpers import paths
+from xaihelpers.datasets import Dataset
+from xaihelpers.models.backbones import Backbone
+from xaihelpers.models.features import extract_features
+
+LOOK_ALIKES = 4  # of a class: the distractors beside it
+
+
+def similarity_dictionary(scores: np.ndarray, labels: np.ndarray, count: int = LOOK_ALIKES) -> np.ndarray:
+    """The classes that each class is most often confused with (section 5.3).
+
+    For each sample the `count` highest-scored wrong classes are noted; a class's neighbours are the `count`
+    noted most often among its samples. Ties go to the lower class index.
+
+    scores: (N, K), of a classifier. labels: (N,).
+    Returns (K, count) class indices.
+    Raises ValueError: `count` classes or fewer, or a class without a sample.
+    """
+    scores, labels = np.asarray(scores, float).copy(), np.asarray(labels)
+    n_classes = scores.shape[1]
+    if n_classes <= count:
+        raise ValueError(f"{n_classes} classes: {count} distractors need at least {count + 1}")
+    missing = sorted(set(range(n_classes)) - set(labels.tolist()))
+    if missing:
+        raise ValueError(
+            f"class {missing[0]} has no sample, and {len(missing)} such in all: "
+            "the dictionary needs at least one of each"
+        )
+    scores[np.arange(len(labels)), labels] = -np.inf
+    nearest = np.argsort(-scores, axis=1, kind="stable")[:, :count]  # (N, count)
+    votes = np.zeros((n_classes, n_classes), int)
+    np.add.at(votes, (np.repeat(labels, count), nearest.ravel()), 1)
+    np.fill_diagonal(votes, -1)
+    return np.argsort(-votes, axis=1, kind="stable")[:, :count]
+
+
+class Dictionary(NamedTuple):
+    """The four look-alikes of each class."""
+
+    neighbours: np.ndarray  # (K, 4) class indices
+    source: str  # what they were taken from: head, probe, attributes or a file
+
+
+def class_neighbours(data: Dataset, backbone: Backbone | None = None, source: str = "auto") -> Dictionary:
+    """The similarity dictionary of a data set.
+
+    source: "head", the backbone's own outputs; "probe", a linear classifier on the backbone's features, whose
+        training images and voting images are different ones (of a data set with one split by turns, in
+        folds); "attributes", the highest cosines of the classes' attributes, with no picture; or a CSV file
+        with a line for each class: its name, and the names of its four look-alikes. "auto" takes the head
+        where it is for these classes (as many outputs, at least a quarter of the images right), then the
+        probe, and attributes where the pictures are missing.
+
+    Raises ValueError: an unknown source, no attributes, a file that lacks a class or names another, and as
+    `similarity_dictionary` does.
+    """
+    if source == "auto" and not all(Path(path).is_file() for path in data.images["path"].head()):
+        source = "attributes"
+    if source == "attributes":
+        return Dictionary(_by_attributes(data), source)
+    if source not in ("auto", "head", "probe"):
+        return Dictionary(_from_file(paths.find(source) or Path(source), data.class_names), source)
+    scores, labels, source = class_scores(data, backbone, source)
+    return Dictionary(similarity_dictionary(scores, labels), source)
+
+
+def class_scores(
+    data: Dataset, backbone: Backbone, source: str = "auto"
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Scores (n, K) of a classifier for the images that vote, their labels (n,), and which classifier.
+
+    source: "head", "probe" or "auto", as of `class_neighbours`. The test images vote; where there is one
+    split only, all of them.
+    """
+    train, labels = data.images["train"].to_numpy(), data.labels.numpy()
+    voting = ~train if 0 < train.sum() < len(train) else np.ones_like(train)
+    files, n_classes = data.images["path"], len(data.class_names)
+    if source == "head" or (source == "auto" and backbone.n_classes == n_classes):
+        logits = extract_features(backbone, files[voting], maps=False).logits.numpy()
+        if logits.shape[1] != n_classes:
+            raise ValueError(f"{backbone.name} has {logits.shape[1]} outputs, {data!r} {n_classes} classes")
+        if source == "head" or (logits.argmax(1) == labels[voting]).mean() >= 0.25:
+            return logits, labels[voting], "head"
+    features = extract_features(backbone, files, maps=False).pooled.numpy()
+    classifier = make_pipeline(StandardScaler(), RidgeClassifier(alpha=100.0))
+    if voting.all():
+        folds = StratifiedKFold(min(5, np.bincount(labels).min()), shuffle=True, random_state=0)
+        scores = cross_val_predict(classifier, features, labels, cv=folds, method="decision_function")
+    else:
+        scores = classifier.fit(features[train], labels[train]).decision_function(features[voting])
+    return scores, labels[voting], "probe"
+
+
+def _by_attributes(data: Dataset) -> np.ndarray:
+    if data.class_attributes is None:
+        raise ValueError(f"{data!r} has no class attributes: make the dictionary by head, probe or a file")
+    unit = normalize(data.class_attributes.nan_to_num().numpy())  # (K, A)
+    return similarity_dictionary(unit @ unit.T, np.arange(len(unit)))
+
+
+def _from_file(file: Path, names: Sequence[str]) -> np.ndarray:
+    if not file.is_file():
+        raise ValueError(f"dictionary is auto, head, probe, attributes or a CSV file, not {str(file)!r}")
+    table = pd.read_csv(file, header=None, index_col=0, dtype=str)
+    label_of = {name: label for label, name in enumerate(names)}
+    unknown = [name for name in [*table.index, *table.to_numpy().ravel()] if name not in label_of]
+    missing = [name for name in names if name not in table.index]
+    if unknown or missing or table.shape[1] != LOOK_ALIKES:
+        wrong = f"names {unknown[0]!r}, no class" if unknown else f"has {table.shape[1]} look-alikes a line"
+        wrong = f"has no line for {missing[0]!r}" if missing and not unknown else wrong
+        raise ValueError(f"{file} {wrong}: a line holds a class's name and those of its four look-alikes")
+    return table.loc[list(names)].map(label_of.get).to_numpy()

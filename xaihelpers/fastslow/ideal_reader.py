@@ -1,0 +1,110 @@
+"""The ideal reader: the best choice that a chain of concepts allows (not in the paper).
+
+A statement s is one word about one thing in one stage: "blue crown" among the detailed features says
+(detailed, crown, blue). With p_ks the share of class k's chains that say s, estimated from true chains, the
+reader takes the option of highest posterior under equal priors,
+
+    log P(k | c) = Σ_s [s ∈ c] log p_ks + [s ∉ c] log (1 − p_ks) + const,
+
+which is optimal as far as statements are independent of each other within a class. What it gets right of true
+chains is what the vocabulary can carry; of an annotator's chains, what that annotator wrote; what another
+reader gets less than that is the reader's own loss.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.naive_bayes import BernoulliNB
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from xaihelpers.datasets import Dataset
+from xaihelpers.fastslow.chains import STAGES
+from xaihelpers.fastslow.label_chains import chain_from_attributes
+
+Chain = Mapping[str, str]
+
+
+def statements(chain: Chain | None) -> list[str]:
+    """What a chain says: for each phrase of each stage, its last word, and that word with each before it.
+
+    "long red bill" in DetailedFeatures: "DetailedFeatures bill", "… bill long", "… bill red".
+    """
+    said = []
+    for stage, text in (chain or {}).items():
+        for phrase in re.split(r"[,;.]", text.lower()):
+            *before, last = re.findall(r"[\w'-]+", phrase) or [""]
+            if last:
+                said += [f"{stage} {last}", *(f"{stage} {last} {word}" for word in before)]
+    return said
+
+
+def fit_reader(chains: Sequence[Chain], labels: Sequence[int], t: int) -> Pipeline:
+    """A reader of the first t stages, from true chains and the classes of what they describe."""
+    reader = make_pipeline(
+        CountVectorizer(analyzer=statements, binary=True), BernoulliNB(alpha=0.5, fit_prior=False)
+    )
+    return reader.fit([_first_stages(chain, t) for chain in chains], labels)
+
+
+def read_chains(
+    reader: Pipeline, chains: Sequence[Chain | None], candidates: Sequence[Sequence[int]], t: int
+) -> np.ndarray:
+    """The posterior of each candidate, (l, 5), given the first t stages; equal where there is no chain.
+
+    candidates: (l, 5) class indices. A class of which the reader knows no chain has probability 0.
+    """
+    found = reader.predict_log_proba([_first_stages(chain, t) for chain in chains])  # (l, classes known)
+    of_class = np.full((len(found), max(reader.classes_.max(), np.max(candidates)) + 1), -np.inf)
+    of_class[:, reader.classes_] = found
+    scores = np.take_along_axis(of_class, np.asarray(candidates), 1)  # (l, 5)
+    scores[[not chain for chain in chains]] = 0.0
+    posterior = np.exp(scores - scores.max(1, keepdims=True))
+    return posterior / posterior.sum(1, keepdims=True)
+
+
+def share_right(posterior: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+    """(l,): 1 where the true option alone is the most probable one, its share where several tie, else 0."""
+    best = np.isclose(posterior, posterior.max(1, keepdims=True), rtol=1e-9)
+    return best[np.arange(len(best)), np.asarray(positions)] / best.sum(1)
+
+
+def drawn_chains(data: Dataset, count: int, seed: int = 0) -> tuple[list[dict[str, str]], np.ndarray]:
+    """True chains where no image has labels of its own: `count` a class, from its attributes' shares.
+
+    Each attribute is drawn for itself with the share of people who saw it on the class.
+    Returns the chains and their classes.
+    Raises ValueError: no class attributes.
+    """
+    if data.class_attributes is None:
+        raise ValueError(f"{data!r} has no class attributes to draw chains from")
+    rng = np.random.default_rng(seed)
+    names = data.attributes["name"].to_numpy()
+    shares = data.class_attributes.nan_to_num().numpy()  # (K, A)
+    labels = np.arange(len(shares)).repeat(count)
+    present = rng.random((len(labels), shares.shape[1])) < shares[labels]
+    return [chain_from_attributes(names[row]) for row in present], labels
+
+
+def corrupted(
+    present: np.ndarray, names: Sequence[str], recall: float, precision: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Attributes (N, A) of which some are left out, and others exchanged for false ones of their group.
+
+    present: (N, A) bool. names: (A,), `group::value`.
+    recall: share of the true attributes that are spoken of at all; precision: share of these that stay true.
+    An attribute whose group has no false value left is left out instead.
+    """
+    group = np.array([name.split("::")[0] for name in names])
+    said = present & (rng.random(present.shape) < recall)
+    for row, column in np.argwhere(said & (rng.random(present.shape) >= precision)):
+        others = np.flatnonzero((group == group[column]) & ~present[row] & ~said[row])
+        said[row, column] = False
+        if len(others):
+            said[row, rng.choice(others)] = True
+    return said
+
+
+def _first_stages(chain: Chain | None, t: int) -> dict[str, str]:
+    return {stage: chain[stage] for stage in STAGES[:t]} if chain else {}
