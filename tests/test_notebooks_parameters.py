@@ -382,6 +382,24 @@ def higher_threshold(records, defaults):
     assert (new["CH"] + new["WH"] < old["CH"] + old["WH"]).all()
 
 
+def judged_heat_maps(records, defaults):
+    """Shown heat-maps, the judge scores otherwise; the scripted judges, who see no picture, do not."""
+    for judge in ("annotator", "scripted: the truth"):
+        cards = [values(r, table="card of a judge", judge=judge).tolist() for r in (records, defaults)]
+        assert (cards[0] == cards[1]) == judge.startswith("scripted")
+
+
+def sets_by_attributes(records, defaults):
+    """Sets whose look-alikes are those of the attributes: there the guesser by attributes is stronger."""
+    guesser = "most like the others, by class attributes"
+    new, old = (
+        values(r, table="blind ladder", sets="paper's", guesser=guesser).iloc[0] for r in (records, defaults)
+    )
+    assert new > old
+    balanced = values(records, table="blind ladder", sets="balanced", guesser=guesser).iloc[0]
+    assert abs(balanced - 20) < 8
+
+
 def all_is_low(records, defaults):
     """With a threshold above the scale every judged image fails; accuracy is none of the judge's business."""
     assert (
@@ -423,6 +441,7 @@ CASES = [
     ("24", {"omega": 5.0}, twice_the_weight),
     ("31", {"balanced": True}, balanced_row),
     ("31", {"blind_prompt": "fse_choose_image"}, other_words),
+    ("31", {"dictionary": "attributes"}, sets_by_attributes),
     ("32", {"judge": "annotator"}, judged_by_itself),
     ("32", {"balanced": True}, balanced_gap),
     ("32", {"general": ["aviary"]}, all_is_general),
@@ -436,6 +455,7 @@ CASES = [
     ("42", {"beta": 0.2}, another_mask),
     ("43", {"threshold": 4.5}, higher_threshold),
     ("44", {"threshold": 6.0}, all_is_low),
+    ("45", {"kind": "heat"}, judged_heat_maps),
     ("51", {"k": 1.0}, looser_tie),
     ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
     ("53", {"text": "{attribute}"}, another_text),
@@ -467,6 +487,9 @@ WRONG = [
     ("31", {"data": ["nowhere"]}, "There is no data set 'nowhere'"),
     ("31", {"models": ["no_such_annotator"]}, "The model 'no_such_annotator' cannot be loaded"),
     ("31", {"name_prompt": "no_such_prompt"}, "no_such_prompt: no prompt that can be read"),
+    ("31", {"dictionary": "by heart"}, "dictionary is auto, head, probe, attributes or a CSV file"),
+    ("45", {"kind": "mask"}, "unknown kind 'mask' of image"),
+    ("45", {"judges": ["no_such_judge"]}, "The model 'no_such_judge' cannot be loaded"),
     ("32", {"general": ["cifar100"]}, "general names cifar100, which is not among data"),
     ("32", {"n_seeds": 0}, "n_seeds is 0"),
     ("32", {"judge": "no_such_judge"}, "The model 'no_such_judge' cannot be loaded"),

@@ -1,5 +1,6 @@
 """CGIM, CEM and CLM on cases worked out by hand, their bounds, invariances and chance levels."""
 
+import itertools
 from dataclasses import replace
 from math import isnan, nan, sqrt
 
@@ -9,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
 from xaihelpers.scores import alignment
@@ -449,3 +451,33 @@ def test_the_ceiling_holds_for_rows_that_sum_to_zero():
     assert (F.cosine_similarity(weights, truth.expand_as(weights), dim=2) <= ceiling + 1e-9).all()
     assert alignment.cgim_ceiling(torch.ones(1, 4)).item() == 0
     assert alignment.cgim_ceiling(torch.zeros(1, 4)).isnan().all()
+
+
+def test_areas_under_the_curve_are_sklearn_s_and_within_groups_count_pairs_of_one_group_alone():
+    rng = np.random.default_rng(0)
+    values, groups = rng.normal(size=(60, 3)).round(1), rng.integers(0, 4, 60)
+    present = (values + rng.normal(size=(60, 3)) > 0).astype(float)
+    present[:, 2] = 1  # no pair
+    arrays = torch.from_numpy(values), torch.from_numpy(present)
+    whole = alignment.concept_aucs(*arrays)
+    expected = [roc_auc_score(present[:, j], values[:, j]) for j in range(2)]
+    assert whole[:2].tolist() == pytest.approx(expected) and whole[2].isnan()
+    within = alignment.concept_aucs(*arrays, torch.from_numpy(groups))
+    higher, pairs = 0.0, 0
+    for i, k in itertools.product(range(60), range(60)):
+        if groups[i] == groups[k] and present[i, 0] > present[k, 0]:
+            higher += (values[i, 0] > values[k, 0]) + 0.5 * (values[i, 0] == values[k, 0])
+            pairs += 1
+    assert within[0].item() == pytest.approx(higher / pairs)
+
+
+def test_a_reader_of_the_individual_is_found_within_its_group():
+    """Groups that all have a concept, but for one bird each: told apart whatever the groups' means."""
+    groups = torch.arange(10).repeat_interleave(20)
+    present = torch.zeros(200, 1)
+    present[:40] = 1
+    present[[5, 25]] = 0
+    noise = 0.1 * torch.randn(200, 1, generator=torch.Generator().manual_seed(0))
+    assert alignment.concept_aucs(present + noise + 5 * groups[:, None], present, groups) == 1.0
+    of_group = groups[:, None].float() + noise
+    assert abs(alignment.concept_aucs(of_group, present, groups).item() - 0.5) < 0.35

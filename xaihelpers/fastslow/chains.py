@@ -12,7 +12,7 @@ first t of its T = 5 stages.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -105,6 +105,21 @@ def mentions_class(text: str, name: str) -> bool:
         return False
     pattern = r"\b" + r"[\W_]+".join(map(re.escape, words)) + r"(s|es)?\b"
     return re.search(pattern, text.replace("_", " ").lower()) is not None
+
+
+def hints_at_class(text: str, name: str, others: Iterable[str]) -> bool:
+    """Whether a text has a word of the class's name (four letters or more) that no other name has.
+
+    Among sedans "an audi" hints at "Audi S4 Sedan", among pelicans "a white breast" at "White Pelican". Such
+    a word may be honest, as a color is.
+    """
+    others = " ".join(others)
+    return bool((content_words(name) - content_words(others)) & content_words(text))
+
+
+def content_words(text: str) -> set[str]:
+    """The words of a text that have four letters or more, in lower case."""
+    return set(re.findall(r"[a-z]{4,}", text.lower()))
 
 
 def _json_values(text: str, opening: str) -> Iterator[object]:

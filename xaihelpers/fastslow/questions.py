@@ -21,7 +21,7 @@ from xaihelpers.ask.messages import Request, request
 from xaihelpers.ask.prompt_files import lettered_options, prompt
 from xaihelpers.datasets import with_article
 from xaihelpers.fastslow.candidates import CANDIDATES
-from xaihelpers.fastslow.chains import mentions_class, parse_chain
+from xaihelpers.fastslow.chains import hints_at_class, mentions_class, parse_chain
 from xaihelpers.fastslow.letters import LETTERS, parse_letter
 
 # whose chain is asked for where the image is shown; without the image the class's name stands here
@@ -123,7 +123,8 @@ def choose(
     Returns the table with `letter` (missing where the answer names none, or nothing was asked), `correct`,
     `failure` (one of `ask.failures.KINDS`, empty where a letter is named), `invalid` (no letter, though there
     was an answer; it is wrong), `confidence` (probability of the chosen option, NaN where
-    the model gives none) and `leak` (whether the concepts name the true class).
+    the model gives none), `leak` (whether the concepts name the true class) and `hint` (whether they have a
+    word of its name that no other option has).
     Raises ValueError if a mode is given what it must not see, or lacks what it needs; AskError as `ask.ask`
     does.
     """
@@ -161,9 +162,10 @@ def choose(
                 "invalid": failure not in ("", "failed"),
                 "confidence": confidence,
                 "leak": mentions_class(concepts, options[position]),
+                "hint": hints_at_class(concepts, options[position], np.delete(options, position)),
             }
         )
-    columns = ["letter", "correct", "failure", "invalid", "confidence", "leak"]
+    columns = ["letter", "correct", "failure", "invalid", "confidence", "leak", "hint"]
     return questions.assign(**pd.DataFrame(chosen, questions.index, columns))
 
 

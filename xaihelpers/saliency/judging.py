@@ -124,7 +124,8 @@ def judge(
 ) -> pd.DataFrame:
     """Ask a vision-language model for a judgement of each image.
 
-    model: as `load_vlm` gives it. images: N images or files, as `judge_images` makes them.
+    model: as `load_vlm` gives it. images: N images or files, as `judge_images` makes them; None asks without
+        a picture.
     objects: the predicted class of each in plain words. kind: of the images, as of `judge_images`.
     length: "", "short" or "long" prompt (data/prompts). file: the name of another prompt.
     max_tokens: of an answer. settings: of `ask`.
@@ -139,7 +140,7 @@ def judge(
         )
     name = file or "_".join(part for part in ("autoxplain", kind, length) if part)
     requests = [
-        request(prompt(name, object=object_name), [image], max_tokens=max_tokens)
+        request(prompt(name, object=object_name), [] if image is None else [image], max_tokens=max_tokens)
         for image, object_name in zip(images, objects, strict=True)
     ]
     answers = ask(model, requests, **settings)

@@ -133,8 +133,9 @@ def _cosine(a: torch.Tensor, b: torch.Tensor, dim: int) -> torch.Tensor:
 def cgim_ceiling(truth: torch.Tensor) -> torch.Tensor:
     """The highest CGIM₁ (L,) of weights whose rows sum to zero: ‖V_j − V̄_j‖ / ‖V_j‖.
 
-    Softmax leaves a constant for each concept open, and a head with weight decay that starts at zero keeps
-    the sum of each row at zero, so that it cannot align with the mean of V_j.
+    Softmax leaves a constant for each concept open. At the optimum of a head with weight decay the sum of
+    each row is zero, as it is at every step of plain gradient descent from zero (not of Adam), so that the
+    head cannot align with the mean of V_j.
 
     truth: V (L, K). A row of zeros is NaN.
     """
@@ -211,17 +212,24 @@ def concept_existence(importance: torch.Tensor, present: torch.Tensor, first: in
     return present.float().gather(1, top_concepts(importance, first)).mean(1)
 
 
-def concept_aucs(values: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+def concept_aucs(
+    values: torch.Tensor, present: torch.Tensor, groups: torch.Tensor | None = None
+) -> torch.Tensor:
     """Of each concept the area under the ROC curve: how often its value is higher where it is present.
 
     values: (N, L). present: (N, L) of 0 and 1.
-    Returns (L,) float64 on the CPU, NaN of a concept that all images have, or none.
+    groups: (N,) int, where only pairs of images of one group count (birds of one species, say).
+    Returns (L,) float64 on the CPU, NaN of a concept without such a pair.
     """
-    present = present.cpu().double()
-    ranks = torch.from_numpy(rankdata(values.cpu().numpy(), axis=0))
-    n_positive = present.sum(0)
-    n_pairs = n_positive * (len(present) - n_positive)
-    above = (ranks * present).sum(0) - n_positive * (n_positive + 1) / 2
+    present, values = present.cpu().double(), values.cpu()
+    groups = torch.zeros(len(values), dtype=torch.int64) if groups is None else groups.cpu()
+    above = n_pairs = torch.zeros(values.shape[1], dtype=torch.float64)
+    for group in groups.unique():
+        of_group = present[groups == group]
+        ranks = torch.from_numpy(rankdata(values[groups == group].numpy(), axis=0))
+        n_positive = of_group.sum(0)
+        n_pairs = n_pairs + n_positive * (len(of_group) - n_positive)
+        above = above + (ranks * of_group).sum(0) - n_positive * (n_positive + 1) / 2
     return above / n_pairs  # 0/0 is NaN
 
 

@@ -223,8 +223,8 @@ def substitute(bird: Individual, attribute: str) -> Individual:
 def shuffled(bird: Individual, rng: np.random.Generator, share: float = 1.0) -> Individual:
     """The same individual with each of its drawn attribute groups set at random, with probability `share`.
 
-    The value is one that some species has there (three in five) or any of the group's. What such birds teach
-    cannot be guessed from the species.
+    The value is one that some species has there (three in five) or any of the group's. With a share of 1 what
+    such birds show can hardly be guessed from the species; only markings keep its color.
     """
     table = species_table()
     for group in GROUPS:

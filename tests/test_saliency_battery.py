@@ -1,0 +1,145 @@
+"""The battery of controls rejects judges that ignore something, and passes one that computes the truth."""
+
+import numpy as np
+import pytest
+import torch
+
+from xaihelpers import ask
+from xaihelpers.saliency import battery
+from xaihelpers.saliency.statements import check_statements
+from xaihelpers.scores.judge_card import judge_card
+
+N = 20
+
+
+@pytest.fixture(scope="module")
+def controls():
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:96, :96]
+    objects, pixels = [], rng.integers(60, 200, (N, 3, 96, 96), dtype=np.uint8)
+    for _ in range(N):
+        top, left = rng.integers(30, 66, 2)
+        objects.append((y - top) ** 2 + (x - left) ** 2 < 14**2)
+    names = [f"bird {row}" for row in range(N)]
+    wrong = names[1:] + names[:1]
+    return battery.build_battery(torch.from_numpy(pixels), torch.from_numpy(np.stack(objects)), names, wrong)
+
+
+def card_of(controls, score):
+    scores = [score(case) for case in controls.cases.itertuples()]
+    return judge_card(controls.cases.assign(score=scores)).set_index("control")
+
+
+def fit_of_light(case):
+    """0 to 5 by coverage and precision, as the rubric asks."""
+    return 5 * case.coverage * case.precision if case.precision == case.precision else 0.0
+
+
+def test_doses_are_what_they_say(controls):
+    by_condition = controls.cases.groupby("condition")[["coverage", "precision"]].mean()
+    exact = by_condition.loc[battery.EXACT]
+    assert exact.coverage == 1 and exact.precision == 1
+    for dose in battery.DOSES:
+        assert by_condition.loc[f"coverage {dose:g}"].tolist() == pytest.approx([dose, 1], abs=0.01)
+        assert by_condition.loc[f"precision {dose:g}"].tolist() == pytest.approx([1, dose], abs=0.01)
+    assert by_condition.loc[battery.INVERTED].coverage == 0 and by_condition.loc[battery.WHOLE].coverage == 1
+    assert by_condition.loc[battery.CORNER].coverage == 0
+    assert by_condition.loc[battery.SCENE].coverage == 1 and by_condition.loc[battery.OTHER_LIT].coverage == 0
+    shown = dict(zip(controls.cases.condition, controls.images, strict=True))
+    assert shown[battery.NO_IMAGE] is None
+    assert np.asarray(shown[battery.BLACK]).max() <= 1 and np.asarray(shown[battery.WHOLE]).mean() > 100
+
+
+def test_names_and_light_are_varied_apart(controls):
+    cases = controls.cases.set_index(["row", "condition"])
+    for row in range(N):
+        assert cases.loc[(row, battery.WRONG_NAME), "object"] == f"bird {(row + 1) % N}"
+        assert cases.loc[(row, battery.NO_OBJECT), "object"] == battery.NOTHING
+        lit = controls.lit[(controls.cases.row == row).to_numpy().copy()]
+        assert torch.equal(lit[0], lit[1]) and torch.equal(lit[0], lit[2])
+    assert cases.right_name.groupby("condition").mean()[[battery.EXACT, battery.WRONG_NAME]].tolist() == [
+        1,
+        0,
+    ]
+
+
+def test_the_truth_passes(controls):
+    def truth(case):
+        if case.condition == battery.NO_IMAGE:
+            return np.nan  # there is nothing to judge
+        return fit_of_light(case) if case.right_name else 0.0
+
+    assert card_of(controls, truth).passed.all()
+
+
+@pytest.mark.parametrize(
+    "ignored, score, failing",
+    [
+        (
+            "the image",
+            lambda case: 4.0 if case.right_name else 1.0,
+            set(battery.CONTROLS) - {"reads the name", "knows what is not there"},
+        ),
+        (
+            "the name",
+            lambda case: np.nan if case.condition == battery.NO_IMAGE else fit_of_light(case),
+            {"reads the name", "knows what is not there"},
+        ),
+        (
+            "the map",
+            lambda case: np.nan if case.condition == battery.NO_IMAGE else (4.0 if case.right_name else 1.0),
+            {"sees coverage", "sees precision", "sees the map", "notices darkness", "sees what is lit"},
+        ),
+        ("everything", lambda case: 3.0, set(battery.CONTROLS)),
+    ],
+    ids=["image", "name", "map", "everything"],
+)
+def test_a_judge_that_ignores_something_is_rejected(controls, ignored, score, failing):
+    card = card_of(controls, score)
+    assert set(card.index[~card.passed]) == failing, f"a judge that ignores {ignored}"
+
+
+def test_noise_does_not_pass(controls):
+    rng = np.random.default_rng(3)
+    card = card_of(controls, lambda case: rng.uniform(0, 5))
+    assert card.passed.sum() <= 2
+
+
+def test_a_model_is_asked_with_and_without_pictures(controls):
+    class Judge:
+        name = identity = "scripted"
+        warnings = {}
+
+        def answer(self, requests, seed, temperature):
+            for position, one in enumerate(requests):
+                score = 4 if one.images else 0
+                yield position, ask.Answer(f"Evaluation: fine.\nJustification: so.\nScore: {score}")
+
+    answers = battery.ask_battery(Judge(), controls, progress=False)
+    assert answers.score[answers.condition == battery.NO_IMAGE].eq(0).all()
+    assert answers.score[answers.condition != battery.NO_IMAGE].eq(4).all()
+    assert judge_card(answers).set_index("control").passed["needs the picture"]
+
+
+def said(text, coverage=1.0, precision=1.0, score=None, **parts):
+    found = check_statements(text, coverage, precision, parts, score)
+    return [(statement.kind, statement.said, statement.true) for statement in found]
+
+
+def test_statements_are_held_against_the_masks():
+    text = "The attention lies mainly on the background. It covers a small part of the object."
+    assert said(text, 0.1, 0.2) == [("mainly", "background", True), ("coverage", "a small part", True)]
+    assert said(text, 0.9, 0.8) == [("mainly", "background", False), ("coverage", "a small part", False)]
+    assert said("It lies mainly on the wing.", precision=0.9) == [("mainly", "wing", True)]
+    assert said("It lies mainly on the wing.", 0, np.nan) == [("mainly", "wing", False)]
+    assert said("It covers the whole bird", 0.9) == [("coverage", "all", True)]
+    assert said("Of the background it covers some.") == []
+    text = "The parts attended are crown, wing."
+    assert said(text, crown=0.5, wing=0.0) == [("part", "crown", True), ("part", "wing", False)]
+
+
+def test_the_score_must_fit_the_text():
+    text = "It covers all of the object."
+    assert said(text, score=4.0)[-1] == ("score", "4 for all", True)
+    assert said(text, score=1.0)[-1] == ("score", "1 for all", False)
+    assert len(said(text)) == 1 and len(said("A fine picture.", score=2.0)) == 0
