@@ -53,7 +53,7 @@ BASE = {
     },
     "43": {"n_images": 8, "networks": ["aviary_resnet", "segmenter"]},
     "44": {"n_models": 4, "n_judged": 4, "epochs": 12},
-    "45": {"n_images": 3, "repeats": 2, "lengths": ["short"]},
+    "45": {"n_images": 12, "repeats": 2, "lengths": ["short"]},
     "51": {"n_pairs": 2, "steps": 4, "n_compared": 2, "other_k": [1.0], "other_t_min": [], "other_t_max": []},
     "52": {
         "candidates": ["Cardinal", "Blue_Jay"],
