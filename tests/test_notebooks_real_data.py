@@ -51,6 +51,20 @@ def test_real_photographs(number, table, metric, chance, real_data, tmp_path):
 
 
 @pytest.mark.notebooks
+def test_what_cub_s_sets_give_away(real_data, tmp_path):
+    """The blind ladder needs CUB's annotations alone: names, attributes, and a dictionary made of these."""
+    birds = str(real_data("CUB_200_2011"))
+    records = run_cells("31", {"guessed": [birds]}, tmp_path)
+    ladder = records[(records.table == "blind ladder") & (records.data == "CUB_200_2011")]
+    right = ladder.set_index(["sets", "guesser"]).value
+    by_attributes = "most like the others, by class attributes"
+    assert right["paper's", "knows the dictionary"] > 70 and right["paper's", by_attributes] > 25
+    assert right["paper's", "least wanted"] > 30
+    balanced = right["balanced"]
+    assert len(balanced) >= 4 and (abs(balanced - 20) < 6).all()
+
+
+@pytest.mark.notebooks
 def test_a_benchmark_of_photographs(real_data, tmp_path):
     """Photographs in the published SUB's layout are read and scored, beside models trained on real birds.
 
