@@ -50,6 +50,18 @@ def test_doses_are_what_they_say(controls):
     assert np.asarray(shown[battery.BLACK]).max() <= 1 and np.asarray(shown[battery.WHOLE]).mean() > 100
 
 
+def test_the_same_form_elsewhere_has_the_same_area_and_hardly_meets_the_object(controls):
+    cases = controls.cases.set_index("condition")
+    assert cases.loc[battery.ELSEWHERE].area.to_numpy() == pytest.approx(cases.loc[battery.EXACT].area)
+    assert cases.loc[battery.ELSEWHERE].coverage.max() < 0.3
+
+
+def test_a_scene_shows_another_name_on_either_side(controls):
+    lit = controls.lit[(controls.cases.condition == battery.SCENE).to_numpy()]
+    on_the_left = lit[:, :, :48].flatten(1).any(1)
+    assert 0.2 < on_the_left.float().mean() < 0.8
+
+
 def test_names_and_light_are_varied_apart(controls):
     cases = controls.cases.set_index(["row", "condition"])
     for row in range(N):
@@ -82,8 +94,19 @@ def test_the_truth_passes(controls):
         ),
         (
             "the name",
-            lambda case: np.nan if case.condition == battery.NO_IMAGE else fit_of_light(case),
-            {"reads the name", "knows what is not there"},
+            lambda case: (
+                np.nan
+                if case.condition == battery.NO_IMAGE
+                else 5.0
+                if case.condition == battery.OTHER_LIT
+                else fit_of_light(case)
+            ),
+            {"reads the name", "knows what is not there", "sees what is lit"},
+        ),
+        (
+            "all but how much is lit",
+            lambda case: 5 - min(5, 40 * abs(case.area - 0.067)),
+            {"reads the name", "knows what is not there", "sees the map", "sees what is lit"},
         ),
         (
             "the map",
@@ -92,7 +115,7 @@ def test_the_truth_passes(controls):
         ),
         ("everything", lambda case: 3.0, set(battery.CONTROLS)),
     ],
-    ids=["image", "name", "map", "everything"],
+    ids=["image", "name", "light meter", "map", "everything"],
 )
 def test_a_judge_that_ignores_something_is_rejected(controls, ignored, score, failing):
     card = card_of(controls, score)
@@ -134,6 +157,10 @@ def test_statements_are_held_against_the_masks():
     assert said("It lies mainly on the wing.", 0, np.nan) == [("mainly", "wing", False)]
     assert said("It covers the whole bird", 0.9) == [("coverage", "all", True)]
     assert said("Of the background it covers some.") == []
+    assert said("It covers nothing of the background, most of the background.") == []
+    assert said("It does not lie mainly on the background.", precision=0.9) == []
+    assert said("It covers a small part of the bird.", 0.0) == [("coverage", "a small part", False)]
+    assert said("It lies mainly on the wing.", wing=0.0) == [("mainly", "wing", False)]
     text = "The parts attended are crown, wing."
     assert said(text, crown=0.5, wing=0.0) == [("part", "crown", True), ("part", "wing", False)]
 

@@ -9,7 +9,7 @@ probability. SSD(o) are the four look-alikes of o (paper fse, section 5.3).
 | most like the others | Σ over S of cos(v_o, v_k), v the classes' attributes, or their names |
 | least wanted | less the number of all classes k with o in SSD(k) |
 
-In the paper's sets S = {y} ∪ SSD(y) the first is right always, for the true class y is the centre of its set.
+In the paper's sets S = {y} ∪ SSD(y) the first is right or ties, for the true class y is the set's centre.
 """
 
 from collections.abc import Sequence

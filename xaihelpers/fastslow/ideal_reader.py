@@ -6,9 +6,10 @@ reader takes the option of highest posterior under equal priors,
 
     log P(k | c) = Σ_s [s ∈ c] log p_ks + [s ∉ c] log (1 − p_ks) + const,
 
-which is optimal as far as statements are independent of each other within a class. What it gets right of true
-chains is what the vocabulary can carry; of an annotator's chains, what that annotator wrote; what another
-reader gets less than that is the reader's own loss.
+which is optimal for chains like those it learnt from, as far as statements are independent of each other
+within a class. What it gets right of true chains is what the vocabulary can carry. Of an annotator's chains
+it gets what survives the annotator's errors for a reader who does not expect them; one who knew how the
+annotator errs would get more.
 """
 
 import re

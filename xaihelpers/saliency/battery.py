@@ -10,7 +10,7 @@ differences that have a known sign; the lit part and the name are varied apart.
 | knows what is not there | the same picture with a name of nothing in it |
 | sees coverage | a quarter of the object, and nothing else |
 | sees precision | the whole object, three quarters of the light beside it |
-| sees the map | the inverted mask |
+| sees the map | a mask of the same form and size elsewhere: what is lit has the same area, and is no object |
 | notices darkness | a black picture |
 | sees what is lit | a scene of two in which the other one is lit (there: above the right one lit) |
 | needs the picture | no picture at all; a judge that gives no score then has passed |
@@ -33,6 +33,7 @@ from xaihelpers.saliency.judging import judge, judge_images
 DOSES = (0.75, 0.5, 0.25)
 NOTHING = "teapot"  # a thing that is in no picture
 EXACT, BLACK, WHOLE, INVERTED, CORNER = "exact", "black", "whole picture", "inverted", "corner spot"
+ELSEWHERE = "the same form elsewhere"
 WRONG_NAME, NO_OBJECT, NO_IMAGE = "wrong name", "no such object", "no image"
 SCENE, OTHER_LIT = "scene of two", "scene of two, the other lit"
 CONTROLS = {  # control: the condition that should score higher, and the one that should score lower
@@ -40,7 +41,7 @@ CONTROLS = {  # control: the condition that should score higher, and the one tha
     "knows what is not there": (EXACT, NO_OBJECT),
     "sees coverage": (EXACT, f"coverage {DOSES[-1]:g}"),
     "sees precision": (EXACT, f"precision {DOSES[-1]:g}"),
-    "sees the map": (EXACT, INVERTED),
+    "sees the map": (EXACT, ELSEWHERE),
     "notices darkness": (EXACT, BLACK),
     "sees what is lit": (SCENE, OTHER_LIT),
     "needs the picture": (EXACT, NO_IMAGE),
@@ -50,7 +51,7 @@ CONTROLS = {  # control: the condition that should score higher, and the one tha
 class Battery(NamedTuple):
     """What a judge is asked: a line a case, and what it is shown."""
 
-    cases: pd.DataFrame  # condition, row (which picture), object, coverage, precision, right_name
+    cases: pd.DataFrame  # condition, row (which picture), object, coverage, precision, area, right_name
     images: list[Image.Image | None]
     lit: torch.Tensor  # (cases, H, W) bool, in the picture that is shown; nothing where there is none
 
@@ -81,6 +82,7 @@ def build_battery(
                 "object": name,
                 "coverage": both / thing.sum(),
                 "precision": both / light.sum() if light.any() else np.nan,
+                "area": light.mean(),  # share of the picture that is lit
                 "right_name": name == names[row],
             }
         )
@@ -99,10 +101,15 @@ def build_battery(
         add(WHOLE, row, np.ones_like(thing), name)
         add(INVERTED, row, ~thing, name)
         add(CORNER, row, _corner(thing), name)
-        other = (row + 1) % len(pixels)
-        scene, left, right = _scene(pixels[row], pixels[other], thing, objects[other].numpy())
-        add(SCENE, row, left, name, left, scene)
-        add(OTHER_LIT, row, right, name, left, scene)
+        add(ELSEWHERE, row, _elsewhere(thing), name)
+        following = [*range(row + 1, len(pixels)), *range(row)]
+        other = next((one for one in following if names[one] != name), following[0])
+        pair = [(pixels[row], thing), (pixels[other], objects[other].numpy())]
+        order = rng.permutation(2)  # which side the named one is on
+        scene, *lights = _scene(*(pair[place] for place in order))
+        own, others = (lights[int(np.flatnonzero(order == which)[0])] for which in (0, 1))
+        add(SCENE, row, own, name, own, scene)
+        add(OTHER_LIT, row, others, name, own, scene)
         add(NO_IMAGE, row, np.zeros_like(thing), name)
     cases, lit = pd.DataFrame(lines), torch.stack(lit)
     shown = judge_images(torch.stack(pictures), lit.float(), kind)
@@ -173,15 +180,25 @@ def _corner(thing: np.ndarray) -> np.ndarray:
     return ((y - top) ** 2 + (x - left) ** 2 < (height / 5) ** 2) & ~thing
 
 
+def _elsewhere(thing: np.ndarray) -> np.ndarray:
+    """The object's mask, shifted around the edges and mirrored to where it meets the object least."""
+    height, width = thing.shape
+    places = []
+    for form in (thing, thing[:, ::-1], thing[::-1]):
+        for down in range(0, height, height // 6):
+            places += [np.roll(form, (down, right), (0, 1)) for right in range(0, width, width // 6)]
+    return min(places, key=lambda place: (place & thing).sum())
+
+
 def _scene(
-    one: torch.Tensor, other: torch.Tensor, of_one: np.ndarray, of_other: np.ndarray
+    left: tuple[torch.Tensor, np.ndarray], right: tuple[torch.Tensor, np.ndarray]
 ) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
     """Two pictures side by side at half their size, and where the objects of both are."""
-    height, width = of_one.shape
+    height, width = left[1].shape
     half = (height // 2, width // 2)
     scene = torch.full((3, height, width), 128, dtype=torch.uint8)
     masks = np.zeros((2, height, width), bool)
-    for place, (picture, thing) in enumerate(((one, of_one), (other, of_other))):
+    for place, (picture, thing) in enumerate((left, right)):
         where = (slice(height // 4, height // 4 + half[0]), slice(place * half[1], (place + 1) * half[1]))
         small = torch.nn.functional.interpolate(picture[None].float(), size=half, mode="area")[0]
         scene[:, where[0], where[1]] = small.round().to(torch.uint8)

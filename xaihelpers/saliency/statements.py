@@ -2,7 +2,7 @@
 
 | statement | said, for example | true if |
 |---|---|---|
-| mainly | "lies mainly on the background", "… the wing" | most of the light does: precision < ½, ≥ ½ |
+| mainly | "lies mainly on the background", "… the wing" | precision < ½; ≥ ½, and the wing is lit |
 | coverage | "covers most of the object" | the coverage is within the bounds of the word |
 | part | "the parts attended are crown, wing" | at least a tenth of the part is lit |
 | score | the number at the end | it differs by at most 1.5 from what the said coverage asks for |
@@ -15,8 +15,8 @@ from typing import NamedTuple
 # word -> least and greatest coverage, and the score of the rubric that it asks for
 COVERAGE = {
     "none": (0.0, 0.05, 0.5),
-    "a small part": (0.0, 0.45, 2.0),
-    "part": (0.0, 0.9, 2.5),
+    "a small part": (0.01, 0.45, 2.0),
+    "part": (0.01, 0.9, 2.5),
     "about half": (0.3, 0.7, 3.0),
     "most": (0.5, 1.0, 4.0),
     "all": (0.8, 1.0, 5.0),
@@ -35,9 +35,10 @@ SYNONYMS = {
     "the entire": "all",
 }
 WORDS = sorted([*COVERAGE, *SYNONYMS], key=len, reverse=True)
-SAYS_COVERAGE = re.compile(rf"\bcovers? ({'|'.join(WORDS)})\b(?: of)?(?: the)? (?!background)", re.I)
+NOT = r"(?<!not )(?<!n't )(?<!not lie )(?<!n't lie )"
+SAYS_COVERAGE = re.compile(rf"\b{NOT}covers? ({'|'.join(WORDS)})\b(?!(?: of)?(?: the)? background)", re.I)
 SAYS_MAINLY = re.compile(
-    r"\b(?:mainly|mostly|primarily|largely) (?:lies )?(?:on|over|at) (?:the )?([a-z]+)", re.I
+    rf"\b{NOT}(?:mainly|mostly|primarily|largely) (?:lies )?(?:on|over|at) (?:the )?([a-z]+)", re.I
 )
 SAYS_PARTS = re.compile(r"\bparts? (?:that (?:is|are) )?attended (?:is|are) ([a-z, ]+)", re.I)
 
@@ -60,8 +61,10 @@ def check_statements(
     """
     found = []
     for match in SAYS_MAINLY.finditer(text):
-        on_background = match[1].lower() in ("background", "surroundings", "scene")
-        found.append(Statement("mainly", match[1].lower(), on_background == (not precision >= 0.5)))
+        place = match[1].lower()
+        on_background = place in ("background", "surroundings", "scene")
+        true = on_background == (not precision >= 0.5) and lit_parts.get(place, 1.0) > 0
+        found.append(Statement("mainly", place, true))
     said_coverage = None
     for match in SAYS_COVERAGE.finditer(text):
         word = match[1].lower()

@@ -22,8 +22,11 @@ def judge_card(answers: pd.DataFrame) -> pd.DataFrame:
     Returns control, the columns of an Interval, and `passed`: the interval lies above 0, its value at `LEAST`
     or above.
     """
+    without_score = answers["score"].isna() & (answers["condition"] == NO_IMAGE)
+    if "error" in answers:  # an answer that could not be had is no refusal
+        without_score &= answers["error"].fillna("").eq("")
+    answers = answers.assign(score=answers["score"].mask(without_score, 0.0))
     score = answers.pivot_table(index="row", columns="condition", values="score", dropna=False)
-    score[NO_IMAGE] = score[NO_IMAGE].fillna(0.0)
     lines = []
     for control, (better, worse) in CONTROLS.items():
         gap = interval(score[better] - score[worse], bounds=(-5, 5))
