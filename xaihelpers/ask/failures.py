@@ -16,7 +16,8 @@ KINDS = ("failed", "truncated", "refused", "unparsable")
 MARKED = 2.0  # % of failed answers from which on a result is marked
 REFUSAL = re.compile(
     r"\b(?:i['’]?m|i am|we are|we['’]re) (?:sorry|unable|not able)\b"
-    r"|\b(?:i|we) (?:can ?not|can['’]?t|won['’]?t|must decline|am afraid)\b|\bunable to (?:help|assist)\b",
+    r"|\b(?:i|we) (?:can ?not|can['’]?t|won['’]?t|must decline|am afraid)\b"
+    r"|\bunable to (?:help|assist)\b",
     re.I,
 )
 

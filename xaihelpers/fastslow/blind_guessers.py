@@ -19,6 +19,7 @@ import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from xaihelpers.fastslow.candidates import CANDIDATES
+from xaihelpers.fastslow.ideal_reader import share_right
 
 CHANCE = "chance"
 
@@ -48,7 +49,7 @@ def blind_guessers(
         unit = unit[options]  # (l, 5, d)
         scores[f"most like the others, by {kind}"] = np.einsum("lod,lkd->lo", unit, unit)
     scores["least wanted"] = -is_neighbour.sum(0)[options]
-    return pd.DataFrame({name: _share_of_true(score, positions) for name, score in scores.items()})
+    return pd.DataFrame({name: share_right(score, positions) for name, score in scores.items()})
 
 
 def name_vectors(names: Sequence[str]) -> np.ndarray:
@@ -67,9 +68,3 @@ def rotations(cases: pd.DataFrame) -> pd.DataFrame:
         position = (cases["position"] - turn) % CANDIDATES
         turned.append(cases.assign(options=options, position=position, turn=turn))
     return pd.concat(turned, ignore_index=True)
-
-
-def _share_of_true(scores: np.ndarray, positions: Sequence[int]) -> np.ndarray:
-    """(l,), the true option's share of the highest scores in (l, 5)."""
-    best = np.isclose(scores, scores.max(1, keepdims=True), rtol=1e-9, atol=1e-12)
-    return best[np.arange(len(best)), np.asarray(positions)] / best.sum(1)

@@ -65,9 +65,9 @@ def read_chains(
     return posterior / posterior.sum(1, keepdims=True)
 
 
-def share_right(posterior: np.ndarray, positions: Sequence[int]) -> np.ndarray:
-    """(l,): 1 where the true option alone is the most probable one, its share where several tie, else 0."""
-    best = np.isclose(posterior, posterior.max(1, keepdims=True), rtol=1e-9)
+def share_right(scores: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+    """(l,): 1 where the true option alone has the highest score, its share where several tie, else 0."""
+    best = np.isclose(scores, scores.max(1, keepdims=True), rtol=1e-9)
     return best[np.arange(len(best)), np.asarray(positions)] / best.sum(1)
 
 
