@@ -52,7 +52,15 @@ BASE = {
         "ratings": "ratings_of_tests.sqlite",
     },
     "43": {"n_images": 8, "networks": ["aviary_resnet", "segmenter"]},
-    "44": {"n_models": 4, "n_judged": 4, "epochs": 12},
+    "44": {
+        "n_models": 4,
+        "n_judged": 4,
+        "epochs": 12,
+        "strengths": [0.5],
+        "n_dose": 1,
+        "n_shown": 3,
+        "methods": ["gradcam", "eigencam"],
+    },
     "45": {"n_images": 12, "repeats": 2, "lengths": ["short"]},
     "51": {"n_pairs": 2, "steps": 4, "n_compared": 2, "other_k": [1.0], "other_t_min": [], "other_t_max": []},
     "52": {

@@ -14,7 +14,8 @@ from PIL import Image
 from scipy.io import savemat
 from torchvision import datasets
 
-from xaihelpers.datasets import DatasetError, load
+from xaihelpers.datasets import DatasetError, imagenet_names, load
+from xaihelpers.datasets.wordnet_names import wordnet_names
 
 
 def fill(root, splits=("train", "test"), classes=("cat", "fire_truck"), n=2):
@@ -47,6 +48,50 @@ def test_a_class_without_images(tmp_path):
         (root / split / "dog").mkdir()
     with pytest.raises(DatasetError, match="dog: no image file"):
         load(root)
+
+
+# two pairs of synsets share their first word; one folder is no id, and one an id that ImageNet does not know
+WORDNET = ["n01440764", "n02012849", "n03710721", "n04254777", "n99999999", "sea_bird"]
+PLAIN = [
+    "tench",
+    "crane (large long-necked wading bird)",
+    "maillot (tank suit)",
+    "sock",
+    "n99999999",
+    "sea bird",
+]
+
+
+@pytest.mark.parametrize("splits", [("train", "test"), (".",)])
+def test_folders_called_by_wordnet_ids_get_plain_names(tmp_path, splits):
+    world = load(fill(tmp_path / "some_of_imagenet", splits, WORDNET))
+    assert world.class_names == PLAIN
+    assert world.labels.unique().tolist() == list(range(6))  # in the order of the ids, as networks have it
+    assert world.image_ids[0].split("/")[-2] == "n01440764"  # files keep their names
+
+
+def test_a_table_with_wordnet_ids(tmp_path):
+    root = fill(tmp_path / "things", ("test",), ["n01440764", "n03126707"])
+    rows = [f"test/{name}/0.png,{name}" for name in ("n03126707", "n01440764")]
+    (root / "table.csv").write_text("\n".join(["file,class_name", *rows]))
+    world = load(root / "table.csv")
+    assert world.class_names == ["tench", "crane (lifts and moves heavy objects)"]
+    assert world.labels.tolist() == [1, 0]
+
+
+def test_imagenet_s_thousand_names_differ():
+    names = imagenet_names()
+    assert len({name.lower() for name in names}) == len(names) == 1000
+    assert names[0] == "tench" and names[638] == "maillot (tights for dancers or gymnasts)"
+    assert [name for name in names if "(" in name] == [names[k] for k in (134, 264, 474, 517, 638, 639)]
+
+
+def test_a_class_is_called_the_same_in_every_part_of_imagenet():
+    assert wordnet_names(["n02012849"]) == [imagenet_names()[134]]
+    assert wordnet_names(["n01440764", "cat"]) == ["tench", "cat"] and wordnet_names(["cat"]) == ["cat"]
+    # of the larger ImageNet: two echidnas with the same words
+    both = wordnet_names(["n01872401", "n01872772"])
+    assert both[0] != both[1] and all(name.startswith("echidna") for name in both)
 
 
 def test_no_such_folder():
@@ -295,7 +340,8 @@ def imagenet(root, tmp_path, train=True):
 
 
 def check_imagenet(world, train):
-    assert world.classes.name.tolist() == ["tench", "crane (n02012849)", "cardigan", "crane (derrick)"]
+    names = ["tench", "crane (large long-necked wading bird)", "cardigan (knitted jacket)"]
+    assert world.classes.name.tolist() == [*names, "crane (lifts and moves heavy objects)"]
     of_val = world.images[~world.images.train]
     assert of_val.label.tolist() == [0, 0, 1, 1, 2, 3] and world.images.train.sum() == train
     numbers = [np.asarray(Image.open(path))[0, 0] for path in of_val.path]

@@ -19,6 +19,7 @@ from xaihelpers.fastslow import (
     LETTERS,
     STAGES,
     annotate_chains,
+    answered,
     case_table,
     case_text,
     chain_from_attributes,
@@ -27,6 +28,7 @@ from xaihelpers.fastslow import (
     choice_request,
     choose,
     draw_cases,
+    failure_table,
     mentions_class,
     parse_chain,
     parse_letter,
@@ -207,6 +209,7 @@ class TestCases:
         for balanced, share in ((False, 1.0), (True, 0.2)):
             cases = draw_cases(labels, 10, 2000, near, balanced)
             centres = [next(k for k in row if {*near[k], k} == set(row)) for row in cases.options.tolist()]
+            assert cases.centres.tolist() == centres
             assert np.mean(np.array(centres) == labels[cases.rows]) == pytest.approx(share, abs=0.03)
 
     def test_no_image_is_drawn_twice_while_there_are_enough(self):
@@ -236,7 +239,9 @@ class TestCases:
         assert set(table.row) <= set(rows)
         for line in table.itertuples():
             assert line.options == [names[k] for k in line.candidates]
-            assert line.options[line.position] == names[labels[line.row]]
+            assert line.options[line.position] == line.label == names[labels[line.row]]
+            assert line.centre in line.options and (balanced or line.centre == line.label)
+        assert balanced == (table.centre != table.label).any()
         drawn = draw_cases(labels[rows], 7, 9, balanced=balanced, seed=5)
         second = table[table.seed == 5]
         assert second.row.tolist() == rows[drawn.rows].tolist()
@@ -608,11 +613,12 @@ class TestTablesOfAnswers:
     def test_shares_by_option_position(self):
         answers = pd.DataFrame(
             {
-                "model": ["m"] * 4,
-                "position": [0, 0, 1, 2],
-                "letter": ["A", "B", "A", None],
-                "correct": [True, False, False, False],
-                "invalid": [False, False, False, True],
+                "model": ["m"] * 5,
+                "position": [0, 0, 1, 2, 3],
+                "letter": ["A", "B", "A", None, None],
+                "correct": [True, False, False, False, False],
+                "failure": ["", "", "", "truncated", "failed"],  # the last could not be had: left out
+                "invalid": [False, False, False, True, False],
             }
         )
         (row,) = position_table(answers, ["model"]).to_dict("records")
@@ -621,9 +627,25 @@ class TestTablesOfAnswers:
         assert np.isnan(row["right at D"])  # the true option never stands there
         assert [row[f"says {letter}"] for letter in LETTERS] == pytest.approx([200 / 3, 100 / 3, 0, 0, 0])
 
+    def test_what_could_not_be_had_is_left_out_and_counted(self):
+        answers = pd.DataFrame({"failure": ["", "failed", "refused", "failed"], "mode": list("aaab")})
+        assert answered(answers).index.tolist() == [0, 2]
+        first, second = failure_table(answers, ["mode"]).to_dict("records")
+        assert first["failed (%)"] == first["refused (%)"] == pytest.approx(100 / 3)
+        assert first["unparsable (%)"] == 0 and first["asked"] == 3
+        assert (second["failed (%)"], second["asked"]) == (100, 1)
+        assert list(failure_table(answers[:0], ["mode"])) == list(first)
+
     def test_no_valid_answer_says_no_letter(self):
         answers = pd.DataFrame(
-            {"model": ["m"], "position": [3], "letter": [None], "correct": [False], "invalid": [True]}
+            {
+                "model": ["m"],
+                "position": [3],
+                "letter": [None],
+                "correct": [False],
+                "failure": ["refused"],
+                "invalid": [True],
+            }
         )
         (row,) = position_table(answers, ["model"]).to_dict("records")
         assert [row[f"says {letter}"] for letter in LETTERS] == [0] * 5 and row["invalid"] == 100

@@ -10,13 +10,19 @@ import torch
 
 from xaihelpers.datasets import Dataset
 from xaihelpers.fastslow import (
+    CHANCE,
+    ITSELF,
+    blind_floor,
     blind_guessers,
     case_table,
     class_neighbours,
+    class_vectors,
     dictionary,
+    guess_blind,
     name_vectors,
     rotations,
 )
+from xaihelpers.models.clip import load_clip
 
 NAMES = [f"class {k}" for k in range(30)]
 LABELS = np.repeat(np.arange(30), 10)
@@ -77,6 +83,37 @@ def test_turned_options_hold_every_place_once():
     assert all(row.options[row.position] == "w" for row in turned.itertuples())
 
 
+def test_the_same_five_are_asked_the_same_five_questions():
+    cases = pd.DataFrame({"options": [list("wzvxy"), list("xyzwv")], "position": [0, 4]})
+    turned = rotations(cases)
+    assert len({tuple(options) for options in turned.options}) == 5
+    assert [row.options[row.position] for row in turned.itertuples()] == ["w", "v"] * 5
+
+
+def test_the_floor_is_the_best_of_all_that_see_the_options_alone():
+    guesses = pd.DataFrame({CHANCE: [0.2] * 4, "knows the dictionary": [1, 0, 0, 0]})
+    floor = blind_floor(guesses)
+    assert (floor.source, floor.right.tolist()) == ("knows the dictionary", [1, 0, 0, 0])
+    assert blind_floor(guesses, [0.4, 0.2, 0.2, 0.4]).source == ITSELF
+    assert blind_floor(guesses, [0.2, 0.0, 0.2, 0.2]).source == "knows the dictionary"
+    assert blind_floor(guesses.assign(**{"knows the dictionary": 0.0}), [0.0] * 4).source == CHANCE
+    # where the guesser is right the model was not heard: the case counts for none of them
+    assert blind_floor(guesses, [np.nan, 0.0, 0.0, 0.1]).source == CHANCE
+    assert blind_floor(guesses, [np.nan] * 4).source == CHANCE
+
+
+def test_all_that_is_known_of_the_classes_serves_a_guesser(tmp_path):
+    data = data_of(tmp_path, [True] * 300, torch.eye(30))
+    kinds = {"names' letters", "class attributes"}
+    assert set(class_vectors(data)) == kinds and set(class_vectors(data_of(tmp_path, [True] * 300))) < kinds
+    vectors = class_vectors(data, load_clip("aviary_clip"))
+    assert set(vectors) == kinds | {"names, by CLIP"} and {len(rows) for rows in vectors.values()} == {30}
+    cases = case_table(np.arange(300), LABELS, NAMES, 40, NEAR).iloc[5:]
+    guesses = guess_blind(cases, NEAR, class_vectors(data))
+    assert guesses.index.equals(cases.index) and (guesses["knows the dictionary"] == 1).all()
+    assert set(guesses) >= {f"most like the others, by {kind}" for kind in kinds}
+
+
 def data_of(tmp_path, train, attributes=None):
     files = [tmp_path / f"{i}.png" for i in range(len(LABELS))]
     for file in files[:5]:
@@ -131,6 +168,14 @@ def test_attributes_serve_where_pictures_are_missing(tmp_path):
     assert {4, 6} <= set(found.neighbours[5])
     with pytest.raises(ValueError, match="has no class attributes"):
         class_neighbours(data_of(tmp_path, [True] * 300), source="attributes")
+
+
+def test_pictures_without_classes_have_no_look_alikes(tmp_path):
+    (tmp_path / "one.png").touch()
+    images = pd.DataFrame({"path": [str(tmp_path / "one.png")], "label": [-1], "train": [False]})
+    data = Dataset(tmp_path, images, pd.DataFrame({"name": [], "label": []}))
+    with pytest.raises(ValueError, match="0 classes.*: a class needs 4 others.*folder for each of 5 classes"):
+        class_neighbours(data)
 
 
 def test_a_dictionary_of_one_s_own(tmp_path):

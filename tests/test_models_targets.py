@@ -90,6 +90,23 @@ def test_names_of_classes(drawn_birds):
     assert models.target_class_names(thousand, two)[:2] == ["tench", "goldfish"]
 
 
+def test_names_of_classes_from_a_file(drawn_birds, tmp_path):
+    """They stand above those of the data and of ImageNet, for a checkpoint's classes may be others."""
+    network, data = models.load_target("aviary_resnet"), datasets.load("aviary")
+    file, own = tmp_path / "names.txt", [f"kind {k}" for k in range(network.n_classes)]
+    file.write_text("\n".join(own) + "\n\n")
+    assert models.target_class_names(network, data, file) == own
+    file.write_text("\n".join(own[:-1]))
+    message = f"names.txt has {len(own) - 1} class names, aviary_resnet has {len(own)} classes"
+    with pytest.raises(ModelError, match=message):
+        models.target_class_names(network, data, str(file))
+    file.write_text("\n".join(["a", "", *own[2:]]))
+    with pytest.raises(ModelError, match="line 2 is empty"):
+        models.target_class_names(network, data, file)
+    with pytest.raises(ModelError, match="nowhere.txt: no file of class names that can be read"):
+        models.target_class_names(network, data, "nowhere.txt")
+
+
 def test_segmenters_from_a_file(tmp_path):
     assert "lraspp_mobilenet_v3_large" in models.segmenters()
     torch.manual_seed(0)

@@ -241,6 +241,17 @@ def all_is_general(records, defaults):
     assert values(records, table="figure3").equals(values(defaults, table="figure3"))
 
 
+def no_names_by_clip(records, defaults):
+    """One guesser less: no floor rises, and what the model chooses stays the same."""
+    floors = []
+    for rows in (records, defaults):
+        found = rows[(rows.table == "options only") & rows.choice.fillna("").str.startswith("floor: ")]
+        floors.append(found.set_index("sets").value)
+    assert set(floors[0].index) == {"paper's", "balanced"} and (floors[0] <= floors[1] + 1e-9).all()
+    assert not records.choice.fillna("").str.contains("by CLIP").any()
+    assert values(records, table="figure3").equals(values(defaults, table="figure3"))
+
+
 def one_seed(records, defaults):
     asked = []
     for rows in (records, defaults):
@@ -374,6 +385,28 @@ def another_mask(records, defaults):
     assert masks == [[[25, 0.2], [15, 0.6]], [[25, 0.4], [15, 0.6]]]
 
 
+def a_prompt_of_ones_own(records, defaults):
+    """It is for masked images: heat-maps, and what needs no judge, stay as they are."""
+    about = [set(r[(r.table == "text") & (r.about != "code prompt")].about) for r in (records, defaults)]
+    assert about == [{"autoxplain_masked_short"}, {"the paper's prompt"}]
+    for name in ("heat", "AOPC"):
+        assert values(records, table="1", shown=name).equals(values(defaults, table="1", shown=name))
+    blind = [values(r, table="1, blind", metric="Pearson correlation") for r in (records, defaults)]
+    assert blind[0].equals(blind[1])
+
+
+def segmenters_asked_about_labels(records, defaults):
+    """Only the segmenter's attention may be another one; who is right stays as it is."""
+    for kind in ("classification", "segmentation"):
+        cells = [
+            [values(r, table="3", metric=cell, kind=kind).to_numpy() for cell in ("CH", "CL", "WH", "WL")]
+            for r in (records, defaults)
+        ]
+        if kind == "classification":
+            assert np.array_equal(*cells)
+        assert np.allclose(np.sum(cells, axis=1), 100)
+
+
 def higher_threshold(records, defaults):
     """A higher threshold moves images from high to low, and touches neither who is right nor the scores."""
     cells = [
@@ -416,6 +449,18 @@ def all_is_low(records, defaults):
         )
 
 
+def background_alone(records, defaults):
+    """The tint stands for the class: models use it, no claim on dots is decided, one layer back is asked."""
+    assert set(records[records.table == "use"].shortcut) == {"background"}
+    assert set(defaults[defaults.table == "use"].shortcut) == {"background", "dot"}
+    added = records[(records.table == "use") & (records.metric == "added")].set_index("models").value
+    assert added["biased"] > 0.5 and added["biased"] > added["normal"]
+    maps = (
+        records[(records.table == "use and show") & (records.metric == "biased (%)")].set_index("map").value
+    )
+    assert {"gradcam", "energy", "ceiling"} <= set(maps.index) and maps["ceiling"] > maps["centre prior"]
+
+
 def one_more_map(records, defaults):
     new, old = (set(r[r.table == "costs"].path) for r in (records, defaults))
     assert (
@@ -449,6 +494,7 @@ CASES = [
     ("32", {"balanced": True}, balanced_gap),
     ("32", {"general": ["aviary"]}, all_is_general),
     ("32", {"n_seeds": 1}, one_seed),
+    ("32", {"name_clip": ""}, no_names_by_clip),
     ("32", {"slow_prompt": "fse_choose_both"}, other_question),
     ("33", {"top5_prompt": "fse_chain"}, no_lists_of_five),
     ("33", {"fused_prompt": "fse_choose_concepts"}, another_fused_prompt),
@@ -456,8 +502,24 @@ CASES = [
     ("34", {"chain_from": "answer"}, chains_of_the_answers),
     ("41", {"beta": 0.1}, wider_mask),
     ("42", {"beta": 0.2}, another_mask),
+    ("42", {"prompt_file": "autoxplain_masked_short"}, a_prompt_of_ones_own),
     ("43", {"threshold": 4.5}, higher_threshold),
+    ("43", {"asked": "label"}, segmenters_asked_about_labels),
     ("44", {"threshold": 6.0}, all_is_low),
+    (
+        "44",
+        {
+            "shortcuts": ["background"],
+            "layer": "features.8",
+            "methods": ["gradcam"],
+            "prompt_file": "autoxplain_masked_short",
+            "max_tokens": 100,
+            "class_names": ["blue bird", "other bird"],
+            "n_control": 0,
+            "n_dose": 0,
+        },
+        background_alone,
+    ),
     ("45", {"kind": "heat"}, judged_heat_maps),
     ("51", {"k": 1.0}, looser_tie),
     ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
@@ -506,6 +568,14 @@ WRONG = [
     ("41", {"network": "no_such_network"}, "There is no backbone 'no_such_network'"),
     ("42", {"other_alphas": []}, "each further mask needs one of both"),
     ("42", {"people": "no_such_ratings.csv"}, "no_such_ratings.csv"),
+    ("42", {"layer": ["layer9"]}, "layer9"),
+    ("42", {"class_names": ["no_such_names.txt"]}, "no_such_names.txt: no file of class names"),
+    ("42", {"class_names": ["", "a.txt"]}, "class_names names 2, for 1 networks"),
+    ("42", {"prompt_file": "no_such_prompt"}, "no_such_prompt: no prompt that can be read"),
+    ("43", {"layer": ["layer9"]}, "layer9"),
+    ("43", {"class_names": ["no_such_names.txt"]}, "no_such_names.txt: no file of class names"),
+    ("43", {"prompt_file": "no_such_prompt"}, "no_such_prompt: no prompt that can be read"),
+    ("43", {"asked": "truth"}, 'asked must be "predicted" or "label", not \'truth\''),
     (
         "43",
         {"networks": ["torchvision/fcn_resnet50"], "weights": ["no_such_weights.pth"]},
@@ -514,6 +584,12 @@ WRONG = [
     ("43", {"judge": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
     ("44", {"classes": ["Blue_Jay", "cat"]}, "classes must be two of aviary's 48"),
     ("44", {"corner": "middle"}, "corner must be one of top right"),
+    ("44", {"shortcuts": ["frame"]}, "shortcuts must be one of dot, background, not 'frame'"),
+    ("44", {"methods": ["gradcamm"]}, "methods must be one of cam, gradcam"),
+    ("44", {"strengths": [1.5]}, "strengths must lie between 0 and 1"),
+    ("44", {"class_names": ["bird"]}, "class_names must name both classes"),
+    ("44", {"prompt_file": "no_such_prompt"}, "no_such_prompt: no prompt that can be read"),
+    ("44", {"layer": "features.99"}, "SmallNetwork has no layer 'features.99'"),
     ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),
     ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
     ("53", {"models": []}, "models is empty: name at least one concept model"),
@@ -569,6 +645,42 @@ def run_notebook(tmp_path_factory):
 def test_records_follow_the_parameters(number, parameters, check, run_notebook):
     base = BASE.get(number, {})
     check(run_notebook(number, base | parameters), run_notebook(number, base))
+
+
+@pytest.mark.notebooks
+@pytest.mark.xdist_group("notebook 42")
+def test_people_rate_attention_and_read_texts(tmp_path):
+    """Simulated raters set a ceiling, and readers decide acceptance and the claim about texts."""
+    run_cells("42", BASE["42"], tmp_path / "first")
+    (file,) = (tmp_path / "first").glob("42-*/judgements.csv")
+    judged = pd.read_csv(file)
+    maps = judged.drop_duplicates("item").set_index("item").reference
+    rng = np.random.default_rng(0)
+    ratings = []
+    for rater in ("anna", "ben", "cleo"):
+        noisy = 5 * maps / maps.max() + rng.normal(0, 0.5, len(maps))
+        ratings.append(pd.DataFrame({"rater": rater, "rating": noisy.round().clip(0, 5).astype(int)}))
+    pd.concat(ratings).rename_axis("item").to_csv(tmp_path / "people.csv")
+    lines = []
+    for row in judged[judged.length == "own"].itertuples():
+        read = {"item": f"annotator, {row.shown}: {row.item}", "rater": "anna"}
+        lines.append(read | {"rating": 1.0 if row.shown == "masked" else 0.5})
+    pd.DataFrame(lines).to_csv(tmp_path / "readers.csv", index=False)
+    given = {"people": str(tmp_path / "people.csv"), "accepted": str(tmp_path / "readers.csv")}
+    records = run_cells("42", BASE["42"] | given, tmp_path / "second")
+    table = records[records.table == "1"].set_index(["shown", "metric"]).value
+    assert table["masked", "acceptance rate"] == 100 and table["heat", "acceptance rate"] == 0
+    assert 0.5 < table["one rater, against the others", "Pearson correlation"] <= 1
+    gap = table["masked, against the others", "Pearson correlation"]
+    gap -= table["one rater, against the others", "Pearson correlation"]
+    assert np.isclose(table["masked, judge less a rater", "difference"], gap)
+    (run,) = (tmp_path / "second").glob("42-*/run.json")
+    verdicts = {row["claim"]: row for row in json.loads(run.read_text())["verdicts"]}
+    assert verdicts["autoxplain-judge-follows-people"]["controls"]["people's scores"]
+    texts = verdicts["autoxplain-texts-better-when-masked"]
+    assert texts["value"] == 100 and texts["controls"]["people's verdicts"]
+    heat = [name for name in texts["controls"] if name.startswith("annotator, heat: ")]
+    assert len(heat) == 8  # a claim about both kinds of images rests on both cards
 
 
 @pytest.mark.notebooks

@@ -146,10 +146,13 @@ def test_biased_models_of_photographs(real_data, tmp_path):
         "n_models": 2,
         "n_judged": 4,
         "epochs": 5,
+        "n_dose": 0,
+        "methods": ["gradcam", "eigencam"],
     }
     records = run_cells("44", given, tmp_path / "results")
     found = records[records.table == "biased models"].pivot(index="of", columns="metric", values="value")
     assert list(found.index) == ["biased", "normal"] and (found["accuracy like training (%)"] > 65).all()
+    assert set(records[records.table == "use"].shortcut) == {"dot"}  # no masks, no background
 
 
 def few_classes(birds, folder, count):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pandas as pd
 import pytest
 from notebook_nets import run_cells
@@ -143,3 +144,25 @@ def test_ratings_go_into_notebook_23(tmp_path):
             records = run_cells("23", given, tmp_path / "used")
     assert records.model.str.contains("ratings: people").all()
     assert records[records.metric == "Krippendorff alpha"].cases.astype(float).tolist() == [12]
+
+
+def test_texts_that_all_their_readers_accept(tmp_path):
+    """The study that notebook 42 stores, here of two judges: one of its texts each is read with reserve."""
+    picture = np.zeros((8, 8, 3), np.uint8)
+    items = []
+    for judge in ("small", "large"):
+        for number in range(4):
+            hidden = {"shown": [f"{judge}, masked"], "image": f"image {number}"}
+            text = f"Is all of this right? It covers all of it. {number}"
+            items.append(
+                rating.Item(f"{judge}, masked: {number}", picture, "Wren", question=text, hidden=hidden)
+            )
+    study = rating.open_study(tmp_path / "kept.sqlite", "texts", items, "yes/somewhat/no")
+    for rater in ("anna", "ben"):
+        for item in study.items:
+            doubt = item.endswith(" 0") and rater == "ben" or item.startswith("small") and item.endswith(" 1")
+            rating.rate(study, rater, item, "somewhat" if doubt else "yes")
+    given = {"ratings": str(tmp_path / "kept.sqlite"), "study": "texts", "as_stored": True}
+    records = run_cells("71", given, tmp_path / "results")
+    accepted = records[records.metric == "accepted by all (%)"].set_index("shown").value
+    assert accepted.to_dict() == {"large, masked": 75, "small, masked": 50}

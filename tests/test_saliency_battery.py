@@ -6,7 +6,7 @@ import torch
 
 from xaihelpers import ask
 from xaihelpers.saliency import battery
-from xaihelpers.saliency.statements import check_statements
+from xaihelpers.saliency.statements import check_statements, lit_shares
 from xaihelpers.scores.judge_card import judge_card
 
 N = 20
@@ -170,3 +170,35 @@ def test_the_score_must_fit_the_text():
     assert said(text, score=4.0)[-1] == ("score", "4 for all", True)
     assert said(text, score=1.0)[-1] == ("score", "1 for all", False)
     assert len(said(text)) == 1 and len(said("A fine picture.", score=2.0)) == 0
+
+
+def test_light_on_the_background_rightly_lowers_the_score():
+    """The rubric's 3 is for an object that is recognised while irrelevant parts are attended too."""
+    text = "The attention lies mainly on the background. It covers all of the object."
+    assert said(text, 1.0, 0.3, score=3.0)[-1] == ("score", "3 for all", True)
+    assert said(text, 1.0, 0.3, score=2.0)[-1] == ("score", "2 for all", True)
+    assert said(text, 1.0, 0.3, score=5.0)[-1] == ("score", "5 for all", False)
+    assert said("It covers all of the object.", score=3.0)[-1] == ("score", "3 for all", False)
+    text = "The attention lies mainly on the background. It covers none of the object."
+    assert said(text, 0.0, 0.0, score=3.0)[-1] == ("score", "3 for none", False)  # at most 3, not 3
+
+
+def test_the_light_beside_the_object():
+    text = "Beside the object lies a little of the attention."
+    assert said(text, precision=0.8) == [("beside", "a little", True)]
+    assert said(text, precision=0.2) == [("beside", "a little", False)]
+    assert said("Beside the object lies nearly all of it.", precision=0.1) == [("beside", "nearly all", True)]
+    assert said(text, 0.0, np.nan) == []  # without light there is no share of it
+
+
+@pytest.mark.parametrize("text", ["Nothing is attended.", "The attention lies mainly on nothing.", ""])
+def test_who_says_nothing_states_nothing(text):
+    assert said(text, 0.0, np.nan, score=0.0) == []
+
+
+def test_lit_shares_of_parts():
+    parts, lit = torch.zeros(20, 20, dtype=torch.uint8), torch.zeros(20, 20, dtype=torch.bool)
+    parts[:4], parts[4:8], parts[8:12], parts[12, :10] = 1, 2, 3, 4
+    lit[:2], lit[4:7] = True, True
+    shares = lit_shares(parts, lit, ["crown", "left wing", "right wing", "beak"])
+    assert shares == {"crown": 0.5, "wing": 0.75}  # the beak has ten pixels only

@@ -74,3 +74,37 @@ def test_a_good_map_beats_its_reverse():
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="2 images need as many maps and classes, got 1 and 2"):
         perturb(Bright(), torch.zeros(2, 3, 4, 4), torch.zeros(1, 2, 2), torch.zeros(2))
+    with pytest.raises(ValueError, match="insertion_from must be one of blur, zeros, not 'grey'"):
+        one = torch.zeros(1, 3, 4, 4), torch.zeros(1, 2, 2), torch.zeros(1)
+        perturb(Bright(), *one, insertion_from="grey")
+
+
+def test_the_least_relevant_first_by_hand():
+    """Pixels that say 3 and 1, of maps 1 and .5: in ascending order they go last."""
+    image = torch.zeros(1, 3, 2, 2)
+    image[:, 0, :, 0] = torch.tensor([3.0, 1.0])
+    maps = torch.tensor([[[1.0, 0.1], [0.5, 0.0]]])
+    curves = perturb(Bright(), image, maps, torch.tensor([1]), steps=4, least_relevant_first=True)
+    p = sigmoid(np.array([4.0, 4.0, 4.0, 3.0, 0.0]))
+    np.testing.assert_allclose(curves.deletion[0], p, rtol=1e-5)
+    np.testing.assert_allclose(curves.aopc, [np.mean(p[0] - p)], rtol=1e-4)
+
+
+def test_insertion_into_zeros_by_hand():
+    image = torch.zeros(1, 3, 2, 2)
+    image[:, 0, :, 0] = torch.tensor([3.0, 1.0])
+    maps = torch.tensor([[[1.0, 0.1], [0.5, 0.0]]])
+    curves = perturb(Bright(), image, maps, torch.tensor([1]), steps=4, insertion_from="zeros")
+    p = sigmoid(np.array([0.0, 3.0, 4.0, 4.0, 4.0]))
+    np.testing.assert_allclose(curves.insertion[0], p, rtol=1e-5)
+
+
+def test_insertion_into_zeros_is_deletion_backwards():
+    images = torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    maps = torch.rand(3, 16, 16, generator=torch.Generator().manual_seed(1))
+    asked = Bright(), images, maps, torch.tensor([0, 1, 1])
+    usual = perturb(*asked, steps=4, insertion_from="zeros")
+    turned = perturb(*asked, steps=4, insertion_from="zeros", least_relevant_first=True)
+    torch.testing.assert_close(turned.deletion.flip(1), usual.insertion)
+    torch.testing.assert_close(turned.insertion.flip(1), usual.deletion)
+    assert not torch.allclose(turned.deletion, usual.deletion)

@@ -161,3 +161,62 @@ def test_items_of_one_image_belong_together():
         single, repeated, together = measure(table), measure(copies), measure(copies, clusters=[image])
         assert repeated.high - repeated.low < 0.7 * (single.high - single.low)
         assert 0.8 < (together.high - together.low) / (single.high - single.low) < 1.3
+
+
+def simulated(rng, n_items, n_raters, noise):
+    """Items of a true value from 0 to 5, raters who see it with noise, and a judge with as much noise."""
+    truth = rng.uniform(0, 5, n_items)
+    matrix = (truth[:, None] + rng.normal(0, noise, (n_items, n_raters))).round().clip(0, 5)
+    judge = truth + rng.normal(0, noise, n_items)
+    table = ratings(matrix.astype(int).tolist())
+    return table, pd.Series(judge, [f"i{i}" for i in range(n_items)]), truth
+
+
+def test_a_judge_as_noisy_as_the_raters_reaches_their_ceiling():
+    table, judge, truth = simulated(np.random.default_rng(0), 400, 4, 1.0)
+    found = agreement.leave_one_rater_out(table, judge)
+    assert found["judge less rater"].low < 0 < found["judge less rater"].high
+    assert abs(found["judge less rater"].value) < 0.05 and 0.6 < found["rater"].value < 0.9
+    gap = found["judge"].value - found["rater"].value
+    assert found["judge less rater"].value == pytest.approx(gap)
+    better = agreement.leave_one_rater_out(table, pd.Series(truth, judge.index))
+    assert better["judge less rater"].low > 0 and better["rater"].value == found["rater"].value
+    noise = np.random.default_rng(1).normal(size=400)
+    blind = agreement.leave_one_rater_out(table, pd.Series(noise, judge.index))
+    assert blind["judge less rater"].high < 0 and blind["judge"].low < 0 < blind["judge"].high
+
+
+def test_the_mean_of_all_raters_would_flatter_the_judge():
+    """The same judge, held against a mean that holds one rater more, and against those that a rater meets."""
+    table, judge, _ = simulated(np.random.default_rng(2), 300, 3, 1.5)
+    fair = agreement.leave_one_rater_out(table, judge)["judge"].value
+    of_all = table.groupby("item").rating.mean()
+    assert np.corrcoef(judge, of_all[judge.index])[0, 1] > fair + 0.02
+
+
+def test_one_rater_left_out_by_hand():
+    """Two raters: each one's reference is the other, and a rater's correlation is theirs."""
+    first, second, judge = [0, 1, 3, 5], [1, 1, 2, 5], [0.0, 2.0, 1.0, 4.0]
+    table = ratings(list(zip(first, second, strict=True)))
+    found = agreement.leave_one_rater_out(table, pd.Series(judge, ["i0", "i1", "i2", "i3"]))
+    assert found["rater"].value == pytest.approx(np.corrcoef(first, second)[0, 1])
+    with_both = [np.corrcoef(judge, one)[0, 1] for one in (first, second)]
+    assert found["judge"].value == pytest.approx(np.mean(with_both)) and found["judge"].cases == 4
+
+
+def test_items_without_a_score_or_a_second_rating_are_left_out():
+    table = ratings([[0, 1], [1, 1], [3, None], [5, 4], [2, 3], [4, 4]])
+    judge = pd.Series([0.0, 2.0, 1.0, 4.0, nan, 3.0], [f"i{i}" for i in range(6)])
+    assert agreement.leave_one_rater_out(table, judge)["judge"].cases == 4
+    assert isnan(agreement.leave_one_rater_out(table, judge.iloc[:3])["judge"].value)
+
+
+def test_maps_of_one_image_widen_the_ceiling():
+    rng = np.random.default_rng(3)
+    table, judge, _ = simulated(rng, 40, 3, 1.0)
+    copies = pd.concat([table.assign(item=table["item"] + f"-{n}") for n in range(4)])
+    judges = pd.concat([judge.set_axis(judge.index + f"-{n}") for n in range(4)])
+    image = pd.Series([name.split("-")[0] for name in judges.index], judges.index)
+    alone = agreement.leave_one_rater_out(copies, judges)["rater"]
+    together = agreement.leave_one_rater_out(copies, judges, clusters=[image])["rater"]
+    assert together.high - together.low > 1.5 * (alone.high - alone.low)

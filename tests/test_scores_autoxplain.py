@@ -7,6 +7,7 @@ import torch
 from xaihelpers.scores.autoxplain import (
     attention_inside,
     attention_matrix,
+    inside_at_equal_area,
     soft_iou,
 )
 
@@ -29,6 +30,31 @@ def test_overlap_and_share_by_hand():
     assert attention_inside(maps, object_pixels).tolist() == pytest.approx([1 / 1.5])
     assert soft_iou(object_pixels.float(), object_pixels).tolist() == [1.0]
     assert attention_inside(0 * maps, object_pixels).isnan().all()
+
+
+def test_inside_at_equal_area_by_hand():
+    """The object has two of four pixels, so each map shows its two hottest."""
+    object_pixels = torch.tensor([[[True, False], [True, False]]])
+    maps = torch.tensor([[[0.9, 0.8], [0.1, 0.0]], [[0.2, 0.1], [1.0, 0.0]], [[0.0, 1.0], [0.0, 0.9]]])
+    objects = object_pixels.expand(3, -1, -1)
+    assert inside_at_equal_area(maps, objects).tolist() == pytest.approx([0.5, 1.0, 0.0])
+    # three pixels tie for the second place, one of them on the object: a third of it counts
+    tied = torch.tensor([[[1.0, 0.0], [0.0, 0.0]]])
+    assert inside_at_equal_area(tied, object_pixels).tolist() == pytest.approx([(1 + 1 / 3) / 2])
+    # a map with the same value everywhere has the object's share of the picture; no object, no answer
+    assert inside_at_equal_area(0 * tied, object_pixels).tolist() == pytest.approx([0.5])
+    assert inside_at_equal_area(tied, object_pixels & False).isnan().all()
+
+
+def test_sparsity_gains_nothing_at_equal_area():
+    """The same order of pixels, spread or as a single peak: only the plain share tells them apart."""
+    values = torch.rand(3, 8, 8, generator=torch.Generator().manual_seed(0))
+    object_pixels = torch.zeros(3, 8, 8, dtype=torch.bool)
+    object_pixels[:, 2:6, 2:6] = True
+    values[object_pixels] += 0.3
+    sparse = values**9
+    assert torch.equal(*(inside_at_equal_area(maps, object_pixels) for maps in (values, sparse)))
+    assert (attention_inside(sparse, object_pixels) > attention_inside(values, object_pixels) + 0.1).all()
 
 
 def test_models_whose_images_are_alike_widen_the_matrix():

@@ -36,10 +36,24 @@ class TestCri:
 
     def test_the_interval_is_over_units_where_their_cases_belong_together(self):
         rows = answers([1, 1, 1, 0, 0, 0, 1, 0], row=[5, 5, 5, 7, 7, 7, 9, 9])
-        by_unit, by_case = cri_table(rows, ["mode"], units="row").iloc[0], cri_table(rows, ["mode"]).iloc[0]
+        by_unit, by_case = cri_table(rows, ["mode"], units=["row"]).iloc[0], cri_table(rows, ["mode"]).iloc[0]
         expected = interval(100.0 * rows["correct"], clusters=rows["row"])
         assert (by_unit.value, by_unit.low, by_unit.high) == expected[:3] and by_unit.cases == 8
         assert by_unit.high - by_unit.low > by_case.high - by_case.low
+
+    def test_units_are_crossed(self):
+        """Cases share a set or a class: the interval is wider than with either of them alone."""
+        rng = np.random.default_rng(0)
+        centre, label = rng.integers(8, size=(2, 300))
+        of_set, of_class = rng.normal(size=(2, 8))
+        right = of_set[centre] + of_class[label] + rng.normal(size=300) > 0
+        rows = answers(right, centre=centre, label=label)
+        width = {}
+        for units in (("centre",), ("label",), ("centre", "label"), ("label", "label")):
+            row = cri_table(rows, ["mode"], units).iloc[0]
+            width[units] = row.high - row.low
+        assert width["centre", "label"] > max(width["centre",], width["label",])
+        assert width["label", "label"] == width["label",]
 
     def test_answers_that_could_not_be_had_are_left_out(self):
         rows = answers([1, 0, 0, 0], failure=["", "", "failed", "failed"])

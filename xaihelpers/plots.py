@@ -204,11 +204,11 @@ def _value_with_interval(value: float, low: float, high: float, chance: float, d
 
 
 def case_pictures(files: Sequence[str | Path], texts: Sequence[str]) -> plt.Figure:
-    """Case studies from image files, 2.4 inches wide each and at most four in a row.
+    """Case studies from image files, 3.2 inches wide each and at most three in a row.
 
     files: of the images, at least one. texts: as `case_studies` takes them.
     Raises ValueError if there are not as many texts as files, DatasetError as `load_image` does.
     """
     pictures = [load_image(file).resize((112, 112)) for file in files]
-    columns = min(len(pictures), 4)
-    return case_studies(pictures, texts, columns, width=2.4 * columns, wrap=38)
+    columns = 2 if len(pictures) == 4 else min(len(pictures), 3)
+    return case_studies(pictures, texts, columns, width=3.2 * columns, wrap=38, fontsize=10)

@@ -18,6 +18,7 @@ from xaihelpers.datasets.images import crop_to_box, image_sizes, load_image, par
 from xaihelpers.datasets.labels import choose_concepts, class_concepts, concept_labels, image_attributes
 from xaihelpers.datasets.loading import DRAWN, load
 from xaihelpers.datasets.sub_benchmark import write_sub
+from xaihelpers.datasets.wordnet_names import imagenet_names
 
 __all__ = [
     "DRAWN",
@@ -33,6 +34,7 @@ __all__ = [
     "download_cub",
     "image_attributes",
     "image_sizes",
+    "imagenet_names",
     "known_attribute",
     "load",
     "load_image",

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from xaihelpers.datasets.dataset import Dataset, DatasetError
+from xaihelpers.datasets.wordnet_names import wordnet_names
 from xaihelpers.worlds.cub_writer import TRAIN_SHARE
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png"}
@@ -16,7 +17,11 @@ SPLITS = {"train": True, "test": False}
 def make_dataset(
     root: Path, rows: list[tuple[str, int, bool]], class_names: list[str], name: str = ""
 ) -> Dataset:
-    """A data set of which only (path, label, train) of each image and the names of the classes are known."""
+    """A data set of which only (path, label, train) of each image and the names of the classes are known.
+
+    class_names: as they are written; ImageNet's WordNet ids become plain names (`wordnet_names`).
+    """
+    class_names = wordnet_names(class_names)
     ids = pd.RangeIndex(1, len(class_names) + 1, name="class_id")
     classes = pd.DataFrame({"name": class_names, "label": range(len(class_names))}, index=ids)
     return Dataset(root, pd.DataFrame(rows, columns=["path", "label", "train"]), classes, name)

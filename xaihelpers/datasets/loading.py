@@ -31,7 +31,8 @@ def load(data: str | Path, attributes: str = "auto", check_files: bool = False) 
     - "aviary", "everyday": drawn at first use; or a folder in CUB-200-2011's format (a `CubDataset`);
     - "cifar10", "cifar100", "caltech101", "flowers102", "stanford_cars", "imagenet": see `load_torchvision`;
     - a folder with train/<class>/ and test/<class>/, or with <class>/ alone: then 60 % of each class, drawn
-      once for all, are for training; or a CSV file with one row per image: file, label and, perhaps, split;
+      once for all, are for training; or a CSV file with one row per image: file, label and, perhaps, split
+      (classes that are called by ImageNet's WordNet ids get plain names);
     - a substitution benchmark in SUB's layout: parquet files, or a folder of them or with them in data/;
     - a folder of image files without labels: all for testing, label −1, no classes.
 

@@ -6,7 +6,6 @@ CIFAR-10, CIFAR-100, Caltech-101, Flowers-102, Stanford Cars and ImageNet.
 import os
 import shutil
 import tempfile
-from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -62,8 +61,7 @@ def load_torchvision(name: str) -> Dataset:
     are downloaded, Stanford Cars and ImageNet are to be placed, under XAI_DATA/downloads or XAI_DATA. Splits
     are the official ones, with these choices: Caltech-101 has none, so `drawn_split` makes one; it has
     torchvision's 101 categories (Faces and Faces_easy apart, no background). Flowers-102 trains on its
-    official train and val. ImageNet's val is for testing; its classes bear their first lemma, with more where
-    two classes share it.
+    official train and val. ImageNet's val is for testing; its classes have the names of `wordnet_names`.
 
     Raises DatasetError saying what to place where.
     """
@@ -160,7 +158,7 @@ def _imagenet(home: Path):
         raise DatasetError(
             f"{root}: train/ and val/ need the same classes, but {differing[0]} is in one of them only"
         )
-    return rows, _class_names(parts[-1].classes, parts[-1].wnids)
+    return rows, parts[-1].wnids
 
 
 def _require_unpacked(folder: Path) -> None:
@@ -171,18 +169,6 @@ def _require_unpacked(folder: Path) -> None:
             f"{files[0]} lies in no class's folder: an unpacking was interrupted. Delete {folder} and run "
             "this again, it is then unpacked anew."
         )
-
-
-def _class_names(lemmas_of: list[tuple[str, ...]], wordnet_ids: list[str]) -> list[str]:
-    """The first lemma of each class, with the others (or the WordNet id) where two classes share it."""
-    first = Counter(lemmas[0].lower() for lemmas in lemmas_of)
-    names = []
-    for lemmas, wordnet_id in zip(lemmas_of, wordnet_ids, strict=True):
-        name = lemmas[0]
-        if first[name.lower()] > 1:
-            name = f"{name} ({', '.join(lemmas[1:]) or wordnet_id})"
-        names.append(name)
-    return names
 
 
 def _cifar(name: str) -> Path:

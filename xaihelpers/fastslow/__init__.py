@@ -1,7 +1,23 @@
-"""The Fast and Slow Effect: candidates, concept chains, and the questions asked with them (paper fse)."""
+"""The Fast and Slow Effect: candidates, concept chains, and the questions asked with them (paper fse).
 
-from xaihelpers.fastslow.blind_guessers import blind_guessers, name_vectors, rotations
-from xaihelpers.fastslow.candidates import CANDIDATES, case_table, draw_cases
+One rule for answers that do not hold what was asked for (`ask.failures` has the four kinds). What could not
+be had at all, from a server or a network that failed, is left out of every share and counted beside it; that
+goes for a chain as for a letter. What was cut off, refused or cannot be read is an answer: it is wrong in
+every share, and its own share stands beside as "invalid". A table that leaves these out, too, says so.
+"""
+
+from xaihelpers.fastslow.blind_guessers import (
+    CHANCE,
+    ITSELF,
+    Floor,
+    blind_floor,
+    blind_guessers,
+    class_vectors,
+    guess_blind,
+    name_vectors,
+    rotations,
+)
+from xaihelpers.fastslow.candidates import CANDIDATES, CLUSTERS, case_table, draw_cases
 from xaihelpers.fastslow.chains import (
     LEAK_TABLE,
     STAGES,
@@ -18,11 +34,23 @@ from xaihelpers.fastslow.chains import (
 from xaihelpers.fastslow.dictionary import class_neighbours, class_scores, similarity_dictionary
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes, chains_from_labels
 from xaihelpers.fastslow.letters import LETTERS, parse_letter, position_table
-from xaihelpers.fastslow.questions import THE_IMAGE, annotate_chains, case_text, choice_request, choose
+from xaihelpers.fastslow.questions import (
+    THE_IMAGE,
+    annotate_chains,
+    answered,
+    case_text,
+    choice_request,
+    choose,
+    failure_table,
+)
 from xaihelpers.fastslow.settings import require_some, sampling
 
 __all__ = [
     "CANDIDATES",
+    "CHANCE",
+    "CLUSTERS",
+    "Floor",
+    "ITSELF",
     "LEAK_TABLE",
     "LETTERS",
     "STAGES",
@@ -30,6 +58,8 @@ __all__ = [
     "THE_IMAGE",
     "UNKNOWN",
     "annotate_chains",
+    "answered",
+    "blind_floor",
     "blind_guessers",
     "case_table",
     "case_text",
@@ -40,8 +70,11 @@ __all__ = [
     "choose",
     "class_neighbours",
     "class_scores",
+    "class_vectors",
     "content_words",
     "draw_cases",
+    "failure_table",
+    "guess_blind",
     "hints_at_class",
     "mentions_class",
     "name_vectors",

@@ -7,6 +7,9 @@ import numpy as np
 import pandas as pd
 
 CANDIDATES = 5  # the true class and four distractors
+# the columns of `case_table` that say which cases hang together: those of one set, and those of one true
+# class (its pictures, and its chain where it has one); the same column twice but in balanced sets
+CLUSTERS = ["centre", "label"]
 
 
 class Cases(NamedTuple):
@@ -15,6 +18,7 @@ class Cases(NamedTuple):
     rows: np.ndarray  # (l,) which image
     options: np.ndarray  # (l, 5) the candidates as class indices, in the order of their letters
     answers: np.ndarray  # (l,) the position of the true class among them
+    centres: np.ndarray  # (l,) the class whose set it is: the true one, but in balanced sets
 
 
 def draw_cases(
@@ -51,7 +55,8 @@ def draw_cases(
         sets = [[k, *_distractors(rng, k, n_classes, neighbours)] for k in true_classes]
     options = np.array([rng.permutation(candidates) for candidates in sets]).reshape(-1, CANDIDATES)
     positions = (options == np.array(true_classes)[:, None]).argmax(1)
-    return Cases(np.array(rows, int), options, positions)
+    centres = np.array([centre for centre, *_ in sets], int)
+    return Cases(np.array(rows, int), options, positions, centres)
 
 
 def case_table(
@@ -68,17 +73,19 @@ def case_table(
     rows: the images of the data set to draw from.
     labels: (N,) of all its images. The other arguments: as in `draw_cases`.
     Returns the columns `seed`, `case` (0 … count − 1 in each run), `row` (of the image in the data set),
-        `candidates` (class indices), `options` (their names) and `position` (0 … 4, of the true class).
+        `candidates` (class indices), `options` (their names), `position` (0 … 4, of the true class), and by
+        name the true class, `label`, and the class whose set it is, `centre`.
     Raises ValueError as `draw_cases` does.
     """
     rows = np.asarray(rows)
     lines = []
     for seed in seeds:
         drawn = draw_cases(np.asarray(labels)[rows], len(class_names), count, neighbours, balanced, seed)
-        for case, (row, candidates, position) in enumerate(zip(*drawn, strict=True)):
+        for case, (row, candidates, position, centre) in enumerate(zip(*drawn, strict=True)):
             line = {"seed": seed, "case": case, "row": int(rows[row]), "candidates": candidates.tolist()}
             line["options"] = [class_names[k] for k in candidates]
-            lines.append(line | {"position": int(position)})
+            line |= {"position": int(position), "label": line["options"][position]}
+            lines.append(line | {"centre": class_names[centre]})
     return pd.DataFrame(lines)
 
 

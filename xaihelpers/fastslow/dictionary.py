@@ -64,9 +64,14 @@ def class_neighbours(data: Dataset, backbone: Backbone | None = None, source: st
         where it is for these classes (as many outputs, at least a quarter of the images right), then the
         probe, and attributes where the pictures are missing.
 
-    Raises ValueError: an unknown source, no attributes, a file that lacks a class or names another, and as
-    `similarity_dictionary` does.
+    Raises ValueError: fewer than five classes (pictures without labels have none), an unknown source, no
+    attributes, a file that lacks a class or names another, and as `similarity_dictionary` does.
     """
+    if len(data.class_names) <= LOOK_ALIKES:
+        raise ValueError(
+            f"{data!r}: a class needs {LOOK_ALIKES} others beside it; give pictures in a folder for each of "
+            f"{LOOK_ALIKES + 1} classes or more"
+        )
     if source == "auto" and not all(Path(path).is_file() for path in data.images["path"].head()):
         source = "attributes"
     if source == "attributes":

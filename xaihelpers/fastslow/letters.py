@@ -55,13 +55,15 @@ def parse_letter(text: str, letters: Sequence[str] = LETTERS) -> str | None:
 def position_table(answers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """How often the true option is chosen at each place, and how often each letter is chosen, in %.
 
-    answers: one row a case, with `position`, `letter`, `correct` and `invalid`, as `choose` returns them.
+    answers: one row a case, with `position`, `letter`, `correct`, `failure` and `invalid`, as `choose`
+        returns them. Answers that could not be had are left out; others that hold no letter are wrong.
     keys: the columns by which the table is split.
     Returns the keys, `right at A` … `right at E` (NaN where the true option never stands),
         `says A` … `says E` (of the valid answers; 0 where there is none), `invalid` (%) and `cases`.
     """
     rows = []
-    for key, part in answers.groupby(list(keys), sort=False):
+    had = answers[answers["failure"] != "failed"]
+    for key, part in had.groupby(list(keys), sort=False):
         row = dict(zip(keys, key, strict=True))
         right = part.groupby("position")["correct"].mean().reindex(range(len(LETTERS)))
         for letter, share in zip(LETTERS, right, strict=True):

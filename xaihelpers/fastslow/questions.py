@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from xaihelpers.ask.cache import ask
-from xaihelpers.ask.failures import failure_kind
+from xaihelpers.ask.failures import KINDS, failure_kind
 from xaihelpers.ask.messages import Request, request
 from xaihelpers.ask.prompt_files import lettered_options, prompt
 from xaihelpers.datasets import with_article
@@ -167,6 +167,24 @@ def choose(
         )
     columns = ["letter", "correct", "failure", "invalid", "confidence", "leak", "hint"]
     return questions.assign(**pd.DataFrame(chosen, questions.index, columns))
+
+
+def answered(answers: pd.DataFrame) -> pd.DataFrame:
+    """The answers that could be had: those that failed are left out of every share, and counted apart."""
+    return answers[answers["failure"] != "failed"]
+
+
+def failure_table(answers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """How often each of the four failures came about, in % of what was asked, for each part of the answers.
+
+    answers: with `failure`, as `choose` returns them, before those that failed are left out.
+    Returns the keys, a column "… (%)" for each kind, and `asked`.
+    """
+    rows = []
+    for key, part in answers.groupby(list(keys), sort=False):
+        shares = {f"{kind} (%)": 100 * (part["failure"] == kind).mean() for kind in KINDS}
+        rows.append(dict(zip(keys, key, strict=True)) | shares | {"asked": len(part)})
+    return pd.DataFrame(rows, columns=[*keys, *(f"{kind} (%)" for kind in KINDS), "asked"])
 
 
 def case_text(heading: str, chain: Mapping[str, str], options: Sequence[str], choice: str) -> str:

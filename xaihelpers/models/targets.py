@@ -10,6 +10,7 @@ import torchvision
 
 from xaihelpers.datasets.attribute_names import class_name
 from xaihelpers.datasets.dataset import Dataset
+from xaihelpers.datasets.wordnet_names import imagenet_names
 from xaihelpers.models.image_network import ImageNetwork, as_target
 from xaihelpers.models.networks import find_network, network_from_file, preprocessing, published_network
 from xaihelpers.models.weights import ModelError, read_weights, weights_hash
@@ -87,25 +88,51 @@ def _published_weights(name: str, entry) -> dict[str, torch.Tensor]:
         ) from error
 
 
-def target_class_names(network: ImageNetwork, data: Dataset) -> list[str]:
+def target_class_names(network: ImageNetwork, data: Dataset, file: str | Path = "") -> list[str]:
     """Names of a network's K classes.
 
     They are a torchvision segmenter's own, ImageNet's for a network of 1,000 classes, else those of the data
-    where there are as many. Raises ModelError where the names are not known.
+    where there are as many.
+
+    file: a text file with the K names, one a line in the order of the classes, which stands above all that;
+        a bare name is looked for in data/ and under XAI_DATA.
+    Raises ModelError where the names are not known, and for a file that cannot be read, has another number of
+        lines than K, or an empty one.
     """
+    if str(file):
+        return _read_class_names(network, file)
     plain = network.name.removeprefix("torchvision/")
     if plain in segmenters():
         return torchvision.models.get_model_weights(plain).DEFAULT.meta["categories"]
-    # ImageNet read as data has names that tell apart classes which share one in torchvision's list.
-    if network.n_classes == 1000 and data.name != "imagenet":
-        return torchvision.models.get_model_weights("resnet18").DEFAULT.meta["categories"]
+    if network.n_classes == 1000:
+        return imagenet_names()
     if network.n_classes == len(data.class_names):
         return data.class_names
     raise ModelError(
         f"{network.name} has {network.n_classes} classes, whose names are not known: the data have "
         f"{len(data.class_names)}. Choose a network of ImageNet, one of torchvision's segmenters, or one "
-        "trained on these data"
+        "trained on these data, or give a text file with its class names, one a line"
     )
+
+
+def _read_class_names(network: ImageNetwork, file: str | Path) -> list[str]:
+    path = find(file, data_home(), PROJECT / "data") or Path(file)
+    try:
+        lines = path.read_text(encoding="utf-8").rstrip().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(
+            f"{file}: no file of class names that can be read ({type(error).__name__}): give a text file "
+            "with one name a line"
+        ) from error
+    names = [line.strip() for line in lines]
+    if len(names) != network.n_classes:
+        raise ModelError(
+            f"{file} has {len(names)} class names, {network.name} has {network.n_classes} classes: give one "
+            "name a line, in the order of the classes"
+        )
+    if not all(names):
+        raise ModelError(f"{file}: line {names.index('') + 1} is empty: each class needs a name")
+    return names
 
 
 def match_labels(

@@ -4,18 +4,22 @@ from xaihelpers.saliency.headings import HEADINGS
 from xaihelpers.saliency.hooks import SaliencyError, activations_and_gradients, score_classes
 from xaihelpers.saliency.judging import KINDS, judge, judge_images
 from xaihelpers.saliency.methods import METHODS, attention_maps, combine_maps
+from xaihelpers.saliency.nulls import NULLS, null_maps, shuffled_weights
 from xaihelpers.saliency.perturbation import perturb
 
 __all__ = [
     "HEADINGS",
     "KINDS",
     "METHODS",
+    "NULLS",
     "SaliencyError",
     "activations_and_gradients",
     "attention_maps",
     "combine_maps",
     "judge",
     "judge_images",
+    "null_maps",
     "perturb",
     "score_classes",
+    "shuffled_weights",
 ]

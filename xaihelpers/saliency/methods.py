@@ -107,7 +107,7 @@ def attention_maps(
             asked.append(used)
     raw = torch.cat(raw)
     _require_finite(raw, method)
-    maps, constant = _min_max(raw)
+    maps, constant = scaled_maps(raw)
     return AttentionMaps(maps, torch.cat(asked), constant)
 
 
@@ -120,7 +120,7 @@ def _require_finite(raw: torch.Tensor, method: str) -> None:
         )
 
 
-def _min_max(maps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def scaled_maps(maps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Maps (..., h, w) scaled to [0, 1] each, and which of them are constant, (...) bool; those become 0."""
     low, high = maps.amin((-2, -1), keepdim=True), maps.amax((-2, -1), keepdim=True)
     constant = high <= low
@@ -196,7 +196,7 @@ def _principal_component(maps: torch.Tensor) -> torch.Tensor:
 def _scorecam_weights(model, inputs, scores: ClassScores, maps: torch.Tensor, batch_size: int):
     """Weights (N, d): softmax over the maps of the class's score for the image seen through each of them."""
     n_images, n_maps = maps.shape[:2]
-    masks = _min_max(maps)[0].flatten(0, 1)  # (N d, h, w)
+    masks = scaled_maps(maps)[0].flatten(0, 1)  # (N d, h, w)
     image_of = torch.arange(n_images, device=maps.device).repeat_interleave(n_maps)
     masked_scores = []
     for part in torch.arange(n_images * n_maps, device=maps.device).split(batch_size):

@@ -10,6 +10,10 @@ Paper autoxplain, section 4.1, compares its judge with the measures that follow 
     q    insertion  (N, S + 1)   the same with k / S of the pixels shown over a blurred image
     p_v  masked     (N,)         the same for the image multiplied with its map
     S    steps
+
+The paper says neither from what insertion starts nor in which order AOPC's pixels go; the defaults are those
+of the papers that it takes the measures from. Its authors' code inserts into zeros (`insertion_from`),
+removes the least relevant first for AOPC (`least_relevant_first`), and takes S = 30.
 """
 
 from collections.abc import Callable
@@ -23,14 +27,15 @@ from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.layers import logits_of
 from xaihelpers.saliency.hooks import class_scores, evaluation_mode, score_classes
 
+STARTS = ("blur", "zeros")  # of insertion
 BLUR = {"kernel_size": 11, "sigma": 5.0}  # as RISE's authors do; pixels
 
 
 class PerturbationCurves(NamedTuple):
-    """Probability of each image's class as pixels go or come, the most relevant first."""
+    """Probability of each image's class as pixels go or come, usually the most relevant first."""
 
     deletion: torch.Tensor  # (N, S + 1): p with k / S of the pixels replaced, k = 0 ... S
-    insertion: torch.Tensor  # (N, S + 1): p with k / S of the pixels shown over a blurred image
+    insertion: torch.Tensor  # (N, S + 1): p with k / S of the pixels shown, over a blurred image or zeros
     masked: torch.Tensor  # (N,): p of the image multiplied with its map
 
     @property
@@ -63,6 +68,8 @@ def perturb(
     classes: torch.Tensor,
     steps: int = 20,
     batch_size: int = 64,
+    insertion_from: str = "blur",
+    least_relevant_first: bool = False,
 ) -> PerturbationCurves:
     """Perturbation curves of a batch: all copies of the images go through the model in few passes.
 
@@ -71,9 +78,14 @@ def perturb(
     model: a classifier or a segmenter.
     inputs: (N, 3, H, W), normalised, so that 0 is the mean pixel, by which pixels are replaced.
     maps: (N, h, w) in [0, 1], each ranked once; ties go in row-major order. classes: (N,). steps: S.
-    Raises ValueError for maps and classes that are not one per image, and fewer than one step; SaliencyError
-        for classes out of range; ModelError for an output that is no logits.
+    insertion_from: "blur" inserts into the blurred image, "zeros" into the mean pixel everywhere.
+    least_relevant_first: in both curves the least relevant pixels go or come first, ties the last ones first.
+        Inserting them into zeros is the usual deletion backwards, and deleting them the usual insertion.
+    Raises ValueError for maps and classes that are not one per image, fewer than one step, and another start
+        of insertion; SaliencyError for classes out of range; ModelError for an output that is no logits.
     """
+    if insertion_from not in STARTS:
+        raise ValueError(f"insertion_from must be one of {', '.join(STARTS)}, not {insertion_from!r}")
     if len(maps) != len(inputs) or len(classes) != len(inputs) or not len(inputs) or steps < 1:
         raise ValueError(
             f"{len(inputs)} images need as many maps and classes, got {len(maps)} and {len(classes)}, "
@@ -82,7 +94,12 @@ def perturb(
     model = model.model if isinstance(model, ImageNetwork) else model
     n_images, size = len(inputs), inputs.shape[2:]
     rank = _pixel_rank(maps, size)
-    blurred = gaussian_blur(inputs, min(BLUR["kernel_size"], 2 * min(size) - 1), BLUR["sigma"])
+    if least_relevant_first:
+        rank = size[0] * size[1] - 1 - rank
+    if insertion_from == "blur":
+        start = gaussian_blur(inputs, min(BLUR["kernel_size"], 2 * min(size) - 1), BLUR["sigma"])
+    else:
+        start = torch.zeros_like(inputs)
     images = torch.arange(n_images, device=inputs.device)
     # (image, step) of all points between the two ends, which are alike for all maps
     inner_steps = torch.arange(1, steps, device=inputs.device)
@@ -120,8 +137,8 @@ def perturb(
         grey = logits_of(model(torch.zeros_like(inputs[:1])))  # the same for all images
         grey = probability(images, grey.expand(n_images, *grey.shape[1:]))[:, None]
         deletion = at_inner_points(lambda rows, first: inputs[rows].masked_fill_(first, 0))
-        blank = of_images(lambda rows: blurred[rows])[:, None]
-        insertion = at_inner_points(lambda rows, first: blurred[rows].where(~first, inputs[rows]))
+        blank = of_images(lambda rows: start[rows])[:, None]
+        insertion = at_inner_points(lambda rows, first: start[rows].where(~first, inputs[rows]))
         masked = of_images(lambda rows: mask_images(inputs[rows], maps[rows], alpha=None))
     return PerturbationCurves(
         torch.cat([whole, deletion, grey], 1), torch.cat([blank, insertion, whole], 1), masked

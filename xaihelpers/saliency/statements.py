@@ -4,13 +4,20 @@
 |---|---|---|
 | mainly | "lies mainly on the background", "… the wing" | precision < ½; ≥ ½, and the wing is lit |
 | coverage | "covers most of the object" | the coverage is within the bounds of the word |
+| beside | "beside the object lies some of the attention" | 1 - precision is within the bounds of the word |
 | part | "the parts attended are crown, wing" | at least a tenth of the part is lit |
 | score | the number at the end | it differs by at most 1.5 from what the said coverage asks for |
+
+Light that lies mainly on the background, by the text's own words, asks for a score of 3 at most: the rubric's
+step for an object that is recognised while irrelevant parts are attended too. "Nothing is attended" states
+nothing that is counted here.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import torch
 
 # word -> least and greatest coverage, and the score of the rubric that it asks for
 COVERAGE = {
@@ -35,10 +42,28 @@ SYNONYMS = {
     "the entire": "all",
 }
 WORDS = sorted([*COVERAGE, *SYNONYMS], key=len, reverse=True)
+# word -> least and greatest share of the light that lies beside the object
+BESIDE = {
+    "nothing": (0.0, 0.1),
+    "none": (0.0, 0.1),
+    "a little": (0.01, 0.45),
+    "some": (0.2, 0.75),
+    "much": (0.45, 0.95),
+    "most": (0.5, 1.0),
+    "nearly all": (0.75, 1.0),
+    "all": (0.8, 1.0),
+}
+BACKGROUND = ("background", "surroundings", "scene")
+NOWHERE = ("nothing", "none", "no")  # "mainly on nothing": no place is named
+MOST_IF_MAINLY_BESIDE = 3.0  # the rubric's score: the object is recognised, irrelevant parts are attended too
+FEWEST_PIXELS = 30  # of a part that counts as visible
 NOT = r"(?<!not )(?<!n't )(?<!not lie )(?<!n't lie )"
 SAYS_COVERAGE = re.compile(rf"\b{NOT}covers? ({'|'.join(WORDS)})\b(?!(?: of)?(?: the)? background)", re.I)
 SAYS_MAINLY = re.compile(
     rf"\b{NOT}(?:mainly|mostly|primarily|largely) (?:lies )?(?:on|over|at) (?:the )?([a-z]+)", re.I
+)
+SAYS_BESIDE = re.compile(
+    rf"\bbeside the object lies ({'|'.join(sorted(BESIDE, key=len, reverse=True))})\b", re.I
 )
 SAYS_PARTS = re.compile(r"\bparts? (?:that (?:is|are) )?attended (?:is|are) ([a-z, ]+)", re.I)
 
@@ -54,15 +79,18 @@ class Statement(NamedTuple):
 def check_statements(
     text: str, coverage: float, precision: float, lit_parts: Mapping[str, float], score: float | None = None
 ) -> list[Statement]:
-    """The statements of a text that can be checked, each with whether it is true.
+    """The statements of a text that can be checked, each with whether it is true (module docstring).
 
     coverage: share of the object that is lit. precision: share of the light that lies on it; NaN without any.
     lit_parts: share of each visible part that is lit, by its name. score: the judge's own, if it gave one.
     """
-    found = []
+    found, mainly_beside = [], False
     for match in SAYS_MAINLY.finditer(text):
         place = match[1].lower()
-        on_background = place in ("background", "surroundings", "scene")
+        if place in NOWHERE:
+            continue
+        on_background = place in BACKGROUND
+        mainly_beside |= on_background
         true = on_background == (not precision >= 0.5) and lit_parts.get(place, 1.0) > 0
         found.append(Statement("mainly", place, true))
     said_coverage = None
@@ -71,11 +99,32 @@ def check_statements(
         said_coverage = SYNONYMS.get(word, word)
         least, greatest, _ = COVERAGE[said_coverage]
         found.append(Statement("coverage", said_coverage, least <= coverage <= greatest))
+    for match in SAYS_BESIDE.finditer(text) if precision == precision else ():
+        least, greatest = BESIDE[match[1].lower()]
+        found.append(Statement("beside", match[1].lower(), least <= 1 - precision <= greatest))
     for match in SAYS_PARTS.finditer(text):
         for part in re.split(r",| and ", match[1].lower()):
             if part.strip() in lit_parts:
                 found.append(Statement("part", part.strip(), lit_parts[part.strip()] >= 0.1))
     if score is not None and score == score and said_coverage is not None:
-        fits = abs(score - COVERAGE[said_coverage][2]) <= 1.5
+        asked_for = COVERAGE[said_coverage][2]
+        if mainly_beside:
+            asked_for = min(asked_for, MOST_IF_MAINLY_BESIDE)
+        fits = abs(score - asked_for) <= 1.5
         found.append(Statement("score", f"{score:g} for {said_coverage}", fits))
     return found
+
+
+def lit_shares(parts: torch.Tensor, lit: torch.Tensor, names: Sequence[str]) -> dict[str, float]:
+    """Share of each visible part that is lit, by its plain name; of a left and a right one the greater.
+
+    parts: (H, W) int, the number of the part at each pixel from 1 on, 0 beside the object. lit: (H, W) bool.
+    names: of the parts 1, 2, ... A part of fewer than FEWEST_PIXELS pixels is left out.
+    """
+    shares = {}
+    for number, name in enumerate(names, start=1):
+        inside = parts == number
+        if inside.sum() >= FEWEST_PIXELS:
+            plain = name.removeprefix("left ").removeprefix("right ")
+            shares[plain] = max(lit[inside].float().mean().item(), shares.get(plain, 0.0))
+    return shares

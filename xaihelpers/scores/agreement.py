@@ -1,4 +1,4 @@
-"""Do raters agree among themselves? Krippendorff's α and Fleiss' κ of a table of ratings.
+"""Do raters agree among themselves? Krippendorff's α and Fleiss' κ of a table of ratings, and a ceiling.
 
 Paper conceptscore, sections 3.5 and 4.3, appendix I.2:
 
@@ -7,10 +7,17 @@ Paper conceptscore, sections 3.5 and 4.3, appendix I.2:
 Ratings are a tidy table with one row for each answer and the columns item, rater, rating. The agreement of
 scores is in `rank_correlation`.
 
+What a judge can reach at most is bounded by what one rater reaches (not in the papers). Both are held against
+the same means, each rater's left out in turn:
+
+    rater = 1/R sum_r corr(y_r, m_r),   judge = 1/R sum_r corr(x, m_r)
+
 | symbol | name | shape |
 |---|---|---|
 | n_ij, raters that give item i rating j | `_step_counts` | (items, steps of the scale) |
 | κ, α | value of an Interval | scalar |
+| y_r, ratings of rater r; m_r, mean of the others' | `ratings`, `others` | (items, raters) |
+| x, the judge's scores | `scores` | (items,) |
 """
 
 from collections.abc import Sequence
@@ -181,6 +188,56 @@ def fleiss_kappa(
 
     groups = _of_items(clusters, matrix[complete])
     return interval(np.arange(len(counts)), statistic=kappa, bounds=(-1, 1), clusters=groups)
+
+
+def leave_one_rater_out(
+    table: pd.DataFrame,
+    scores: pd.Series,
+    low: int = 0,
+    high: int = 5,
+    clusters: Sequence[pd.Series] | None = None,
+) -> dict[str, Interval]:
+    """Pearson's correlation of a rater, and of a judge, with the mean of the other raters (module docstring).
+
+    A judge held against the mean of all raters looks better than a rater held against the others: its
+    reference has one rater more, and less noise. Here both meet the same references, on the same items.
+
+    table: item, rater, rating. scores: the judge's, by item. low, high: ends of the scale.
+    clusters: what items share, as of `krippendorff_alpha`.
+    Returns Intervals by "rater", "judge" and "judge less rater", NaN where fewer than four items or two of
+    the raters' means differ. Cases are the items with a score and two ratings or more.
+    Raises ValueError: as `check_ratings`.
+    """
+    matrix = rating_matrix(check_ratings(table, low, high))
+    scores = scores.reindex(matrix.index)
+    matrix = matrix[(matrix.notna().sum(axis=1) > 1) & scores.notna()]
+    scores = scores.loc[matrix.index].to_numpy(float)
+    ratings = matrix.to_numpy()
+    others = (np.nansum(ratings, 1, keepdims=True) - np.nan_to_num(ratings)) / (
+        (~np.isnan(ratings)).sum(1, keepdims=True) - ~np.isnan(ratings)
+    )
+
+    def correlations(rows: np.ndarray) -> np.ndarray:
+        """Of rater and judge with the means, averaged over the raters, (2,)."""
+        rows = rows.astype(int)
+        found = []
+        for rating, mean in zip(ratings[rows].T, others[rows].T, strict=True):
+            rated = ~np.isnan(rating)
+            columns = rating[rated], scores[rows][rated], mean[rated]
+            if rated.sum() > 3 and all(np.ptp(column) > 0 for column in columns):
+                found.append(np.corrcoef(columns)[2, :2])
+        return np.mean(found, axis=0) if found else np.full(2, nan)
+
+    statistics = {
+        "rater": (lambda rows: correlations(rows)[0], (-1, 1)),
+        "judge": (lambda rows: correlations(rows)[1], (-1, 1)),
+        "judge less rater": (lambda rows: correlations(rows) @ [-1, 1], (-2, 2)),
+    }
+    rows, groups = np.arange(len(matrix)), _of_items(clusters, matrix)
+    return {
+        name: interval(rows, statistic=statistic, bounds=bounds, clusters=groups)
+        for name, (statistic, bounds) in statistics.items()
+    }
 
 
 def _of_items(clusters: Sequence[pd.Series] | None, matrix: pd.DataFrame) -> list[np.ndarray] | None:

@@ -47,3 +47,24 @@ def soft_iou(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
 def attention_inside(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
     """Share of the attention (N, H, W) on the object's pixels (N, H, W) bool, (N,); NaN without attention."""
     return (maps * object_pixels).sum((1, 2)) / maps.sum((1, 2))
+
+
+def inside_at_equal_area(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
+    """Share of a map's hottest pixels, as many as the object has, that lie on the object, (N,) in [0, 1].
+
+    Every map shows the same area, so a sparse one gains nothing (not in the paper). Pixels that tie at the edge
+    of that area count by the share of them that it takes; NaN without an object.
+
+    maps: (N, H, W). object_pixels: (N, H, W) bool.
+    """
+    inside = []
+    for values, is_object in zip(maps.flatten(1), object_pixels.flatten(1).bool(), strict=True):
+        count = int(is_object.sum())
+        if not count:
+            inside.append(maps.new_tensor(torch.nan))
+            continue
+        level = values.topk(count).values[-1]
+        above, at = values > level, values == level
+        left = (count - above.sum()) / at.sum()
+        inside.append(((above & is_object).sum() + left * (at & is_object).sum()) / count)
+    return torch.stack(inside)

@@ -45,13 +45,13 @@ PAPER_MODELS = {
 }
 
 
-def cri_table(answers: pd.DataFrame, keys: Sequence[str], units: str = "") -> pd.DataFrame:
+def cri_table(answers: pd.DataFrame, keys: Sequence[str], units: Sequence[str] = ()) -> pd.DataFrame:
     """CRI in % for each part of a table of answers (equation 2).
 
     answers: one row a case, with `correct` and `invalid` (bool), `failure` and `seed`, as `fastslow.choose`
         returns them. Answers that could not be had ("failed") are left out.
     keys: the columns by which the table is split.
-    units: a column, where the cases with one value of it are not independent of each other: clusters.
+    units: columns that say which cases are not independent of each other, crossed or nested: clusters.
 
     Returns the keys, the columns of an Interval, `sd` (standard deviation over the seeds, NaN for one),
     `invalid` (share of invalid answers, %) and `failed` (share of all that could not be had, %).
@@ -59,7 +59,8 @@ def cri_table(answers: pd.DataFrame, keys: Sequence[str], units: str = "") -> pd
     rows = []
     for key, asked in answers.groupby(list(keys), sort=False):
         part = asked[asked["failure"] != "failed"]
-        of_part = interval(100.0 * part["correct"], clusters=part[units] if units else None, bounds=PERCENT)
+        clusters = [part[unit] for unit in units] or None
+        of_part = interval(100.0 * part["correct"], clusters=clusters, bounds=PERCENT)
         by_seed = 100 * part.groupby("seed")["correct"].mean()
         more = {
             "sd": by_seed.std() if len(by_seed) > 1 else np.nan,

@@ -137,7 +137,11 @@ def _complete(
     factors = [pd.factorize(factor[kept])[0] for factor in factors]
     cases = np.arange(kept.sum())
     n_groups = [factor.max(initial=-1) + 1 for factor in factors[: len(clusters)]]
-    return columns, factors or [cases], int(min(n_groups, default=len(cases)))
+    different = []  # factors that group the cases alike are one
+    for factor in factors:
+        if not any(np.array_equal(factor, other) for other in different):
+            different.append(factor)
+    return columns, different or [cases], int(min(n_groups, default=len(cases)))
 
 
 def _understood(

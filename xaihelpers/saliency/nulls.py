@@ -1,0 +1,108 @@
+"""Maps that know nothing of the class, or nothing at all: what a score of attention is to be held against.
+
+Not in paper autoxplain. A score of location that one of these reaches is no evidence of an explanation.
+
+    centre prior    v = exp(-|x - centre|^2 / 2 s^2), s an eighth of the side; the same for every picture
+    random map      uniform noise on 7 x 7 cells, of each picture its own
+    energy          v = mean over the maps of A_j^2: where the layer responds, whatever the class
+    random weights  the method itself, on the network with all its weights shuffled, for what that predicts
+
+    A   maps of the layer, (N, d, h, w)        v   (N, h, w), then scaled to [0, 1]
+
+Shuffled weights: the sanity check of Adebayo et al. 2018, with the values of each tensor in random order, so
+that their scale stays.
+"""
+
+import copy
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import torch
+
+from xaihelpers.models.image_network import ImageNetwork
+from xaihelpers.models.layers import find_layer
+from xaihelpers.saliency.hooks import SaliencyError, activations_and_gradients
+from xaihelpers.saliency.methods import AttentionMaps, attention_maps, scaled_maps
+
+CELLS = 7
+NULLS = ("centre prior", "random map", "energy", "random weights")
+
+
+def null_maps(
+    network: ImageNetwork,
+    inputs: torch.Tensor,
+    method: str = "gradcam",
+    layer: str = "",
+    classes: torch.Tensor | None = None,
+    batch_size: int = 64,
+    seed: int = 0,
+    names: Sequence[str] = NULLS,
+) -> dict[str, AttentionMaps]:
+    """The maps of NULLS for N images, as `attention_maps` gives those of a method.
+
+    inputs: (N, 3, H, W), normalised, on the network's device.
+    method, layer: of "random weights" and "energy".
+    classes: (N,), those asked about; by default the network's predictions.
+    seed: of "random map" and "random weights", which another seed draws anew. names: those wanted.
+    Raises SaliencyError for an unknown name, for classes that are not one per image, and as `attention_maps`
+        does.
+    """
+    unknown = [name for name in names if name not in NULLS]
+    if unknown:
+        raise SaliencyError(f"unknown null {unknown[0]!r}: there are {', '.join(NULLS)}")
+    if classes is None:
+        classes = attention_maps(network, inputs, method, None, layer, batch_size, seed=seed).classes
+    classes = torch.as_tensor(classes, device=inputs.device)
+    if len(classes) != len(inputs):
+        raise SaliencyError(f"classes must be one for each of the {len(inputs)} images, got {len(classes)}")
+    found = {}
+    for name in names:
+        if name == "random weights":
+            shuffled = shuffled_weights(network, seed=seed)
+            found[name] = attention_maps(shuffled, inputs, method, None, layer, batch_size, seed=seed)
+            continue
+        if name == "centre prior":
+            along = (torch.arange(32) + 0.5) / 32 - 0.5
+            gaussian = torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2))
+            values = gaussian.expand(len(inputs), -1, -1)
+        elif name == "random map":
+            values = torch.rand(len(inputs), CELLS, CELLS, generator=torch.Generator().manual_seed(seed))
+        else:
+            values = _energy(network, inputs, layer, batch_size)
+        scaled, constant = scaled_maps(values.to(inputs.device))
+        found[name] = AttentionMaps(scaled, classes, constant)
+    return found
+
+
+def _energy(network: ImageNetwork, inputs: torch.Tensor, layer: str, batch_size: int) -> torch.Tensor:
+    """Mean over the layer's maps of their squares, (N, h, w)."""
+    layer = layer or find_layer(network.model, inputs[:1])
+    energy = []
+    for batch in inputs.split(batch_size):
+        _, maps, _ = activations_and_gradients(network.model, batch, layer, with_gradients=False)
+        energy.append(maps.square().mean(1))
+    return torch.cat(energy)
+
+
+def shuffled_weights(network: ImageNetwork, share: float = 1.0, seed: int = 0) -> ImageNetwork:
+    """A copy of a network with the weights of this share of its layers, from the last one back, shuffled.
+
+    A layer is a module with parameters of its own; the values of each of its tensors are put in random order.
+    The last layers are those that the model names last. share: from 0, none, to 1, all; of a share between
+    them, at least one.
+    Raises ValueError for another share.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"the share of the layers to be shuffled lies between 0 and 1, not at {share}")
+    model = copy.deepcopy(network.model)
+    layers = [module for module in model.modules() if any(True for _ in module.parameters(recurse=False))]
+    count = math.ceil(share * len(layers))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for module in layers[len(layers) - count :]:
+            for weights in module.parameters(recurse=False):
+                order = torch.randperm(weights.numel(), generator=generator).to(weights.device)
+                weights.copy_(weights.flatten()[order].view(weights.shape))
+    identity = f"{network.identity} shuffled={share:g} seed={seed}"
+    return dataclasses.replace(network, model=model, identity=identity)
