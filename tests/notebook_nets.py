@@ -41,6 +41,13 @@ BASE = {
         "n_masks": 10,
         "n_shown": 2,
         "methods": ["cam", "gradcam", "eigencam", "rise"],
+        "draws": 2,
+        "shares": [0.02, 1.0],
+        "n_shuffled": 4,
+        "n_parts": 2,
+        "n_perturbed": 3,
+        "steps": 3,
+        "n_trained": 96,
     },
     "42": {
         "n_images": 6,

@@ -9,6 +9,7 @@ tested on one notebook.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -18,6 +19,7 @@ import pytest
 import yaml
 from notebook_nets import BASE, NOTEBOOKS, PATHS, code_cells, run_cells, values
 
+from xaihelpers import datasets
 from xaihelpers.parameters import ParameterError, check_parameters, declared_parameters
 from xaihelpers.records import read_records
 
@@ -374,6 +376,25 @@ def wider_mask(records, defaults):
     assert inside[0] == inside[1] and light[0] < light[1]
 
 
+def blurred_parts(records, defaults):
+    """What a part is replaced by changes what its loss costs, and neither maps nor where they lie."""
+    new, old = (values(r, table="parts replaced", patch="the part") for r in (records, defaults))
+    assert new.index.equals(old.index) and not new.equals(old)
+    for table in ("attention inside", "deletion and insertion", "shuffled weights"):
+        assert values(records, table=table).equals(values(defaults, table=table))
+
+
+def more_draws(records, defaults):
+    """Another draw moves the nulls that are drawn, their cases among it, and no method and no fixed null."""
+    for method, moves in (("gradcam", 0), ("energy", 0), ("random map", 1), ("random weights", 1)):
+        same = [values(r, table="attention inside", method=method) for r in (records, defaults)]
+        assert same[0].equals(same[1]) != bool(moves), method
+    drawn = [r[(r.table == "attention inside") & (r.method == "random map")] for r in (records, defaults)]
+    assert set(drawn[0].cases) == {18} and set(drawn[1].cases) == {12}
+    centre = values(records, table="shuffled weights", method="centre prior")
+    assert (centre == 1).all()  # it ignores the network
+
+
 def another_mask(records, defaults):
     """The judge sees other masked images and the same heat-maps; what asks the model knows of no mask."""
     for name in ("heat", "AOPC"):
@@ -393,6 +414,17 @@ def a_prompt_of_ones_own(records, defaults):
         assert values(records, table="1", shown=name).equals(values(defaults, table="1", shown=name))
     blind = [values(r, table="1, blind", metric="Pearson correlation") for r in (records, defaults)]
     assert blind[0].equals(blind[1])
+
+
+def little_of_a_heat_map_is_lit(records, defaults):
+    """Texts of heat-maps are held against other light; those of masked images and all scores are not."""
+    pair = [r[r.table == "1"] for r in (records, defaults)]
+    new, old = (r.set_index(["shown", "metric"]).value for r in pair)
+    texts = new.index.get_level_values("metric").isin(
+        ["accepted by the masks (%)", "the same, elsewhere (%)", "false statements (%)"]
+    ) | new.index.get_level_values("metric").str.contains("points")
+    of_heat = texts & (new.index.get_level_values("shown") == "heat")
+    assert new[~of_heat].equals(old[~of_heat]) and not new[of_heat].equals(old[of_heat])
 
 
 def segmenters_asked_about_labels(records, defaults):
@@ -501,8 +533,11 @@ CASES = [
     ("34", {"cut": "words"}, the_other_cut),
     ("34", {"chain_from": "answer"}, chains_of_the_answers),
     ("41", {"beta": 0.1}, wider_mask),
+    ("41", {"fill": "blur"}, blurred_parts),
+    ("41", {"draws": 3}, more_draws),
     ("42", {"beta": 0.2}, another_mask),
     ("42", {"prompt_file": "autoxplain_masked_short"}, a_prompt_of_ones_own),
+    ("42", {"heat_level": 0.9}, little_of_a_heat_map_is_lit),
     ("43", {"threshold": 4.5}, higher_threshold),
     ("43", {"asked": "label"}, segmenters_asked_about_labels),
     ("44", {"threshold": 6.0}, all_is_low),
@@ -566,9 +601,13 @@ WRONG = [
     ("41", {"layer": "layer9"}, "layer9"),
     ("41", {"methods": ["gradcam", "gradkam"]}, "unknown method 'gradkam'"),
     ("41", {"network": "no_such_network"}, "There is no backbone 'no_such_network'"),
+    ("41", {"fill": "black"}, 'fill must be "mean" or "blur", not \'black\''),
+    ("41", {"draws": 0}, "draws is 0: it has to be 1 or more"),
+    ("41", {"shares": [0.5, 2.0]}, "shares are one or more between 0 and 1"),
     ("42", {"other_alphas": []}, "each further mask needs one of both"),
     ("42", {"people": "no_such_ratings.csv"}, "no_such_ratings.csv"),
     ("42", {"layer": ["layer9"]}, "layer9"),
+    ("42", {"heat_level": 1.5}, "heat_level is 1.5: attention lies between 0 and 1"),
     ("42", {"class_names": ["no_such_names.txt"]}, "no_such_names.txt: no file of class names"),
     ("42", {"class_names": ["", "a.txt"]}, "class_names names 2, for 1 networks"),
     ("42", {"prompt_file": "no_such_prompt"}, "no_such_prompt: no prompt that can be read"),
@@ -681,6 +720,31 @@ def test_people_rate_attention_and_read_texts(tmp_path):
     assert texts["value"] == 100 and texts["controls"]["people's verdicts"]
     heat = [name for name in texts["controls"] if name.startswith("annotator, heat: ")]
     assert len(heat) == 8  # a claim about both kinds of images rests on both cards
+
+
+@pytest.mark.notebooks
+@pytest.mark.xdist_group("notebook 41")
+@pytest.mark.parametrize("network", ["aviary_resnet", "clip/aviary_clip"])
+def test_attention_without_masks(network, tmp_path):
+    """Of photographs nobody knows the object: no share of it and no parts, but all that asks the network.
+
+    With masks, a vision transformer has them too: CAM is left out there and named.
+    """
+    world = datasets.load("aviary")
+    given = {"network": network}
+    if network == "aviary_resnet":
+        for label, files in world.images.groupby("label").path:
+            for split in ("train", "test"):
+                folder = tmp_path / "photographs" / split / world.class_names[label]
+                folder.mkdir(parents=True)
+                shutil.copy(files.iloc[0], folder)
+        given["data"] = str(tmp_path / "photographs")
+    records = run_cells("41", BASE["41"] | given, tmp_path / "results")
+    asks = {"shuffled weights", "deletion and insertion", "agreement of methods"}
+    knows = {"attention inside", "above the best null", "parts replaced", "heads of the same maps"}
+    tables = set(records.table)
+    assert asks <= tables and (knows <= tables) == (network != "aviary_resnet")
+    assert network == "aviary_resnet" or not (records.method == "cam").any()
 
 
 @pytest.mark.notebooks

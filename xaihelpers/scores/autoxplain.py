@@ -52,8 +52,8 @@ def attention_inside(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.T
 def inside_at_equal_area(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
     """Share of a map's hottest pixels, as many as the object has, that lie on the object, (N,) in [0, 1].
 
-    Every map shows the same area, so a sparse one gains nothing (not in the paper). Pixels that tie at the edge
-    of that area count by the share of them that it takes; NaN without an object.
+    Every map shows the same area, so a sparse one gains nothing (not in the paper). Pixels that tie at the
+    area's edge count by the share of them that it takes; NaN without an object.
 
     maps: (N, H, W). object_pixels: (N, H, W) bool.
     """
