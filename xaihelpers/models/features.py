@@ -19,7 +19,8 @@ from xaihelpers.store.rows import Rows, cached_rows, content_key
 
 log = logging.getLogger(__name__)
 READERS = 8  # threads that read and hash image files
-# On CPUs batches are filled up to a multiple of this: convolutions then round an image alike in each batch.
+# On CPUs so many images pass at once, the last ones filled up: convolutions then round an image alike in any
+# batch, and what they compute stays in the processor's cache.
 ROWS = 16
 
 
@@ -112,15 +113,16 @@ def _forward(
     backbone: Backbone, device: torch.device, pixels: torch.Tensor, maps: bool
 ) -> tuple[Rows, torch.Tensor]:
     """Features of a batch (B, 3, crop, crop) uint8 on the CPU, and which of its rows are not finite (B,)."""
-    n = len(pixels)
+    n = at_once = len(pixels)
     if device.type == "cpu":
+        at_once = ROWS
         pixels = torch.cat([pixels, pixels[-1:].expand(-n % ROWS, -1, -1, -1)])
     with torch.inference_mode():
         inputs = backbone.normalised(pixels.to(device))
         for mixed in (True, False) if device.type == "cuda" else (False,):
             with torch.autocast(device.type, torch.float16, enabled=mixed):
-                batch_maps, logits = feature_maps(backbone, inputs)
-            batch_maps, logits = batch_maps[:n].float(), logits[:n].float()
+                parts = [feature_maps(backbone, part) for part in inputs.split(at_once)]
+            batch_maps, logits = (torch.cat(part)[:n].float() for part in zip(*parts, strict=True))
             bad = ~(batch_maps.flatten(1).isfinite().all(1) & logits.isfinite().all(1))
             if not bad.any():
                 break
