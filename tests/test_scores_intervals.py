@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy.stats import norm
+from sklearn.metrics import roc_auc_score
 
 from xaihelpers.scores import PERCENT, interval
 from xaihelpers.scores.rank_correlation import kendall_tau
@@ -97,6 +98,38 @@ def any_function(rng):
     return interval(*parts.T, statistic=lambda a, b: a.mean() / (a.mean() + b.mean())), 0.5
 
 
+def difference_of_draws(rng):
+    draw, image, easy = crossed(rng, 5, 40, 0.3, 1, 1)
+    *_, lead = crossed(rng, 5, 40, 0.2, 0.5, 1)
+    return interval(easy + lead + 0.5, easy, statistic="difference", clusters=image, draws=draw), 0.5
+
+
+def correlation_of_draws(rng):
+    draw, image, x = crossed(rng, 5, 20, 0.3, 1, 1)
+    *_, noise = crossed(rng, 5, 20, 0.3, 1, 1)
+    return interval(x, 0.6 * x + 0.8 * noise, statistic="correlation", clusters=image, draws=draw), 0.6
+
+
+def area_of_draws(rng):
+    """Fits that tell the two kinds of images apart more or less well."""
+    draw, image, values = crossed(rng, 5, 16, 0, 1, 1)
+    positive = image < 7
+    lead = (1 + 0.3 * rng.normal(size=5))[draw]
+    measured = interval(positive, values + lead * positive, statistic="auc", clusters=image, draws=draw)
+    return measured, norm.cdf(1 / sqrt(4.09))
+
+
+def kendall_of_draws(rng):
+    draw, image, x = crossed(rng, 5, 30, 0.3, 1, 1)
+    *_, noise = crossed(rng, 5, 30, 0.3, 1, 1)
+    return kendall_tau(x, 0.6 * x + 0.8 * noise, clusters=[image, draw]), 2 / np.pi * np.arcsin(0.6)
+
+
+def share_near_none(rng):
+    """Often of none at all, where it is Clopper and Pearson's."""
+    return interval(100.0 * (rng.random(90) < 0.02), bounds=PERCENT), 2
+
+
 KINDS = [
     mean_of_clusters,
     mean_of_draws,
@@ -112,6 +145,11 @@ KINDS = [
     area_of_clusters,
     kendall,
     any_function,
+    difference_of_draws,
+    correlation_of_draws,
+    area_of_draws,
+    kendall_of_draws,
+    share_near_none,
 ]
 
 
@@ -191,6 +229,24 @@ def test_copies_of_a_case_in_its_cluster_add_no_evidence():
     assert interval([nan, *scores], clusters=["z", *clusters])[:3] == pytest.approx(once[:3])
     tensor = torch.tensor(scores).view(2, 3)
     assert interval(tensor) == interval(scores)
+
+
+@pytest.mark.parametrize("statistic", ["correlation", "auc"])
+def test_what_is_left_without_a_group_is_computed_at_once(statistic):
+    """By sums and ranks of all cases: the same as the statistic of what is left, group by group."""
+    rng = np.random.default_rng(1)
+    x, group = 100 + rng.normal(size=60).round(1), rng.integers(0, 9, 60)
+    y = (x + rng.normal(size=60)).round(1)  # with ties
+    if statistic == "auc":
+        x = x > 100
+        group[x] = group[x] % 7  # some groups are of one kind
+
+    def from_library(x, y):
+        return np.corrcoef(x, y)[0, 1] if statistic == "correlation" else roc_auc_score(x, y)
+
+    bounds = (-1, 1) if statistic == "correlation" else (0, 1)
+    quick = interval(x, y, statistic=statistic, clusters=group)
+    assert quick == pytest.approx(interval(x, y, statistic=from_library, clusters=group, bounds=bounds))
 
 
 def test_what_does_not_fit_is_named():

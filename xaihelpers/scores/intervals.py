@@ -155,9 +155,9 @@ def _understood(
     if len(columns) != N_COLUMNS[statistic]:
         raise ValueError(f'"{statistic}" is of {N_COLUMNS[statistic]} columns, not {len(columns)}')
     if statistic == "correlation":
-        return _correlation, columns, "logit", (-1.0, 1.0), None
+        return _correlation, columns, "logit", (-1.0, 1.0), _correlations_without
     if statistic == "auc":
-        return _auc, columns, "logit", (0.0, 1.0), None
+        return _auc, columns, "logit", (0.0, 1.0), _areas_without
     if statistic == "difference":
         whole = _whole(columns)
         if whole:
@@ -185,14 +185,42 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.corrcoef(x, y)[0, 1])
 
 
+def _correlations_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
+    x, y = (column - column.mean() for column in columns)
+    sums = [np.bincount(groups, part) for part in (np.ones_like(x), x, y, x * x, y * y, x * y)]
+    n, x, y, xx, yy, xy = (part.sum() - part for part in sums)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of a group that is all but a few cases
+        return (xy - x * y / n) / np.sqrt((xx - x * x / n) * (yy - y * y / n))
+
+
 def _auc(positive: np.ndarray, values: np.ndarray) -> float:
     """By the rank sum: quicker than sklearn's, which the jackknife would call hundreds of times."""
     positive = positive > 0
-    n_positive = int(positive.sum())
-    n_pairs = n_positive * (len(positive) - n_positive)
-    if not n_pairs:
-        return nan
-    return (rankdata(values)[positive].sum() - n_positive * (n_positive + 1) / 2) / n_pairs
+    n_pairs = positive.sum() * (~positive).sum()
+    return float(_wins(positive, values)[positive].sum() / n_pairs) if n_pairs else nan
+
+
+def _wins(positive: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """How many cases of the other kind lie below each case; ties count half. Shapes (N,)."""
+    wins = rankdata(values)
+    for kind in (positive, ~positive):
+        wins[kind] -= rankdata(values[kind])
+    return wins
+
+
+def _areas_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
+    """Pairs that are in order, less those of the group's cases; those within the group went twice."""
+    positive, values = columns[0] > 0, columns[1]
+    wins = _wins(positive, values)
+    in_order = np.where(positive, wins, positive.sum() - wins)  # pairs of each case
+    n_positive, n_negative = np.bincount(groups, positive), np.bincount(groups, ~positive)
+    within = np.zeros(groups.max() + 1)
+    for group in np.flatnonzero(n_positive * n_negative):
+        mine = groups == group
+        within[group] = _wins(positive[mine], values[mine])[positive[mine]].sum()
+    left = wins[positive].sum() - np.bincount(groups, in_order) + within
+    n_pairs = (n_positive.sum() - n_positive) * (n_negative.sum() - n_negative)
+    return np.divide(left, n_pairs, out=np.full(len(left), nan), where=n_pairs > 0)
 
 
 def _means_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
