@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from unittest.mock import patch
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -12,7 +13,7 @@ from filelock import FileLock
 from xaihelpers import run as driver
 from xaihelpers.parameters import declared_parameters
 from xaihelpers.paths import cache_home
-from xaihelpers.records import read_records
+from xaihelpers.records import Run, read_records
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
@@ -173,11 +174,13 @@ def _output_text(output: dict) -> str:
     return "\n".join("".join(part) for part in parts if part)
 
 
-def run_cells(i: str, parameters: dict, results: Path):
+def run_cells(i: str, parameters: dict, results: Path, rendered: bool = True):
     """Execute the cells of notebook `i` here, with other parameters; returns the records of that run.
 
     As papermill does, the parameters are set in a cell of their own behind the first one. A process that has
     imported the libraries already saves half of the time that a kernel would take.
+
+    rendered: whether figures are drawn to pixels, a quarter of a short run; without, they are only made.
     """
     first, *others = [cell.source for cell in code_cells(PATHS[i])]
     assert declared_parameters(first)
@@ -185,14 +188,20 @@ def run_cells(i: str, parameters: dict, results: Path):
     injected = "# Parameters\n" + "".join(f"{name} = {value!r}\n" for name, value in values.items())
     history: list[str] = [""]
     namespace = {"__name__": "__main__", "In": history, "display": _display}
+    figure = Run.figure if rendered else _figure_without_pixels
     try:
-        for source in (first, injected, *others):
-            history.append(source)
-            exec(compile(source, f"{PATHS[i].stem}, cell {len(history) - 1}", "exec"), namespace)
+        with patch.object(Run, "figure", figure):
+            for source in (first, injected, *others):
+                history.append(source)
+                exec(compile(source, f"{PATHS[i].stem}, cell {len(history) - 1}", "exec"), namespace)
     finally:
         plt.close("all")
         namespace.clear()
     return read_records(results)
+
+
+def _figure_without_pixels(run: Run, fig, name: str, caption: str) -> None:
+    run._figures[name] = b"", caption
 
 
 def _display(*shown, **_) -> None:

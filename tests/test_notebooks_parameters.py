@@ -673,7 +673,8 @@ def run_notebook(tmp_path_factory):
     def run(number, parameters):
         key = number, json.dumps(parameters, sort_keys=True)
         if key not in done:
-            done[key] = run_cells(number, parameters, tmp_path_factory.mktemp(f"run_{number}_"))
+            folder = tmp_path_factory.mktemp(f"run_{number}_")
+            done[key] = run_cells(number, parameters, folder, rendered=parameters == BASE.get(number, {}))
         return done[key]
 
     return run
@@ -783,7 +784,7 @@ def test_papermill_ends_with_an_error(parameters, message, tmp_path):
 @pytest.mark.parametrize("number, parameters, message", grouped(WRONG))
 def test_wrong_input_is_named(number, parameters, message, tmp_path):
     with pytest.raises(Exception, match=re.escape(message)):
-        run_cells(number, BASE.get(number, {}) | parameters, tmp_path)
+        run_cells(number, BASE.get(number, {}) | parameters, tmp_path, rendered=False)
 
 
 @pytest.mark.notebooks

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 
@@ -14,10 +15,15 @@ def code_hash(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for file in sorted(files, key=lambda file: (file.name, str(file))):
         content = file.read_bytes()
-        if file.name.endswith(".py"):
-            content = _bare(content.decode()).encode()
-        digest.update(f"{file.name}\0".encode() + hashlib.sha256(content).digest())
+        is_python = file.name.endswith(".py")
+        of_file = _bare_hash(content) if is_python else hashlib.sha256(content).digest()
+        digest.update(f"{file.name}\0".encode() + of_file)
     return digest.hexdigest()
+
+
+@cache
+def _bare_hash(content: bytes) -> bytes:
+    return hashlib.sha256(_bare(content.decode()).encode()).digest()
 
 
 def _bare(source: str) -> str:

@@ -111,9 +111,13 @@ class Run:
             self.record(rows, data=Path(data).name, model=model_name(model, data), **where)
 
     def figure(self, fig: "matplotlib.figure.Figure", name: str, caption: str) -> None:  # noqa: F821
-        """Keep a figure, as PNG of 100 dpi at most, with the caption that the report shows under it."""
+        """Keep a figure, as PNG of 100 dpi at most, with the caption that the report shows under it.
+
+        Its layout is then fixed: shown afterwards, it is not laid out again.
+        """
         png = io.BytesIO()
         fig.savefig(png, format="png", dpi=min(fig.dpi, 100), bbox_inches="tight")
+        fig.set_layout_engine("none")
         self._figures[name] = png.getvalue(), caption
 
     def note(self, text: str) -> None:
