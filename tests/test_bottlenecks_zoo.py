@@ -185,6 +185,7 @@ def test_shipped_networks_are_refused_on_other_images():
     zoo.check_shipped(toy, ["aviary_resnet"], foreign=True)
     zoo.check_shipped(toy, ["resnet18", "ViT-B-32", ""])
     zoo.check_shipped(birds, ["aviary_resnet", "aviary_clip"])
+    zoo.check_shipped(datasets.load("aviary"), ["aviary_resnet"])  # images alone, without concepts
 
 
 def test_finished_outputs_need_no_network(tmp_path, monkeypatch):

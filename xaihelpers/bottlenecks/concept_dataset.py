@@ -53,6 +53,11 @@ class ConceptDataset:
     trunk: Callable[[], nn.Module] | None = None  # makes a network pixels -> (B, d), the same at every call
 
     @property
+    def name(self) -> str:
+        """The name of the data set, as `datasets.Dataset` has it."""
+        return self.data
+
+    @property
     def test_ids(self) -> list[str]:
         """File names of the test images, in order."""
         return [name for name, train in zip(self.image_ids, self.train.tolist(), strict=True) if not train]

@@ -23,6 +23,7 @@ from xaihelpers import paths
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, load_concept_dataset
 from xaihelpers.bottlenecks.model_files import read_model, save_model
 from xaihelpers.bottlenecks.recipes import MODEL_NAMES, RECIPES
+from xaihelpers.datasets import Dataset
 from xaihelpers.fingerprint import code_hash
 from xaihelpers.models.networks import SHIPPED
 from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
@@ -140,7 +141,7 @@ def load_draws(
     return dataset, [zoo_outputs(names, dataset, seed + draw, device, **settings) for draw in range(draws)]
 
 
-def check_shipped(dataset: ConceptDataset, networks: Iterable[str], foreign: bool = False) -> None:
+def check_shipped(dataset: ConceptDataset | Dataset, networks: Iterable[str], foreign: bool = False) -> None:
     """Refuse what was trained on drawn birds alone where other images are to be judged, unless asked for.
 
     networks: names of backbones and CLIPs. foreign: whether it is asked for.
@@ -149,7 +150,7 @@ def check_shipped(dataset: ConceptDataset, networks: Iterable[str], foreign: boo
     shipped = [name for name in networks if name.startswith("aviary_")]
     if shipped and not dataset.drawn and not foreign:
         raise ValueError(
-            f"{', '.join(shipped)} learnt from drawn birds alone, and {dataset.data} is no drawn world: name "
+            f"{', '.join(shipped)} learnt from drawn birds alone, and {dataset.name} is no drawn world: name "
             "networks that know such images, or set foreign to true to see what these make of them"
         )
 
