@@ -69,7 +69,8 @@ def embed_texts(
 ) -> TextEmbeddings:
     """Embeddings of texts in the order given, from the cache where they were embedded before.
 
-    Each distinct text is computed once, and so is what texts share at their beginning.
+    Each distinct text is computed once, and so is what texts of a batch share at their beginning; a batch is
+    32 times as large where a tower can share.
 
     too_long: a text of more tokens than `clip.context` is an "error", or with "truncate" loses what lies
         before its end token, and is marked.
@@ -100,6 +101,8 @@ def embed_texts(
     ordered = sorted(distinct, key=tokens.__getitem__)  # texts that begin alike share a batch
     keys = [content_key(text) for text in ordered]
     token_lists = [tokens[text] for text in ordered]
+    if is_causal(clip.model):  # encoded some tokens at a time, whatever the number of texts
+        batch_size *= 32
     rows = _embed(clip, "text", keys, token_lists, _unchanged, encode, batch_size, exact)
     row_of = {text: row for row, text in enumerate(ordered)}
     return TextEmbeddings(
