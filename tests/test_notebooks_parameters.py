@@ -111,6 +111,11 @@ def named_if_present(records, defaults):
         assert (new > old).all() and len(new) == 5
     readings = [values(r, table="2, readings", metric="true (%)") for r in (records, defaults)]
     assert readings[0].equals(readings[1])  # all readings are shown, whatever is scored above
+    table_2 = {"true (%)", "ConceptScore", "Ref-ConceptScore", "BLEU", "METEOR", "ROUGE"}
+    by_rule = defaults[defaults.table == "2, readings"].groupby("named by")
+    assert len(by_rule) == 5 and all(set(part.metric) == table_2 for _, part in by_rule)
+    truth = {rule: part[part.metric == "true (%)"].value.mean() for rule, part in by_rule}
+    assert truth["signed"] > truth["magnitude"]  # judged of the sentence as written, "not" and all
 
 
 def another_model(records, defaults):

@@ -14,6 +14,7 @@ from pandas.io.formats.style import Styler
 from xaihelpers.datasets import load_image
 
 PALETTE = sns.color_palette("colorblind")
+SHORT_NAMES = {"data": "d", "row": "r", "col": "c", "level": "l", "col_heading": "h"}  # of a table's cells
 
 
 def style() -> None:
@@ -127,6 +128,7 @@ def table(frame: pd.DataFrame, caption: str, precision: int = 1, small: bool = F
     """A table to be displayed: no index, `precision` digits, a dash for NaN; `small` for wide tables."""
     styler = Styler(frame, cell_ids=False)  # cell ids would make a notebook three times as large
     styler = styler.hide(axis="index").format(precision=precision, na_rep="–").set_caption(caption)
+    styler = styler.set_table_styles(css_class_names=SHORT_NAMES)
     if small:
         styler = styler.set_table_styles(
             [{"selector": "td, th", "props": "padding: 1px 6px; font-size: 85%"}]
