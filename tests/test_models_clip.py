@@ -195,6 +195,27 @@ def test_an_embedding_does_not_depend_on_its_batch(tmp_path, monkeypatch):
     assert next(shipped.model.parameters()).dtype == torch.float32
 
 
+def test_texts_that_are_only_scored_take_single_precision(folder, messages):
+    """The same to float32's precision, computed in float32, and never taken for the exact ones."""
+    tiny = clip.load_clip(str(folder), device="cpu")
+    texts = [f"a bird with {i} red wings" for i in range(20)]
+    dtypes, computed = [], tiny.model.text.ln_final.forward
+
+    def noted(x):
+        dtypes.append(x.dtype)
+        return computed(x)
+
+    tiny.model.text.ln_final.forward = noted
+    scored = clip.embed_texts(tiny, texts, exact=False).rows
+    assert set(dtypes) == {torch.float32} and "0 from the cache, 20 computed" in messages()
+    dtypes.clear()
+    exact = clip.embed_texts(tiny, texts).rows
+    assert set(dtypes) == {torch.float64} and "0 from the cache, 20 computed" in messages()
+    assert torch.allclose(scored, exact, atol=1e-6)
+    dtypes.clear()
+    assert torch.equal(clip.embed_texts(tiny, texts, exact=False).rows, scored) and not dtypes
+
+
 def test_shared_beginnings_are_computed_once(folder):
     """Trees of token lists: the embeddings of each list alone, from fewer tokens."""
     model, rng = clip.load_clip(str(folder), long=True).model, np.random.default_rng(0)
