@@ -784,7 +784,10 @@ def test_sensitivity_without_concept_labels(tmp_path):
             folder = tmp_path / "folders" / ("train" if n < 14 else "test") / world.class_names[label]
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, folder)
+    phrases = [datasets.phrase(attribute) for attribute in world.attributes.name[::3]]
+    (tmp_path / "concepts.txt").write_text("\n".join(dict.fromkeys(phrases)))
     given = BASE["24"] | {"data": str(tmp_path / "folders"), "foreign": True, "model": "lfcbm_unsupervised"}
+    given["concept_file"] = str(tmp_path / "concepts.txt")
     records = run_cells("24", given, tmp_path / "results")
     drops = records[(records.table == "sensitivity") & (records.metric == "drop of ConceptScore")]
     assert {"another class's for own, any", "control: own class's, any", "both"} <= set(drops.change)
