@@ -787,7 +787,7 @@ def test_sensitivity_without_concept_labels(tmp_path):
     phrases = [datasets.phrase(attribute) for attribute in world.attributes.name[::3]]
     (tmp_path / "concepts.txt").write_text("\n".join(dict.fromkeys(phrases)))
     given = BASE["24"] | {"data": str(tmp_path / "folders"), "foreign": True, "model": "lfcbm_unsupervised"}
-    given["concept_file"] = str(tmp_path / "concepts.txt")
+    given |= {"concept_file": str(tmp_path / "concepts.txt"), "k": 4, "n_replaced": [1]}
     records = run_cells("24", given, tmp_path / "results")
     drops = records[(records.table == "sensitivity") & (records.metric == "drop of ConceptScore")]
     assert {"another class's for own, any", "control: own class's, any", "both"} <= set(drops.change)
