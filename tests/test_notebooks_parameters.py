@@ -754,6 +754,58 @@ def test_attention_without_masks(network, tmp_path):
 
 
 @pytest.mark.notebooks
+@pytest.mark.xdist_group("notebook 23")
+def test_an_llm_that_always_says_the_same_decides_nothing(tmp_path):
+    """A constant map is no rating: it is flagged, no τ is formed of it, and the claim about LLMs is blind."""
+    models = BASE["23"]["models"]
+    rows = range(len(datasets.load("aviary").images))
+    names = [
+        f"{item} {model} {row}" for item in range(BASE["23"]["n_items"]) for model in models for row in rows
+    ]
+    pd.DataFrame({"item": names, "rating": 1}).to_csv(tmp_path / "ones.csv", index=False)
+    records = run_cells("23", BASE["23"] | {"llm": str(tmp_path / "ones.csv")}, tmp_path / "results")
+    assert values(records, metric="constant maps").iloc[0] == BASE["23"]["draws"]
+    of_llm = records[(records.metric == "Kendall tau") & (records["with"] == "LLM")]
+    assert len(of_llm) >= 2 and of_llm.value.isna().all()
+    gap = values(records, metric="steps, less the constant's", **{"with": "LLM (ones), calibrated"})
+    assert gap.iloc[0] > -0.1  # the mean of the raters is no better than their median
+    (file,) = (tmp_path / "results").glob("23-*/run.json")
+    run = json.loads(file.read_text())
+    (note,) = [note for note in run["notes"] if note.startswith("LLM (ones), calibrated")]
+    assert "not shown to be better than a constant" in note and "2 of 2 calibrations are constant" in note
+    (verdict,) = [row for row in run["verdicts"] if row["claim"] == "conceptscore-reference-closer-to-llm"]
+    assert verdict["outcome"] == "instrument blind" and not any(verdict["controls"].values())
+
+
+@pytest.mark.notebooks
+@pytest.mark.xdist_group("notebook 24")
+def test_sensitivity_without_concept_labels(tmp_path):
+    """Where nobody knows which concepts are wrong, those of another class take their place.
+
+    There is no reference, no claim about wrong concepts, and whether weights are read is not shown.
+    """
+    world = datasets.load("aviary")
+    for label, files in list(world.images.groupby("label").path)[:8]:
+        for n, path in enumerate(files[:20]):
+            folder = tmp_path / "folders" / ("train" if n < 14 else "test") / world.class_names[label]
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder)
+    phrases = [datasets.phrase(attribute) for attribute in world.attributes.name[::3]]
+    (tmp_path / "concepts.txt").write_text("\n".join(dict.fromkeys(phrases)))
+    given = BASE["24"] | {"data": str(tmp_path / "folders"), "foreign": True, "model": "lfcbm_unsupervised"}
+    given |= {"concept_file": str(tmp_path / "concepts.txt"), "k": 4, "n_replaced": [1]}
+    records = run_cells("24", given, tmp_path / "results")
+    drops = records[(records.table == "sensitivity") & (records.metric == "drop of ConceptScore")]
+    assert {"another class's for own, any", "control: own class's, any", "both"} <= set(drops.change)
+    assert not drops.change.str.startswith("wrong").any() and drops.value.notna().all()
+    assert not records.metric.str.contains("Ref-").any() and "weights read" not in set(records.table)
+    (file,) = (tmp_path / "results").glob("24-*/run.json")
+    verdicts = json.loads(file.read_text())["verdicts"]
+    assert {row["claim"] for row in verdicts} == {"conceptscore-falls-when-reordered"}
+    assert {row["outcome"] for row in verdicts} == {"instrument blind"}
+
+
+@pytest.mark.notebooks
 @pytest.mark.xdist_group("notebook 12")
 def test_papermill_gives_the_same(run_notebook, tmp_path):
     result = papermill("12", tmp_path, BASE["12"])

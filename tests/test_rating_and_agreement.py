@@ -22,17 +22,18 @@ BUILT_IN = {  # in place of data and weights that are not here
     "scorer": "aviary_clip",
     "scorer_weights": "",
     "llm": "annotator",
+    "concept_file": "",
 }
-SHARED = ("seed", "data", "labels", "backbone", "weights", "layer", "clip", "clip_weights", "label_free")
-SHARED += ("models", "concept_file", "naming")
+FITTED = ("seed", "data", "labels", "backbone", "weights", "layer", "clip", "clip_weights", "concept_file")
+SHARED = (*FITTED, "label_free", "models", "naming")
 
 
-def of_yaml(i: str) -> dict:
-    """All parameters of a notebook, as its file of the paper's size sets them."""
+def of_yaml(i: str, size: str = "paper") -> dict:
+    """All parameters of a notebook, as its file of the paper's size, or of another data set, sets them."""
     parameters = {
         name: default for name, (_, default) in declared_parameters(code_cells(PATHS[i])[0].source).items()
     }
-    (file,) = FOLDER.glob(f"{i}_*.paper.yaml")
+    (file,) = FOLDER.glob(f"{i}_*.{size}.yaml")
     return parameters | yaml.safe_load(file.read_text())
 
 
@@ -56,6 +57,22 @@ def test_the_two_files_name_the_same_study():
     assert study["n_items"] - study["controls"] == analysis["n_items"] == 100
 
 
+@pytest.mark.parametrize(
+    "size, numbers",
+    [("paper", ["21", "22", "23", "71"]), ("cifar10", ["21", "22", "24"]), ("cifar100", ["21", "22"])],
+)
+def test_a_model_of_one_name_is_one_model(size, numbers):
+    """What notebook 21 fits by its files is what the others score, rate and change by theirs."""
+    fitted = []
+    for number in numbers:
+        given = of_yaml(number, size)
+        label_free = given.get("label_free") or [
+            given[name] for name in ("top_activation", "similarity", "penalty")
+        ]
+        fitted.append({name: given[name] for name in FITTED} | {"label_free": label_free})
+    assert fitted == [fitted[0]] * len(numbers)
+
+
 def test_what_is_rated_with_the_papers_files_is_read_with_them(tmp_path):
     study, analysis = of_yaml("71"), of_yaml("23")
     built_in = {name: value for name, value in BUILT_IN.items() if name in study}
@@ -74,7 +91,7 @@ def test_what_is_rated_with_the_papers_files_is_read_with_them(tmp_path):
     assert tau.cases.astype(float).eq(15).all()
     (run,) = (tmp_path / "results23").glob("23-*/run.json")
     verdicts = {row["claim"]: row for row in json.loads(run.read_text())["verdicts"]}
-    assert len(verdicts) == 4
+    assert len(verdicts) == 5
     assert all(row["controls"].get("raters are people", True) for row in verdicts.values())
 
 
