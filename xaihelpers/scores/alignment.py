@@ -290,7 +290,7 @@ def concept_location(
 
 
 def region_overlap(
-    concept_maps: torch.Tensor, masks: torch.Tensor, alpha: float, chunk: int = 64
+    concept_maps: torch.Tensor, masks: torch.Tensor, alpha: float, chunk: int = 8
 ) -> torch.Tensor:
     """IoU (P,) of Ω, the ⌊α·M₁·M₂/12⌋ highest pixels of each upsampled map, with the true mask.
 
