@@ -343,6 +343,12 @@ def test_misspelt_names_get_the_nearest(cub):
     assert datasets.normalise_attribute("has_size::small_(5_-_9_in)") == "has_size::small_(5_-_9_in)"
 
 
+def test_attributes_by_words():
+    called = datasets.attributes_by_words(["has_breast_color::blue", "has_part::wheel"])
+    assert called["blue breast"] == called["a blue breast"] == "has_breast_color::blue"
+    assert called["has_part::wheel"] == "has_part::wheel" and "a red breast" not in called
+
+
 def test_concepts_and_parts():
     concepts = datasets.cbm_concepts()
     assert concepts.index.tolist() == list(range(1, 113)) and concepts["attribute_id"].is_monotonic_increasing

@@ -16,6 +16,7 @@ from xaihelpers.kernels.coam import (
     location_rank,
     location_rank_reference,
     location_region,
+    location_region_reference,
     upsample,
 )
 
@@ -130,6 +131,7 @@ def test_region_is_where_the_rank_is_below_n(kind):
     assert all(sorted(rank.flatten().tolist()) == list(range(48)) for rank in ranks)
     for n in (0, 1, 4, 24, 48):
         assert torch.equal(location_region(maps, n, size), ranks < n)
+        assert torch.equal(location_region_reference(maps, n, size), ranks < n)
 
 
 @settings(max_examples=40, deadline=None)

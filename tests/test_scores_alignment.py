@@ -67,6 +67,17 @@ def test_class_without_a_correct_image_is_left_out():
     np.testing.assert_allclose(scores["class"], torch.cat([before["class"], third], 1))
 
 
+def test_what_nobody_annotated_is_left_out():
+    """A third concept without labels changes no cosine of the others; its own is NaN."""
+    values = [[*row, 9] for row in VALUES]
+    outputs = outputs_of(values, PREDICTIONS, [*WEIGHTS, [7, -7]])
+    scores = alignment.cgim(outputs, LABELS, torch.cat([TRUTH, torch.full((1, 2), nan)]))
+    before = alignment.cgim(outputs_of(VALUES, PREDICTIONS, WEIGHTS), LABELS, TRUTH)
+    np.testing.assert_allclose(scores["class"], before["class"])
+    np.testing.assert_allclose(scores["concept"][:, :2], before["concept"])
+    assert scores["concept"][:, 2].isnan().all()
+
+
 def test_zeros_have_no_direction():
     truth = torch.tensor([[0.0, 0.0], [0.0, 1.0]])
     scores = alignment.cgim(outputs_of(VALUES, PREDICTIONS, WEIGHTS), LABELS, truth)
@@ -158,6 +169,10 @@ def test_concept_existence_by_hand():
     np.testing.assert_allclose(alignment.concept_existence(scores, present, 3), [2 / 3, 0])
     assert alignment.concept_existence(scores, present, 4).tolist() == [0.75, 0.25]
     assert alignment.concept_existence(scores, present.bool(), 4).tolist() == [0.75, 0.25]
+    untold = torch.tensor([[1, nan, 0, 1], [0, 0, 0, 1]])
+    found = alignment.concept_existence(scores, untold, 3)  # 1, 2, 0: nobody knows, not, there
+    np.testing.assert_allclose(found, [1 / 2, 0])
+    assert alignment.concept_existence(scores, untold, 1).isnan().tolist() == [True, False]
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (3, 4), (1, 4)])

@@ -1,6 +1,7 @@
 """The one door to images and what is known of them: `load(name or path)`."""
 
 from xaihelpers.datasets.attribute_names import (
+    attributes_by_words,
     cbm_concepts,
     class_name,
     known_attribute,
@@ -24,6 +25,7 @@ __all__ = [
     "DRAWN",
     "Dataset",
     "DatasetError",
+    "attributes_by_words",
     "cbm_concepts",
     "choose_concepts",
     "class_concepts",

@@ -143,6 +143,18 @@ def phrase(attribute: str) -> str:
     return with_article(noun)
 
 
+def attributes_by_words(attributes: Iterable[str]) -> dict[str, str]:
+    """What an attribute may be called (its own name, in plain words, as a phrase) -> the attribute.
+
+    Of two attributes that are said alike, the first.
+    """
+    found: dict[str, str] = {}
+    for attribute in attributes:
+        for words in (attribute, plain_name(attribute), phrase(attribute)):
+            found.setdefault(words, attribute)
+    return found
+
+
 def parts_of(attribute: str, parts: Sequence[str] | None = None) -> tuple[str, ...]:
     """The parts that an attribute (a name or a group) is looked for on; empty for one of the whole object.
 

@@ -27,6 +27,7 @@ float32 maps differ by many orders of magnitude.
 """
 
 import numba
+import numpy as np
 import torch
 
 try:
@@ -92,8 +93,7 @@ def upsample(maps: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
 def location_region(maps: torch.Tensor, n_pixels: int, size: tuple[int, int]) -> torch.Tensor:
     """The highest pixels of each upsampled map, Omega of the concept location metric: bool (P, M1, M2).
 
-    True where `location_rank` < n_pixels, with ties in row-major order. It stores the upsampled maps, so it
-    is for pictures and overlaps, a few maps at a time.
+    True where `location_rank` < n_pixels, with ties in row-major order.
 
     maps: (P, H, W), floating point. size: (M1, M2).
 
@@ -102,6 +102,19 @@ def location_region(maps: torch.Tensor, n_pixels: int, size: tuple[int, int]) ->
     _check_maps(maps, size)
     if not 0 <= n_pixels <= size[0] * size[1]:
         raise ValueError(f"n_pixels must lie in 0..{size[0] * size[1]}, got {n_pixels}")
+    if maps.is_cuda:
+        return location_region_reference(maps, n_pixels, size)
+    regions = torch.zeros(len(maps), *size, dtype=torch.bool, device=maps.device)
+    if n_pixels:
+        rows, columns = _neighbours(maps.shape[1], size[0], "cpu"), _neighbours(maps.shape[2], size[1], "cpu")
+        tensors = [maps.detach().double(), regions, *rows, *columns]
+        _set_threads()
+        _region_all(*[tensor.contiguous().numpy() for tensor in tensors], n_pixels)
+    return regions
+
+
+def location_region_reference(maps: torch.Tensor, n_pixels: int, size: tuple[int, int]) -> torch.Tensor:
+    """`location_region` by sorting the pixels of the stored upsampled maps, a few maps at a time."""
     values = upsample(maps.detach(), size).flatten(1)
     # a third of the time that sorting all pixels takes; equal ones come in row-major order
     level = values.topk(max(n_pixels, 1), dim=1, sorted=False).values.amin(1, keepdim=True)
@@ -172,6 +185,30 @@ def _rank_one(F, y, x, top, bottom, t, left, right, s, lines, columns):
 
 
 @numba.njit(cache=True, parallel=True)
+def _region_all(maps, regions, top, bottom, t, left, right, s, n_pixels):
+    """Mark the n_pixels highest pixels of each map: a selection of the lowest of them, no sort."""
+    for p in numba.prange(maps.shape[0]):
+        F, values = maps[p], np.empty((len(t), len(s)))
+        for y in range(len(t)):
+            for x in range(len(s)):
+                low = _mid(F[top[y], left[x]], F[bottom[y], left[x]], t[y])
+                high = _mid(F[top[y], right[x]], F[bottom[y], right[x]], t[y])
+                values[y, x] = _mid(low, high, s[x])
+        place = values.size - n_pixels
+        lowest = np.partition(values.ravel(), place)[place]
+        ties = n_pixels - (values > lowest).sum()
+        for y in range(len(t)):
+            for x in range(len(s)):
+                tie = values[y, x] == lowest and ties > 0
+                regions[p, y, x] = tie or values[y, x] > lowest
+                ties -= tie
+
+
+def _set_threads():
+    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+
+
+@numba.njit(cache=True, parallel=True)
 def _rank_all(maps, pixels, ranks, top, bottom, t, left, right, s, lines, columns):
     M1, M2 = len(t), len(s)
     for p in numba.prange(pixels.shape[0]):
@@ -201,7 +238,7 @@ def _rank_torch(maps, pixels, size):
     ranks = torch.empty_like(pixels, device="cpu")
     tensors = [maps.detach().double().cpu(), pixels.cpu(), ranks, *rows, *columns]
     tensors += [_starts(*rows[:2]), _starts(*columns[:2])]
-    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+    _set_threads()
     _rank_all(*[tensor.contiguous().numpy() for tensor in tensors])
     return ranks.to(pixels.device)
 

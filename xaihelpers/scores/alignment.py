@@ -99,10 +99,12 @@ def cgim(
 ) -> dict[str, torch.Tensor]:
     """Concept global importance: the cosines of V with θ (1), Û* (2) and θ ⊙ Û* (3).
 
-    labels: (N,) int64. truth: V (L, K) in [0, 1]. Both on the device of the outputs.
+    labels: (N,) int64. truth: V (L, K) in [0, 1], NaN of what nobody annotated. Both on the device of the
+        outputs.
 
-    Returns "concept" (3, L) and "class" (3, K), float64. A class with no correctly predicted image is left
-    out of 2 and 3 (its own entries are NaN); a row or column of zeros has no direction and is NaN.
+    Returns "concept" (3, L) and "class" (3, K), float64. What V does not tell is left out. A class with no
+    correctly predicted image is left out of 2 and 3 (its own entries are NaN); a row or column of zeros has
+    no direction and is NaN.
     Raises ValueError for a model without a linear head, a truth of another shape, and tensors on different
     devices, and as `ConceptOutputs.align` does.
     Source: paper alignment, eq. 3–8.
@@ -115,9 +117,11 @@ def cgim(
             f"truth is {tuple(truth.shape)}, but there are {n_concepts} concepts and {n_classes} classes"
         )
     require_one_device(outputs=outputs.values, labels=labels, truth=truth)
-    truth, theta = truth.double(), outputs.class_weights.double()
+    untold = truth.isnan()
+    truth, theta = truth.double().nan_to_num(), outputs.class_weights.double().masked_fill(untold, 0)
     mean = mean_values(outputs, labels, image_ids)
     seen = ~mean.isnan().any(0)  # (K,)
+    mean = mean.masked_fill(untold & seen, 0)
     everything = torch.ones_like(seen)
     by_concept, by_class = [], []
     for importance, columns in ((theta, everything), (mean, seen), (theta * mean, seen)):
@@ -196,7 +200,8 @@ def concept_existence(importance: torch.Tensor, present: torch.Tensor, first: in
 
     (Not the concept embedding model, which is `bottlenecks.cem`.)
 
-    importance: (N, L) as from `concept_importance`. present: (N, L), 0 or 1, the image's own labels.
+    importance: (N, L) as from `concept_importance`. present: (N, L), 0 or 1, the image's own labels, NaN of a
+        concept that they do not tell, which is left out (an image with none left is NaN).
     first: l.
 
     Raises ValueError where the two do not fit, as when concepts without examples were left out of a model but
@@ -209,7 +214,7 @@ def concept_existence(importance: torch.Tensor, present: torch.Tensor, first: in
             "images x concepts"
         )
     require_one_device(importance=importance, present=present)
-    return present.float().gather(1, top_concepts(importance, first)).mean(1)
+    return present.float().gather(1, top_concepts(importance, first)).nanmean(1)
 
 
 def concept_aucs(
@@ -308,7 +313,13 @@ def region_overlap(
     n_pixels = int(alpha * size[0] * size[1] / 12)
     overlaps = []
     for maps, mask in zip(concept_maps.split(chunk), masks.split(chunk), strict=True):
-        region = location_region(maps, n_pixels, size)
-        overlap = (region & mask).sum((1, 2)) / (region | mask).sum((1, 2))
-        overlaps.append(overlap.where(mask.flatten(1).any(1), torch.nan))
+        overlaps.append(region_iou(location_region(maps, n_pixels, size), mask))
     return torch.cat(overlaps)
+
+
+def region_iou(regions: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+    """IoU (P,) of regions with masks, both bool (P, M₁, M₂); NaN of an empty mask."""
+    pairs = zip(regions, masks, strict=True)
+    shared = torch.stack([(region & mask).count_nonzero() for region, mask in pairs])
+    extents = [torch.stack([one.count_nonzero() for one in some]) for some in (regions, masks)]
+    return (shared / (sum(extents) - shared)).where(extents[1] > 0, torch.nan)
