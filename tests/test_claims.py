@@ -1,5 +1,6 @@
 """The claims of the papers: the file holds what the rule needs, and the rule decides as it says."""
 
+import logging
 from dataclasses import replace
 from math import nan
 
@@ -57,6 +58,36 @@ def test_a_failed_control_blinds_the_instrument():
     verdict = claims.decide(ABOVE, measured(20, 12, 28), {"sees a planted fault": False, "is null": True})
     assert verdict.outcome == "instrument blind" and verdict.failed == ("sees a planted fault",)
     assert str(verdict) == "instrument blind (sees a planted fault)"
+
+
+@pytest.fixture
+def said(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("xaihelpers"), "propagate", True)
+    caplog.set_level(logging.INFO, "xaihelpers")
+    return caplog
+
+
+def test_a_control_is_passed_by_its_interval_alone(said):
+    assert not claims.control_passed("reads", measured(9, -0.5, 18), above=0)
+    assert said.messages == ["Control, reads: 9 [-0.5, 18] points, wanted above 0: failed"]
+    assert claims.control_passed("reads", measured(9, 0.5, 18), above=0)
+    assert claims.control_passed("reads", measured(60, 50, 79), below=80)
+    assert not claims.control_passed("reads", measured(60, 50, 81), below=80)
+    assert not claims.control_passed("reads", measured(9, nan, nan), above=0)
+
+
+def test_another_measurement_agrees_if_it_decides_alike(said):
+    holds, fails, is_open = measured(20, 12, 28), measured(-5, -9, -1), measured(20, 9, 31)
+    for first, second, agree in (
+        (holds, holds, True),
+        (holds, fails, False),
+        (holds, is_open, False),  # on the same side, but its interval does not say so
+        (fails, fails, True),
+        (is_open, fails, True),  # nothing was decided
+    ):
+        assert claims.control_agrees("elsewhere", ABOVE, first, second) is agree
+    assert said.messages[2].startswith("Control, elsewhere: 20 [9, 31] %, cannot be told")
+    assert said.messages[2].endswith("failed")
 
 
 def test_how_many_cases_would_decide():

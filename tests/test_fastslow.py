@@ -28,6 +28,8 @@ from xaihelpers.fastslow import (
     choice_request,
     choose,
     draw_cases,
+    failure_mark,
+    failure_note,
     failure_table,
     mentions_class,
     parse_chain,
@@ -399,6 +401,30 @@ class TestQuestions:
         assert found.chains == [CHAIN, None] and found.failures == ["", "truncated"]
         assert [one.max_tokens for one in model.asked] == [10, 10, 40, 40]
 
+    def test_what_was_cut_off_is_asked_again_unless_it_is_whole_all_the_same(self):
+        class Long(Scripted):
+            def answer(self, requests, seed, temperature):
+                for position, one in enumerate(requests):
+                    self.asked.append(one)
+                    text = one.turns[0].text[: one.max_tokens]
+                    yield position, ask.Answer(text, truncated=len(text) < len(one.turns[0].text))
+
+        for is_whole, texts, limits in (
+            (None, ["ab", "abcdefgh", "abcdefgh"], [2, 2, 2, 8, 8]),
+            (lambda answer: answer.text == "ab", ["ab", "ab", "ab"], [2, 2, 2]),
+        ):
+            model = Long(str)
+            requests = [ask.request(text, max_tokens=2) for text in ("ab", "abcdefgh", "abcdefghij")]
+            found = ask.ask_whole(model, requests, is_whole, progress=False, seed=len(limits))
+            assert [answer.text for answer in found] == texts
+            assert [one.max_tokens for one in model.asked] == limits
+            assert found[2].truncated  # once, and not again
+
+    def test_the_prompts_of_chains_differ_by_one_sentence(self):
+        """Else what notebook 32 says of the sentence would be about other words as well."""
+        forbidding, free = (ask.prompt(name, entity="it") for name in ("fse_chain", "fse_chain_may_name"))
+        assert forbidding.replace(", without naming its class", "", 1) == free != forbidding
+
     def test_confidence_is_the_probability_of_the_chosen_option(self):
         class Sure(Scripted):
             def answer(self, requests, seed, temperature):
@@ -635,6 +661,21 @@ class TestTablesOfAnswers:
         assert first["unparsable (%)"] == 0 and first["asked"] == 3
         assert (second["failed (%)"], second["asked"]) == (100, 1)
         assert list(failure_table(answers[:0], ["mode"])) == list(first)
+
+    def test_what_failed_too_often_is_marked_by_name(self):
+        """Three of a hundred are too many, two are not; a mean over data sets is marked with any of them."""
+        parts = []
+        for data, n_failed in (("birds", 3), ("cars", 2)):
+            failures = ["failed"] * n_failed + [""] * (100 - n_failed)
+            parts.append(pd.DataFrame({"model": "m", "data": data, "given": "", "failure": failures}))
+        shares = failure_table(pd.concat(parts), ["model", "data", "given"])
+        assert shares["mark"].tolist() == ["over 2 % failed", ""]
+        note = failure_note(shares, ["model", "data", "given"])
+        assert note == "More than 2 % of the answers could not be had: m, birds (3.0 % of 100)."
+        assert failure_mark(shares, "m", "birds") == ", marked: up to 3 % failed"
+        assert failure_mark(shares, "m", "mean of all") == failure_mark(shares) != ""
+        assert failure_mark(shares, "m", "cars") == failure_mark(shares, "other", "birds") == ""
+        assert failure_note(shares[1:], ["model", "data", "given"]) == ""
 
     def test_no_valid_answer_says_no_letter(self):
         answers = pd.DataFrame(

@@ -328,6 +328,15 @@ def chains_of_the_answers(records, defaults):
     assert by_step(records, table="6", sets="paper") != by_step(defaults, table="6", sets="paper")
 
 
+def cut_off_before_the_end(records, defaults):
+    """What max_tokens ended, and again with four times as many, is no reasoning, though it could be cut."""
+    of_reasoning = {"metric": "invalid answers", "kind": "reasoning"}
+    assert (values(records, **of_reasoning) == 100).all() and (values(defaults, **of_reasoning) < 50).all()
+    assert values(records, kind="true attributes", metric="CRI").equals(
+        values(defaults, kind="true attributes", metric="CRI")
+    )
+
+
 def looser_tie(records, defaults):
     """With k = 1 the tie lasts longer than with 10, so the pair stays more alike.
 
@@ -537,6 +546,7 @@ CASES = [
     ("33", {"fused_prompt": "fse_choose_concepts"}, another_fused_prompt),
     ("34", {"cut": "words"}, the_other_cut),
     ("34", {"chain_from": "answer"}, chains_of_the_answers),
+    ("34", {"max_tokens": 12}, cut_off_before_the_end),
     ("41", {"beta": 0.1}, wider_mask),
     ("41", {"fill": "blur"}, blurred_parts),
     ("41", {"draws": 3}, more_draws),

@@ -1,5 +1,6 @@
 """Figures and tables that notebooks share: what stands in the tables, and how many panels there are."""
 
+import matplotlib.colors as mcolors
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -130,6 +131,19 @@ def test_a_case_has_its_text_under_its_image():
     assert figure.axes[9].texts[0].get_text() == "c"
     with pytest.raises(ValueError, match="shorter"):
         plots.case_studies(images, ["a"])
+
+
+@pytest.mark.parametrize("vertical", [False, True])
+def test_a_level_has_its_interval_behind_it(vertical):
+    _, ax = plt.subplots()
+    level = pd.Series({"value": 30.0, "low": 20.0, "high": 45.0})
+    plots.level_line(ax, level, vertical, color="red", label="floor")
+    plots.level_line(ax, level.replace({20.0: np.nan}), vertical, color="blue", label="no interval")
+    (band,) = ax.patches
+    corners = band.get_path().transformed(band.get_patch_transform()).vertices[:, 0 if vertical else 1]
+    assert (corners.min(), corners.max()) == (20, 45)
+    assert mcolors.to_rgb(band.get_facecolor()) == (1, 0, 0)
+    assert [line.get_label() for line in ax.lines] == ["floor", "no interval"]
 
 
 def test_the_chance_line_may_be_upright():

@@ -12,6 +12,7 @@ A claim is a quantity, a direction and a reference: "above", "below", or "within
 | cannot be told | else | else |
 """
 
+import logging
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ import pandas as pd
 from xaihelpers.paths import PROJECT
 from xaihelpers.scores.intervals import Interval
 
+log = logging.getLogger(__name__)
 FILE = PROJECT / "data" / "papers" / "claims.csv"
 DIRECTIONS = ("above", "below", "within")
 HOLDS, FAILS, OPEN, BLIND = OUTCOMES = ("holds", "fails", "cannot be told", "instrument blind")
@@ -115,3 +117,40 @@ def decide(claim: Claim, measured: Interval, controls: dict[str, bool] | None = 
     if math.isinf(half_width):
         return Verdict(OPEN)
     return Verdict(OPEN, math.ceil(measured.effective * (half_width / to_go) ** 2))
+
+
+def control_passed(
+    name: str, measured: Interval, above: float = -math.inf, below: float = math.inf, unit: str = "points"
+) -> bool:
+    """Whether the whole interval of a control lies above one level, below another; logs value and interval.
+
+    name: of the control. measured: its quantity, in `unit`. An interval that is not known passes nothing.
+    """
+    passed = measured.low > above and measured.high < below
+    levels = []
+    if above > -math.inf:
+        levels.append(f"above {above:g}")
+    if below < math.inf:
+        levels.append(f"below {below:g}")
+    wanted = " and ".join(levels)
+    log.info("Control, %s: %s, wanted %s: %s", name, _spoken(measured, unit), wanted, _outcome(passed))
+    return bool(passed)
+
+
+def control_agrees(name: str, claim: Claim, measured: Interval, other: Interval) -> bool:
+    """Whether the same quantity, measured otherwise, decides a claim as it was decided; logs it.
+
+    Where the claim is not decided at all there is nothing to agree with, and the control passes.
+    """
+    decided, again = decide(claim, measured), decide(claim, other)
+    passed = decided.outcome in (OPEN, again.outcome)
+    log.info("Control, %s: %s, %s: %s", name, _spoken(other, claim.unit), again, _outcome(passed))
+    return passed
+
+
+def _spoken(measured: Interval, unit: str) -> str:
+    return f"{measured.value:.3g} [{measured.low:.3g}, {measured.high:.3g}] {unit}"
+
+
+def _outcome(passed: bool) -> str:
+    return "passed" if passed else "failed"

@@ -86,6 +86,19 @@ def chance_line(ax: plt.Axes, level: float, label: str = "chance", vertical: boo
     draw(level, ls="--", lw=1, color="0.45", label=label, zorder=0)
 
 
+def level_line(ax: plt.Axes, measured, vertical: bool = False, **look) -> None:
+    """Draw a measured level as a line with its 95 % interval as a band behind it.
+
+    measured: with `value`, `low` and `high`; without an interval (NaN) there is no band.
+    look: of the line, as of `axhline`; the band has its color.
+    """
+    line = ax.axvline if vertical else ax.axhline
+    band = ax.axvspan if vertical else ax.axhspan
+    drawn = line(measured.value, **look)
+    if measured.low < measured.high:
+        band(measured.low, measured.high, color=drawn.get_color(), alpha=0.1, lw=0, zorder=0)
+
+
 def case_studies(
     images: Sequence,
     texts: Sequence[str],

@@ -15,6 +15,7 @@ from xaihelpers.ask.messages import (
 )
 from xaihelpers.ask.prompt_files import lettered_options, prompt
 from xaihelpers.ask.server_model import ServerModel
+from xaihelpers.ask.whole_answers import ask_whole
 
 __all__ = [
     "Answer",
@@ -24,6 +25,7 @@ __all__ = [
     "ServerModel",
     "Turn",
     "ask",
+    "ask_whole",
     "data_url",
     "lettered_options",
     "load_vlm",

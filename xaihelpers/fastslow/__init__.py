@@ -34,14 +34,13 @@ from xaihelpers.fastslow.chains import (
 from xaihelpers.fastslow.dictionary import class_neighbours, class_scores, similarity_dictionary
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes, chains_from_labels
 from xaihelpers.fastslow.letters import LETTERS, parse_letter, position_table
+from xaihelpers.fastslow.missing import answered, failure_mark, failure_note, failure_table
 from xaihelpers.fastslow.questions import (
     THE_IMAGE,
     annotate_chains,
-    answered,
     case_text,
     choice_request,
     choose,
-    failure_table,
 )
 from xaihelpers.fastslow.settings import require_some, sampling
 
@@ -73,6 +72,8 @@ __all__ = [
     "class_vectors",
     "content_words",
     "draw_cases",
+    "failure_mark",
+    "failure_note",
     "failure_table",
     "guess_blind",
     "hints_at_class",

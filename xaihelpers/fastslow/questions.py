@@ -9,16 +9,16 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from xaihelpers.ask.cache import ask
-from xaihelpers.ask.failures import KINDS, failure_kind
+from xaihelpers.ask.failures import failure_kind
 from xaihelpers.ask.messages import Request, request
 from xaihelpers.ask.prompt_files import lettered_options, prompt
+from xaihelpers.ask.whole_answers import ask_whole
 from xaihelpers.datasets import with_article
 from xaihelpers.fastslow.candidates import CANDIDATES
 from xaihelpers.fastslow.chains import hints_at_class, mentions_class, parse_chain
@@ -52,7 +52,7 @@ def annotate_chains(
 ) -> Chains:
     """Ask for a concept chain of each image (visual-grounded) or of each class name (post-hoc).
 
-    An answer that max_tokens ended is asked for once more, with four times as many.
+    An answer that max_tokens ended before the chain was whole is asked for once more (`ask.ask_whole`).
 
     model: as `ask.load_vlm` gives it. file: the prompt. max_tokens: of a chain. settings: of `ask.ask`.
     Raises ValueError if both images and names are given, or neither; AskError as `ask.ask` does.
@@ -65,12 +65,8 @@ def annotate_chains(
     else:
         texts = [prompt(file, entity=with_article(name)) for name in names]
         requests = [request(text, max_tokens=max_tokens) for text in texts]
-    answers = ask(model, requests, **settings)
+    answers = ask_whole(model, requests, lambda answer: parse_chain(answer.text) is not None, **settings)
     chains = [parse_chain(answer.text) for answer in answers]
-    cut = [n for n, answer in enumerate(answers) if answer.truncated and chains[n] is None]
-    longer = [replace(requests[n], max_tokens=4 * max_tokens) for n in cut]
-    for n, answer in zip(cut, ask(model, longer, **settings) if cut else (), strict=True):
-        answers[n], chains[n] = answer, parse_chain(answer.text)
     failures = []
     for answer, chain in zip(answers, chains, strict=True):
         failures.append(failure_kind(answer, chain is not None))
@@ -167,24 +163,6 @@ def choose(
         )
     columns = ["letter", "correct", "failure", "invalid", "confidence", "leak", "hint"]
     return questions.assign(**pd.DataFrame(chosen, questions.index, columns))
-
-
-def answered(answers: pd.DataFrame) -> pd.DataFrame:
-    """The answers that could be had: those that failed are left out of every share, and counted apart."""
-    return answers[answers["failure"] != "failed"]
-
-
-def failure_table(answers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """How often each of the four failures came about, in % of what was asked, for each part of the answers.
-
-    answers: with `failure`, as `choose` returns them, before those that failed are left out.
-    Returns the keys, a column "… (%)" for each kind, and `asked`.
-    """
-    rows = []
-    for key, part in answers.groupby(list(keys), sort=False):
-        shares = {f"{kind} (%)": 100 * (part["failure"] == kind).mean() for kind in KINDS}
-        rows.append(dict(zip(keys, key, strict=True)) | shares | {"asked": len(part)})
-    return pd.DataFrame(rows, columns=[*keys, *(f"{kind} (%)" for kind in KINDS), "asked"])
 
 
 def case_text(heading: str, chain: Mapping[str, str], options: Sequence[str], choice: str) -> str:
