@@ -719,7 +719,7 @@ def test_people_rate_attention_and_read_texts(tmp_path):
     texts = verdicts["autoxplain-texts-better-when-masked"]
     assert texts["value"] == 100 and texts["controls"]["people's verdicts"]
     heat = [name for name in texts["controls"] if name.startswith("annotator, heat: ")]
-    assert len(heat) == 8  # a claim about both kinds of images rests on both cards
+    assert len(heat) == 11  # a claim about both kinds of images rests on both cards
 
 
 @pytest.mark.notebooks
