@@ -452,7 +452,7 @@ def draws_of_the_segmenter(records, defaults):
     """Each draw is a case of its own; the classifier has one. What rests on a failed control is void."""
     cases = [r[(r.table == "3") & (r.metric == "Avg")].set_index("kind").cases for r in (records, defaults)]
     assert cases[0]["classification"] == cases[1]["classification"]
-    assert cases[0]["segmentation"] == 8 and cases[1]["segmentation"] == 24
+    assert cases[0]["segmentation"] == 8 and cases[1]["segmentation"] == 16
     card = records[records.table == "controls of the judge"].set_index("row")
     reads = card.loc["control=reads the name"]
     void = records[records.table == "3"].set_index("metric").void
