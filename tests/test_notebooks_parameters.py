@@ -21,6 +21,7 @@ from notebook_nets import BASE, NOTEBOOKS, PATHS, code_cells, run_cells, values
 
 from xaihelpers import datasets
 from xaihelpers.parameters import ParameterError, check_parameters, declared_parameters
+from xaihelpers.paths import PROJECT
 from xaihelpers.records import read_records
 
 
@@ -453,6 +454,42 @@ def segmenters_asked_about_labels(records, defaults):
         assert np.allclose(np.sum(cells, axis=1), 100)
 
 
+def a_segmenters_mean_over_all_pixels(records, defaults):
+    """Over a linear head Grad-CAM does not notice, LayerCAM does; classifiers have no such mean."""
+    change = records[records.table == "3, scalar of a segmenter"].set_index("method").value
+    assert change["gradcam"] < 1e-3 < 0.02 < change["layercam"]
+    cells = [values(r, table="3", kind="classification").tolist() for r in (records, defaults)]
+    assert np.allclose(*cells, equal_nan=True)
+
+
+def draws_of_the_segmenter(records, defaults):
+    """Each draw is a case of its own; the classifier has one. What rests on a failed control is void."""
+    cases = [r[(r.table == "3") & (r.metric == "Avg")].set_index("kind").cases for r in (records, defaults)]
+    assert cases[0]["classification"] == cases[1]["classification"]
+    assert cases[0]["segmentation"] == 8 and cases[1]["segmentation"] == 16
+    card = records[records.table == "controls of the judge"].set_index("row")
+    reads = card.loc["control=reads the name"]
+    void = records[records.table == "3"].set_index("metric").void
+    assert (reads.low <= 0 or reads.value < 1) == void["WH"].str.contains("reads the name").all()
+    assert not void["CH"].str.contains("reads the name").any() and void["attention inside (%)"].eq("").all()
+
+
+def two_judges(records, defaults):
+    """The same judge under two names: it does not differ from itself, in any kind of image."""
+    pairs = records[(records.table == "1, paired") & records.judge.str.contains(" less ", na=False)]
+    assert set(pairs["masked image less"]) == {"(masked)", "(heat)"} and len(pairs) == 4
+    assert np.allclose(pairs.value, 0)
+    assert not defaults.judge.str.contains(" less ", na=False).any()
+
+
+def a_heat_prompt_of_ones_own(records, defaults):
+    """It is for heat-maps: masked images stay as they are."""
+    pair = [
+        r[(r.table == "scores") & (r.length == "own")].set_index("shown").value for r in (records, defaults)
+    ]
+    assert pair[0]["masked"] == pair[1]["masked"] and pair[0]["heat"] != pair[1]["heat"]
+
+
 def higher_threshold(records, defaults):
     """A higher threshold moves images from high to low, and touches neither who is right nor the scores."""
     cells = [
@@ -553,7 +590,11 @@ CASES = [
     ("42", {"beta": 0.2}, another_mask),
     ("42", {"prompt_file": "autoxplain_masked_short"}, a_prompt_of_ones_own),
     ("42", {"heat_level": 0.9}, little_of_a_heat_map_is_lit),
+    ("42", {"heat_prompt_file": "autoxplain_heat_short"}, a_heat_prompt_of_ones_own),
+    ("42", {"judges": ["annotator", str(PROJECT / "data" / "models" / "annotator")]}, two_judges),
     ("43", {"threshold": 4.5}, higher_threshold),
+    ("43", {"scalar": "all"}, a_segmenters_mean_over_all_pixels),
+    ("43", {"draws": 1}, draws_of_the_segmenter),
     ("43", {"asked": "label"}, segmenters_asked_about_labels),
     ("44", {"threshold": 6.0}, all_is_low),
     (
@@ -629,6 +670,10 @@ WRONG = [
     ("43", {"layer": ["layer9"]}, "layer9"),
     ("43", {"class_names": ["no_such_names.txt"]}, "no_such_names.txt: no file of class names"),
     ("43", {"prompt_file": "no_such_prompt"}, "no_such_prompt: no prompt that can be read"),
+    ("42", {"draws": 0}, "draws is 0: it has to be 1 or more"),
+    ("43", {"draws": 0}, "draws is 0: it has to be 1 or more"),
+    ("43", {"scalar": "half"}, 'scalar must be "own" or "all", not \'half\''),
+    ("44", {"n_masks": 0}, "n_masks (0) have to be 1 or more"),
     ("43", {"asked": "truth"}, 'asked must be "predicted" or "label", not \'truth\''),
     (
         "43",
@@ -735,7 +780,7 @@ def test_people_rate_attention_and_read_texts(tmp_path):
     texts = verdicts["autoxplain-texts-better-when-masked"]
     assert texts["value"] == 100 and texts["controls"]["people's verdicts"]
     heat = [name for name in texts["controls"] if name.startswith("annotator, heat: ")]
-    assert len(heat) == 8  # a claim about both kinds of images rests on both cards
+    assert len(heat) == 11  # a claim about both kinds of images rests on both cards
 
 
 @pytest.mark.notebooks

@@ -279,6 +279,20 @@ def test_recording_again_replaces(run, tmp_path):
     assert dict(zip(read_records(tmp_path).k, read_records(tmp_path).value, strict=True)) == {2: 2, 1: 4}
 
 
+def test_a_void_number_is_marked_and_keeps_its_row(run, tmp_path):
+    """The mark is no key: a number that becomes void stays the number of the same row."""
+    row = {"paper": "autoxplain", "data": "aviary", "model": "m", "table": 3, "of": "a"}
+    plain = run.record([{"of": "a", "metric": "WH", "value": 1}], "autoxplain", 3, "aviary", "m")
+    assert "void" not in plain
+    marked = run.record(
+        [{"of": "a", "metric": "WH", "value": 2, "void": "void: fails reads the name"}],
+        *(row[name] for name in ("paper", "table", "data", "model")),
+    )
+    assert marked.row.tolist() == plain.row.tolist() and len(run.rows()) == 1
+    run.finish()
+    assert read_records(tmp_path).void.tolist() == ["void: fails reads the name"]
+
+
 def test_titles_and_captions_are_kept_by_table(run, tmp_path):
     run.record([row(1, k=1)], **SOURCE, title="Old", caption="Old.")
     run.record([row(2, k=2)], **SOURCE, title="Accuracy", caption="Of two models.")

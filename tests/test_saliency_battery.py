@@ -1,12 +1,14 @@
 """The battery of controls rejects judges that ignore something, and passes one that computes the truth."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from xaihelpers import ask
 from xaihelpers.saliency import battery
-from xaihelpers.saliency.statements import check_statements, lit_shares
+from xaihelpers.saliency.statements import COVERAGE, check_statements, lit_shares
+from xaihelpers.scores import judge_card as cards
 from xaihelpers.scores.judge_card import judge_card
 
 N = 20
@@ -25,9 +27,24 @@ def controls():
     return battery.build_battery(torch.from_numpy(pixels), torch.from_numpy(np.stack(objects)), names, wrong)
 
 
-def card_of(controls, score):
-    scores = [score(case) for case in controls.cases.itertuples()]
-    return judge_card(controls.cases.assign(score=scores)).set_index("control")
+def written_truth(case):
+    """What may truly be said of a case, in words that can be checked."""
+    within = [w for w, (low, high, _) in COVERAGE.items() if low <= case.coverage <= high]
+    place = "object" if case.precision >= 0.5 else "background"
+    return f"The attention lies mainly on the {place}. It covers {within[-1]} of the object."
+
+
+def always_the_same(case):
+    return "The attention lies mainly on the object. It covers all of the object."
+
+
+def card_of(controls, score, text=always_the_same):
+    cases = list(controls.cases.itertuples())
+    answers = controls.cases.assign(
+        score=[score(case) for case in cases], text=[text(case) for case in cases]
+    )
+    parts = torch.zeros(N, 96, 96, dtype=torch.uint8)  # no part is known
+    return judge_card(answers, cards.check_texts(answers, controls, parts, [])).set_index("control")
 
 
 def fit_of_light(case):
@@ -81,7 +98,52 @@ def test_the_truth_passes(controls):
             return np.nan  # there is nothing to judge
         return fit_of_light(case) if case.right_name else 0.0
 
-    assert card_of(controls, truth).passed.all()
+    card = card_of(controls, truth, written_truth)
+    assert card.passed.all()
+    assert card.value["falls with coverage"] == 100  # at each step, in each picture
+    assert card.value["writes what is true"] == 0
+    assert cards.void(card.reset_index(), [*cards.SEES, *cards.READS, *cards.WRITES]) == ""
+
+
+def test_what_rests_on_a_failed_control_is_void(controls):
+    card = card_of(controls, lambda case: 5 * case.coverage, written_truth).reset_index()
+    assert cards.void(card, cards.READS) == (
+        "void: fails reads the name, knows what is not there"
+    )  # a scene's other half has no coverage
+    assert cards.void(card, ["sees coverage", "notices darkness"]) == ""
+    both = [card, card_of(controls, fit_of_light, written_truth).reset_index()]
+    assert "sees precision" in cards.void(pd.concat(both), cards.SEES)  # each judge has to pass
+
+
+def test_a_score_that_goes_back_up_is_not_monotone(controls):
+    """The ends differ by more than a point; one step between them goes up."""
+
+    def back_up(case):
+        if case.condition == battery.NO_IMAGE or not case.right_name:
+            return 0.0
+        jump = {"coverage 0.5": 4.5, "coverage 0.75": 3.0}
+        return jump.get(case.condition, fit_of_light(case))
+
+    card = card_of(controls, back_up, written_truth)
+    assert card.passed["sees coverage"] and not card.passed["falls with coverage"]
+    assert card.value["falls with coverage"] == -100
+    assert card.passed["falls with precision"]
+
+
+def test_false_statements_are_counted_in_percent(controls):
+    """One of the two statements of every tenth text is false: 5 %, whose interval may reach beyond it."""
+
+    def now_and_then(case):
+        text = written_truth(case)
+        wrong = "object" if "the background" in text else "background"
+        if case.Index % 10:
+            return text
+        return f"The attention lies mainly on the {wrong}.{text.split('.', 1)[1]}"
+
+    card = card_of(controls, fit_of_light, now_and_then)
+    assert card.value["writes what is true"] == pytest.approx(5, abs=1)
+    assert card.passed["writes what is true"]
+    assert not card_of(controls, fit_of_light, always_the_same).passed["writes what is true"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +152,7 @@ def test_the_truth_passes(controls):
         (
             "the image",
             lambda case: 4.0 if case.right_name else 1.0,
-            set(battery.CONTROLS) - {"reads the name", "knows what is not there"},
+            {*battery.CONTROLS, *cards.STEPS, *cards.WRITES} - {"reads the name", "knows what is not there"},
         ),
         (
             "the name",
@@ -101,19 +163,20 @@ def test_the_truth_passes(controls):
                 if case.condition == battery.OTHER_LIT
                 else fit_of_light(case)
             ),
-            {"reads the name", "knows what is not there", "sees what is lit"},
+            {"reads the name", "knows what is not there", "sees what is lit", *cards.WRITES},
         ),
         (
             "all but how much is lit",
             lambda case: 5 - min(5, 40 * abs(case.area - 0.067)),
-            {"reads the name", "knows what is not there", "sees the map", "sees what is lit"},
+            {"reads the name", "knows what is not there", "sees the map", "sees what is lit", *cards.WRITES},
         ),
         (
             "the map",
             lambda case: np.nan if case.condition == battery.NO_IMAGE else (4.0 if case.right_name else 1.0),
-            {"sees coverage", "sees precision", "sees the map", "notices darkness", "sees what is lit"},
+            {"sees coverage", "sees precision", "sees the map", "notices darkness", "sees what is lit"}
+            | {*cards.STEPS, *cards.WRITES},
         ),
-        ("everything", lambda case: 3.0, set(battery.CONTROLS)),
+        ("everything", lambda case: 3.0, {*battery.CONTROLS, *cards.STEPS, *cards.WRITES}),
     ],
     ids=["image", "name", "light meter", "map", "everything"],
 )

@@ -422,3 +422,32 @@ def test_a_class_without_pixels_has_no_score():
     scores = score_classes({"out": torch.randn(1, 3, 4, 4)})
     nowhere = torch.zeros(1, 4, 4, dtype=torch.bool)
     assert class_scores(scores.logits, scores.classes, nowhere).tolist() == [0]
+
+
+def test_a_segmenters_score_over_its_own_or_all_pixels():
+    """The mean of z_c over the pixels of c, or over all: Grad-CAM of a linear head is the same by both."""
+
+    class Cells(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.maps, self.head = nn.Identity(), nn.Conv2d(5, 3, 1)
+
+        def forward(self, maps):
+            return F.interpolate(self.head(self.maps(maps)), (28, 28), mode="bilinear")
+
+    model = seeded(Cells)
+    maps = torch.rand(4, 5, 7, 7, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        logits = model(maps)
+    own, everywhere = (score_classes(logits, all_pixels=every) for every in (False, True))
+    assert torch.equal(own.classes, everywhere.classes) and everywhere.class_pixels.all()
+    of_all = logits[torch.arange(4), own.classes].mean((1, 2))
+    assert torch.allclose(class_scores(*everywhere), of_all, atol=1e-6)
+    assert not torch.allclose(class_scores(*own), of_all, atol=1e-2)
+    pair = {}
+    for method in ("gradcam", "layercam"):
+        pair[method] = [
+            attention_maps(model, maps, method, layer="maps", all_pixels=every).maps
+            for every in (False, True)
+        ]
+    assert torch.allclose(*pair["gradcam"], atol=1e-4) and not torch.allclose(*pair["layercam"], atol=1e-2)

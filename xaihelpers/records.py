@@ -34,7 +34,8 @@ from xaihelpers.timing import describe_device
 log = logging.getLogger(__name__)
 NUMBERS = ["value", "low", "high", "cases", "effective", "chance"]
 TEXTS = ["paper", "table", "row", "metric", "data", "model"]
-COLUMNS = [*TEXTS[:4], *NUMBERS, *TEXTS[4:]]
+MARK = "void"  # why a number decides nothing, as of `scores.judge_card.void`; no key of its row
+COLUMNS = [*TEXTS[:4], *NUMBERS, *TEXTS[4:], MARK]
 
 
 @dataclass
@@ -71,7 +72,7 @@ class Run:
 
         rows: one per number, with `metric` and `value` and, where they exist, the interval `low`, `high`, the
             number of `cases` and the `chance` level; every further key (`concepts`, `lambda`, ...) says which
-            row of the paper's table it is. A NaN value is kept.
+            row of the paper's table it is. A NaN value is kept. `void` says why a number decides nothing.
         paper, table: what the rows stand beside in the report, e.g. "alignment", 3.
         data, model: in words, what they were measured on.
         title, caption: what the report writes above this table; one call for each table needs them.
@@ -332,7 +333,9 @@ def _key(row: dict) -> tuple:
 def _frame(rows: list[dict]) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
     keys = [name for name in frame.columns if name not in COLUMNS]
-    return frame.reindex(columns=[*COLUMNS[:3], *keys, *COLUMNS[3:]])
+    marked = MARK in frame and frame[MARK].fillna("").ne("").any()
+    last = COLUMNS[3:] if marked else [name for name in COLUMNS[3:] if name != MARK]
+    return frame.reindex(columns=[*COLUMNS[:3], *keys, *last])
 
 
 def _read_csv(path: Path) -> pd.DataFrame:

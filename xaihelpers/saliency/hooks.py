@@ -29,7 +29,7 @@ class ClassScores(NamedTuple):
 
     logits: torch.Tensor  # (N, K), or (N, K, H, W) of a segmenter
     classes: torch.Tensor  # (N,) int64, those asked for or the predicted ones
-    # (N, H, W) bool, the pixels that a segmenter predicts to be of the class; None for a classifier
+    # (N, H, W) bool, the pixels that a segmenter's score is the mean over; None for a classifier
     class_pixels: torch.Tensor | None
 
 
@@ -45,12 +45,16 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def score_classes(output, classes: torch.Tensor | None = None, background: int = 0) -> ClassScores:
+def score_classes(
+    output, classes: torch.Tensor | None = None, background: int = 0, all_pixels: bool = False
+) -> ClassScores:
     """Logits with the classes asked for, by default the predicted ones.
 
     output: what a classifier or a segmenter returns.
     classes: (N,); None takes the class of the largest logit, of a segmenter the class with most pixels,
         `background` only where there is nothing else.
+    all_pixels: of a segmenter, `class_pixels` are all pixels, as in the authors' code, and not those that
+        are predicted to be of the class.
     Raises SaliencyError for classes that are not one per image or out of range; ModelError for an output that
         is no logits.
     """
@@ -66,7 +70,7 @@ def score_classes(output, classes: torch.Tensor | None = None, background: int =
             f"classes must be {len(logits)} numbers in 0..{n_classes - 1}, one per image; got "
             f"{classes.tolist()[:8]}"
         )
-    class_pixels = None if labels is None else labels == classes[:, None, None]
+    class_pixels = None if labels is None else (labels == classes[:, None, None]) | all_pixels
     return ClassScores(logits, classes, class_pixels)
 
 
@@ -108,12 +112,13 @@ def activations_and_gradients(
     classes: torch.Tensor | None = None,
     background: int = 0,
     with_gradients: bool = True,
+    all_pixels: bool = False,
 ) -> tuple[ClassScores, torch.Tensor, torch.Tensor | None]:
     """Scores, a layer's maps (N, d, h, w), and the gradients of the scores by them (N, d, h, w), of a batch.
 
     Nothing is recorded before the layer, so the backward pass costs only what lies behind it.
 
-    inputs: (N, 3, H, W), on the model's device. classes, background: as of `score_classes`.
+    inputs: (N, 3, H, W), on the model's device. classes, background, all_pixels: as of `score_classes`.
     with_gradients: False gives None in the place of the gradients.
     Raises SaliencyError: no such layer, one that is not used or that the score does not depend on, classes
         out of range, NaN or infinite maps or gradients; ModelError: a layer that does not lie over space, an
@@ -136,7 +141,7 @@ def activations_and_gradients(
     hook = module.register_forward_hook(catch)
     try:
         with torch.inference_mode(False), torch.no_grad():
-            scores = score_classes(model(inputs), classes, background)
+            scores = score_classes(model(inputs), classes, background, all_pixels)
             if "maps" not in caught:
                 raise SaliencyError(
                     f"the layer {layer!r} is not used when the network runs: name another one"

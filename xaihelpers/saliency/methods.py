@@ -65,6 +65,7 @@ def attention_maps(
     cells: int = 7,
     keep: float = 0.5,
     seed: int = 0,
+    all_pixels: bool = False,
 ) -> AttentionMaps:
     """Attention maps of images, each scaled to [0, 1].
 
@@ -73,7 +74,7 @@ def attention_maps(
     classes: (N,), by default those predicted. background: as of `score_classes`.
     layer: a submodule's name; "" finds the last that lies over space. A segmenter's CAM needs the layer
         before its last 1 x 1 convolution.
-    n_masks, cells, keep, seed: of RISE, see `rise`.
+    n_masks, cells, keep, seed: of RISE, see `rise`. all_pixels: as of `score_classes`; RISE takes no notice.
     Raises SaliencyError: an unknown method or class, no such layer, NaN or infinite maps or gradients, a
         model for which CAM is not defined; ModelError: a layer that does not lie over space, an output that
         is no logits.
@@ -102,7 +103,8 @@ def attention_maps(
             if method == "rise":
                 maps, used = rise(model, batch, wanted, background, n_masks, cells, keep, seed, batch_size)
             else:
-                maps, used = _weighted_maps(model, batch, method, wanted, layer, background, batch_size)
+                asking = wanted, layer, background, batch_size, all_pixels
+                maps, used = _weighted_maps(model, batch, method, *asking)
             raw.append(maps)
             asked.append(used)
     raw = torch.cat(raw)
@@ -127,10 +129,10 @@ def scaled_maps(maps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return (maps - low) / torch.where(constant, 1, high - low), constant[..., 0, 0]
 
 
-def _weighted_maps(model, inputs, method, classes, layer, background, batch_size):
+def _weighted_maps(model, inputs, method, classes, layer, background, batch_size, all_pixels):
     """The weighted sums (N, h, w) of all methods but RISE, not scaled, and the classes (N,) asked about."""
     scores, maps, gradients = activations_and_gradients(
-        model, inputs, layer, classes, background, with_gradients=method in GRADIENT_METHODS
+        model, inputs, layer, classes, background, method in GRADIENT_METHODS, all_pixels
     )
     weights = None
     if method == "cam":

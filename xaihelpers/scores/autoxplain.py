@@ -13,22 +13,23 @@ from xaihelpers.scores.intervals import PERCENT, interval
 CELLS = ("CH", "CL", "WH", "WL")  # correct or wrong prediction, high or low score
 
 
-def attention_matrix(correct, scores, threshold: float = 2.5, clusters=None) -> pd.DataFrame:
+def attention_matrix(correct, scores, threshold: float = 2.5, clusters=None, draws=None) -> pd.DataFrame:
     """The attention confusion matrix and the average score (section 3.3).
 
     correct: (N,) bool, whether the prediction is right.
     scores: (N,) from 0 to 5, NaN where the judge gave none; these are left out.
-    threshold: scores from here on are high. clusters: (N,), as of `scores.interval`.
+    threshold: scores from here on are high. clusters, draws: (N,), as of `scores.interval`.
     Returns rows CH, CL, WH and WL in %, and Avg, with the columns metric and those of an Interval.
     """
     correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
     scored = ~np.isnan(scores)
     correct, scores = correct[scored], scores[scored]
-    clusters = None if clusters is None else np.asarray(clusters)[scored]
+    factors = {"clusters": clusters, "draws": draws}
+    factors = {name: np.asarray(of)[scored] for name, of in factors.items() if of is not None}
     high = scores >= threshold
     cells = {"CH": correct & high, "CL": correct & ~high, "WH": ~correct & high, "WL": ~correct & ~high}
-    intervals = {name: interval(100.0 * cells[name], clusters=clusters, bounds=PERCENT) for name in CELLS}
-    intervals["Avg"] = interval(scores, clusters=clusters, bounds=(0, 5))
+    intervals = {name: interval(100.0 * cells[name], bounds=PERCENT, **factors) for name in CELLS}
+    intervals["Avg"] = interval(scores, bounds=(0, 5), **factors)
     return pd.DataFrame([{"metric": name, **of_cell._asdict()} for name, of_cell in intervals.items()])
 
 
