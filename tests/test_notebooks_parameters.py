@@ -900,6 +900,21 @@ def test_wrong_input_is_named(number, parameters, message, tmp_path):
 
 
 @pytest.mark.notebooks
+@pytest.mark.parametrize(
+    "number, parameters", [("11", {}), ("12", {}), ("13", {}), ("21", {}), ("71", {"form": "attention"})]
+)
+def test_networks_of_drawn_birds_see_no_photographs(number, parameters, tmp_path):
+    """A data set that is no drawn world: the aviary's files without the settings of its renderer."""
+    world = datasets.load("aviary").root
+    for entry in world.iterdir():
+        if entry.suffix != ".json":
+            (tmp_path / entry.name).symlink_to(entry)
+    assert not datasets.load(tmp_path).drawn
+    with pytest.raises(ValueError, match="aviary_resnet.* learnt from drawn birds alone"):
+        run_cells(number, parameters | {"data": str(tmp_path)}, tmp_path / "results", rendered=False)
+
+
+@pytest.mark.notebooks
 def test_a_gpu_demanded_where_there_is_none(tmp_path):
     import torch
 
