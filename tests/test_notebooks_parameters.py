@@ -12,14 +12,19 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
 from notebook_nets import BASE, NOTEBOOKS, PATHS, code_cells, run_cells, values
 
 from xaihelpers import datasets
+from xaihelpers.bottlenecks.concept_dataset import load_concept_dataset
+from xaihelpers.bottlenecks.zoo import fit_or_load
+from xaihelpers.outputs import save_outputs
 from xaihelpers.parameters import ParameterError, check_parameters, declared_parameters
 from xaihelpers.paths import PROJECT
 from xaihelpers.records import read_records
@@ -63,7 +68,10 @@ def whole_image(records, defaults):
     found = records[(records.table == "2")]
     everything = values(found, alpha=12)
     assert (everything == 100).all()  # every pixel lies in a region of twelve twelfths
-    assert (values(found, alpha=2) < 100).all() and len(values(found, l=2)) == len(found)
+    sighted = found.basis == "knows the place"
+    assert (values(found[sighted]) == 100).all() and (values(found[~sighted], alpha=2) < 100).all()
+    assert (values(found[found.basis == "another place"], alpha=2) == 0).all()
+    assert len(values(found, l=2)) == len(found)
 
 
 def sparser_heads(records, defaults):
@@ -124,6 +132,27 @@ def another_model(records, defaults):
     for table in ("1", "2"):
         new, old = values(records, table=table), values(defaults, table=table)
         assert set(new.index) == set(old.index) and not new.equals(old)
+
+
+def phrases_as_concepts(records, defaults):
+    """A model of phrases is judged by the attributes that these are the words of."""
+    new, old = values(records, table="6", metric="CGIM1"), values(defaults, table="6", metric="CGIM1")
+    assert new.notna().mean() > 0.9 and len(set(new.index) & set(old.index)) > 20
+    known = records[(records.table == "6-8") & (records.of == "labels shuffled")]
+    assert len(known) == 6 and (known.low < known.high).all()
+
+
+def no_linear_head(records, defaults):
+    """A concept embedding has no weights to rank by, but values, maps, and a truth to rank by."""
+    for table in ("1", "2"):
+        bases = [set(rows[rows.table == table].basis) for rows in (defaults, records)]
+        assert bases[0] - bases[1] == {"theta", "contrast"} and bases[1] < bases[0]
+    assert (values(records, basis="the image's labels", l=1) == 100).all()
+
+
+def things_instead_of_birds(records, defaults):
+    assert set(records.data) == {"everyday"} and set(defaults.data) == {"aviary"}
+    assert set(records.table) >= set(defaults.table) - {"8", "6-8, examples"}
 
 
 def one_reading(records, defaults):
@@ -559,9 +588,13 @@ CASES = [
     ("11", {"train_labels": "class"}, labels_of_classes),
     ("12", {"margin": True}, signed_distances),
     ("12", {"truth_labels": "hard"}, majority_labels),
+    ("12", {"model": "lfcbm_unsupervised"}, phrases_as_concepts),
+    ("12", {"data": "everyday", "n_samples": 30}, things_instead_of_birds),
     ("13", {"hidden": "miss"}, hidden_is_a_miss),
     ("13", {"first": [2], "alpha": [2, 12]}, whole_image),
     ("13", {"model": "cbm_independent"}, another_model),
+    ("13", {"model": "cem"}, no_linear_head),
+    ("13", {"data": "everyday", "n_samples": 30}, things_instead_of_birds),
     ("21", {"penalty": 0.01}, sparser_heads),
     ("21", {"labels": "class"}, labels_by_class),
     ("22", {"omega": 1.0}, another_omega),
@@ -628,6 +661,7 @@ WRONG = [
     ("11", {"backbone": "resnet81"}, "There is no backbone 'resnet81'"),
     ("11", {"n_samples": [5000]}, "no concept has 5000 positive and 5000 negative examples"),
     ("12", {"svm_c": "one"}, "Parameter 'svm_c' must be float"),
+    ("12", {"model": "cem"}, "cem has no class weights θ"),
     ("13", {"hidden": "skip"}, 'hidden must be "leave out" or "miss"'),
     ("13", {"weights": "no_such_file.safetensors"}, "there is no such weights file"),
     ("21", {"models": ["cbm", "cem2"]}, "models has ['cem2']"),
@@ -745,6 +779,28 @@ def run_notebook(tmp_path_factory):
 def test_records_follow_the_parameters(number, parameters, check, run_notebook):
     base = BASE.get(number, {})
     check(run_notebook(number, base | parameters), run_notebook(number, base))
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number", ["12", "13"])
+def test_outputs_of_ones_own(number, tmp_path):
+    """A file of outputs is judged as any model is; a concept that nobody annotated is left out."""
+    birds = load_concept_dataset(clip="")
+    outputs = fit_or_load("phcbm", birds).outputs
+    free = ["a look that nobody annotated", *outputs.concepts[1:]]
+    maps = torch.rand(*outputs.values.shape, 3, 3, generator=torch.Generator().manual_seed(0))
+    file = tmp_path / "own.safetensors"
+    save_outputs(replace(outputs, concepts=free, concept_maps=maps), file)
+    records = run_cells(number, BASE[number] | {"model": str(file)}, tmp_path / "results")
+    assert records.model.str.endswith(", own").all()
+    if number == "12":
+        of_concept = records[records.table == "6"].set_index("attribute").value
+        assert set(of_concept.index[of_concept.isna()]) == set(free[:1]) and len(of_concept) == 3 * len(free)
+        assert values(records, table="7").notna().all()
+    else:
+        found = records[records.table == "1"].set_index(["basis", "images", "l"])
+        assert found.value.notna().all() and found.value["the image's labels"].eq(100).all()
+        assert (values(records, basis="another place", alpha=1) < 1).all()
 
 
 @pytest.mark.notebooks
@@ -916,8 +972,6 @@ def test_networks_of_drawn_birds_see_no_photographs(number, parameters, tmp_path
 
 @pytest.mark.notebooks
 def test_a_gpu_demanded_where_there_is_none(tmp_path):
-    import torch
-
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     with pytest.raises(ParameterError, match="torch sees no GPU here"):
