@@ -174,6 +174,19 @@ class ConceptOutputs:
             taken["image_ids"] = [self.image_ids[row] for row in rows.tolist()]
         return replace(self, **taken)
 
+    def of_concepts(self, names: Sequence[str]) -> "ConceptOutputs":
+        """The outputs of some concepts, by their names, in this order; the logits stay those of all.
+
+        Raises ValueError for a concept that the outputs do not have.
+        """
+        columns = [self.concepts.index(name) for name in names]
+        taken = {"concepts": list(names)}
+        for name in ("values", "contributions", "concept_maps", "class_weights", "thresholds"):
+            tensor = getattr(self, name)
+            if tensor is not None:
+                taken[name] = tensor[:, columns] if name in PER_IMAGE else tensor[columns]
+        return replace(self, **taken)
+
     def to(self, device: str | torch.device) -> "ConceptOutputs":
         """The same outputs, detached, with tensors on a device."""
         moved = {}

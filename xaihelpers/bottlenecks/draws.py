@@ -30,7 +30,8 @@ def fit_draws(
 
     name: a model of the zoo; or a file of outputs (.safetensors), which is a single draw and whose centre is
         that of the test images, for it holds no others.
-    draws: how many. settings: of the model, as of `zoo.fit_or_load`.
+    draws: how many; concepts that a draw lacks are left out of all.
+    settings: of the model, as of `zoo.fit_or_load`.
 
     Raises ValueError as `fit_or_load` and `zoo_outputs` do.
     """
@@ -49,4 +50,15 @@ def fit_draws(
         present = concept_truth(dataset, outputs.concepts)[test].to(device)
         centre = fitted.model.explain(training).values.mean(0)
         found.append(Draw(outputs, present, centre, fitted.model))
-    return found
+    return _with_shared_concepts(found)
+
+
+def _with_shared_concepts(draws: list[Draw]) -> list[Draw]:
+    """The draws with the concepts that all of them have: a label-free model may drop others each time."""
+    everywhere = set.intersection(*(set(draw.outputs.concepts) for draw in draws))
+    kept = []
+    for draw in draws:
+        columns = [j for j, name in enumerate(draw.outputs.concepts) if name in everywhere]
+        outputs = draw.outputs.of_concepts([draw.outputs.concepts[j] for j in columns])
+        kept.append(Draw(outputs, draw.present[:, columns], draw.centre[columns], draw.model))
+    return kept
