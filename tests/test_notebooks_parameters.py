@@ -797,7 +797,6 @@ def test_records_follow_the_parameters(number, parameters, check, run_notebook):
 
 
 @pytest.mark.notebooks
-<<<<<<< ours
 @pytest.mark.parametrize("number", ["12", "13"])
 def test_outputs_of_ones_own(number, tmp_path):
     """A file of outputs is judged as any model is; a concept that nobody annotated is left out."""
@@ -817,7 +816,9 @@ def test_outputs_of_ones_own(number, tmp_path):
         found = records[records.table == "1"].set_index(["basis", "images", "l"])
         assert found.value.notna().all() and found.value["the image's labels"].eq(100).all()
         assert (values(records, basis="another place", alpha=1) < 1).all()
-=======
+
+
+@pytest.mark.notebooks
 @pytest.mark.xdist_group("notebook 11")
 def test_a_bottleneck_of_ones_own_concepts(tmp_path):
     """Four concepts of a file reach less than the true attributes of all."""
@@ -827,7 +828,6 @@ def test_a_bottleneck_of_ones_own_concepts(tmp_path):
     records = run_cells("11", BASE["11"] | {"concepts": str(file)}, tmp_path / "results")
     right = records[records.table == "3"].groupby("classifier").value.max()
     assert 5 < right["post-hoc CBM"] < 80 < right["linear probe"] and right["true attributes"] < 60
->>>>>>> theirs
 
 
 @pytest.mark.notebooks

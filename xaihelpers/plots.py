@@ -1,5 +1,6 @@
 """The look of figures and tables that notebooks share: style, grids of images, chance lines, tables."""
 
+import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,6 @@ from pandas.io.formats.style import Styler
 from xaihelpers.datasets import load_image
 
 PALETTE = sns.color_palette("colorblind")
-SHORT_NAMES = {"data": "d", "row": "r", "col": "c", "level": "l", "col_heading": "h"}  # of a table's cells
 
 
 def style() -> None:
@@ -137,11 +137,18 @@ def case_studies(
     return fig
 
 
+class _CompactStyler(Styler):
+    """A table without the names of its cells, which would make a notebook several times as large."""
+
+    def _repr_html_(self) -> str:
+        html = re.sub(r' class="(?:data|col_heading|blank)[^"]*" ?', "", super()._repr_html_())
+        return re.sub(r"\n\s+", "\n", html)
+
+
 def table(frame: pd.DataFrame, caption: str, precision: int = 1, small: bool = False) -> Styler:
     """A table to be displayed: no index, `precision` digits, a dash for NaN; `small` for wide tables."""
-    styler = Styler(frame, cell_ids=False)  # cell ids would make a notebook three times as large
+    styler = _CompactStyler(frame, cell_ids=False)
     styler = styler.hide(axis="index").format(precision=precision, na_rep="–").set_caption(caption)
-    styler = styler.set_table_styles(css_class_names=SHORT_NAMES)
     if small:
         styler = styler.set_table_styles(
             [{"selector": "td, th", "props": "padding: 1px 6px; font-size: 85%"}]
