@@ -511,7 +511,7 @@ def draws_of_the_segmenter(records, defaults):
     assert cases[0]["segmentation"] == 8 and cases[1]["segmentation"] == 16
     card = records[records.table == "controls of the judge"].set_index("row")
     reads = card.loc["control=reads the name"]
-    void = records[records.table == "3"].set_index("metric").void
+    void = records[records.table == "3"].set_index("metric").void.fillna("")
     assert (reads.low <= 0 or reads.value < 1) == void["WH"].str.contains("reads the name").all()
     assert not void["CH"].str.contains("reads the name").any() and void["attention inside (%)"].eq("").all()
 
