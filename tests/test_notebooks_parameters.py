@@ -900,7 +900,7 @@ def test_attention_without_masks(network, tmp_path):
 @pytest.mark.notebooks
 @pytest.mark.xdist_group("notebook 23")
 def test_an_llm_that_always_says_the_same_decides_nothing(tmp_path):
-    """A constant map is no rating: it is flagged, no τ is formed of it, and the claim about LLMs is blind."""
+    """A constant map is no rating: it is flagged, gives no τ, and the claim about LLMs is blind."""
     models = BASE["23"]["models"]
     rows = range(len(datasets.load("aviary").images))
     names = [
