@@ -521,9 +521,10 @@ def draws_of_the_segmenter(records, defaults):
 
 
 def a_heat_prompt_of_ones_own(records, defaults):
-    """It is for heat-maps: masked images stay as they are (the annotator answers both wordings alike)."""
-    new, old = (r[r.table == "1"].set_index(["shown", "metric"]).value for r in (records, defaults))
-    assert new["masked"].equals(old["masked"]) and new["heat"].index.equals(old["heat"].index)
+    """It is for heat-maps alone; where it leaves a map without a score, Table 1 leaves the map out."""
+    new, old = (r[r.table == "2"].set_index(["alpha", "beta", "metric"]) for r in (records, defaults))
+    assert new[new.shown == "masked"].value.equals(old[old.shown == "masked"].value)
+    assert not new[new.shown == "heat"].value.equals(old[old.shown == "heat"].value)
 
 
 def higher_threshold(records, defaults):
@@ -632,7 +633,7 @@ CASES = [
     ("42", {"beta": 0.2}, another_mask),
     ("42", {"prompt_file": "autoxplain_masked_short"}, a_prompt_of_ones_own),
     ("42", {"heat_level": 0.9}, little_of_a_heat_map_is_lit),
-    ("42", {"heat_prompt_file": "autoxplain_heat_short"}, a_heat_prompt_of_ones_own),
+    ("42", {"heat_prompt_file": "autoxplain_masked_code"}, a_heat_prompt_of_ones_own),
     ("43", {"threshold": 4.5}, higher_threshold),
     ("43", {"scalar": "all"}, a_segmenters_mean_over_all_pixels),
     ("43", {"draws": 1}, draws_of_the_segmenter),
@@ -821,6 +822,21 @@ def test_a_bottleneck_of_ones_own_concepts(tmp_path):
     records = run_cells("11", BASE["11"] | {"concepts": str(file)}, tmp_path / "results")
     right = records[records.table == "3"].groupby("classifier").value.max()
     assert 5 < right["post-hoc CBM"] < 80 < right["linear probe"] and right["true attributes"] < 60
+
+
+@pytest.mark.notebooks
+@pytest.mark.xdist_group("notebook 13")
+def test_where_concepts_of_ones_own_lie(tmp_path):
+    """Four concepts of a file: no list is longer, and what knows the truth leads in both tables."""
+    file = tmp_path / "concepts.txt"
+    of_file = ["has_crown_color::red", "has_wing_color::blue", "has_back_color::black", "has_leg_color::grey"]
+    file.write_text("\n".join(of_file))
+    given = BASE["13"] | {"concepts": str(file), "first": [1]}
+    records = run_cells("13", given, tmp_path / "results", rendered=False)
+    existence = records[records.table == "1"].pivot_table("value", ["images"], "basis", dropna=False)
+    assert (existence.max(axis=1) == existence["the image's labels"]).all() and len(existence) > 1
+    assert values(records, table="2", basis="knows the place").eq(100).all()
+    assert values(records, table="2", basis="another place", alpha=1).eq(0).all()
 
 
 @pytest.mark.notebooks

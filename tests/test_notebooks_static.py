@@ -231,4 +231,5 @@ def test_prose_keeps_step_with_the_code(path):
 def test_figures_can_be_read_when_projected(path):
     source = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
     small = [size for size in re.findall(r"fontsize\"?[=:] ?([\d.]+)", source) if float(size) < 10]
-    assert not small
+    coarse = [dpi for dpi in re.findall(r"dpi\b\W*(?:=|\()\D{0,3}(\d+)", source) if int(dpi) < 78]
+    assert not small and not coarse

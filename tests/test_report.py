@@ -400,6 +400,8 @@ def test_cases_and_chance_are_columns_only_where_they_differ():
     assert line == "chance 20"
     bounds = rows.assign(low=[40.0, float("nan")], high=[55.0, float("nan")])
     assert report_tables.source_columns(bounds)[0]["interval"] == ["[40.0, 55.0]", "–"]
+    voids = report_tables.source_columns(bounds.assign(void=["void: fails a control", None]))[0]
+    assert [text.endswith(" void") for text in voids["value"]] == [True, False] and "void" not in voids
 
 
 def test_a_table_writes_shared_names_once_and_marks_the_papers_column():

@@ -234,5 +234,5 @@ def case_pictures(files: Sequence[str | Path], texts: Sequence[str]) -> plt.Figu
     pictures = [load_image(file).resize((112, 112)) for file in files]
     columns = 2 if len(pictures) == 4 else min(len(pictures), 3)
     fig = case_studies(pictures, texts, columns, width=3.2 * columns, wrap=38, fontsize=10)
-    fig.set_dpi(56)  # photographs and much text: a small file
+    fig.set_dpi(78)  # photographs and much text: a small file
     return fig

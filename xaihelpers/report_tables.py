@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from xaihelpers.records import MARK
+
 PERCENT = ("accuracy", "CEM", "CLM", "S+", "S-", "T", "T_A", "recall")
 UNITS = dict.fromkeys(PERCENT, "%") | {"CGIM": "cosine", "IoU": "0–1"}
 FORMATS = {"%": "{:.1f}", "cosine": "{:.2f}", "0–1": "{:.3f}"}
@@ -22,7 +24,7 @@ KEY_NAMES = {
     "attribute": "concept",
     "class_name": "class",
 }
-NUMBERS = ["metric", "value", "low", "high", "cases", "chance"]  # other columns: further numbers
+NUMBERS = ["metric", "value", "low", "high", "cases", "chance", MARK]  # other columns: further numbers
 
 
 class Source(NamedTuple):
@@ -89,11 +91,15 @@ def source_columns(rows: pd.DataFrame, narrow: bool = False) -> tuple[dict[str, 
     Cases and chance that are the same in all rows stand in that line.
 
     rows: `metric`, `value`, and NaN or numbers in `low`, `high`, `cases`, `chance` and any further column;
-        one row for each row of the table.
+        one row for each row of the table. Texts in `void` mark their value.
     narrow: gives cases that differ no column of their own, but their range in the heading.
     Returns name of column -> texts, and the line.
     """
     columns = {"value": _texts(rows, "value", with_metric=True)}
+    if MARK in rows:
+        marks = rows[MARK].fillna("").ne("")
+        pairs = zip(columns["value"], marks, strict=True)
+        columns["value"] = [f"{text} void" if marked else text for text, marked in pairs]
     line = []
     if rows.low.notna().any():
         bounds = zip(_texts(rows, "low", True), _texts(rows, "high", True), rows.low, strict=True)
