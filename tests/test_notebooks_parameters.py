@@ -812,26 +812,28 @@ def test_outputs_of_ones_own(number, tmp_path):
         assert (values(records, basis="another place", alpha=1) < 1).all()
 
 
+@pytest.fixture
+def four_concepts(tmp_path):
+    """A file of four concepts, as a user may name it."""
+    file = tmp_path / "concepts.txt"
+    file.write_text("has_crown_color::red\nhas_wing_color::blue\nhas_back_color::black\nhas_leg_color::grey")
+    return str(file)
+
+
 @pytest.mark.notebooks
 @pytest.mark.xdist_group("notebook 11")
-def test_a_bottleneck_of_ones_own_concepts(tmp_path):
+def test_a_bottleneck_of_ones_own_concepts(four_concepts, tmp_path):
     """Four concepts of a file reach less than the true attributes of all."""
-    file = tmp_path / "concepts.txt"
-    of_file = ["has_crown_color::red", "has_wing_color::blue", "has_back_color::black", "has_leg_color::grey"]
-    file.write_text("\n".join(of_file))
-    records = run_cells("11", BASE["11"] | {"concepts": str(file)}, tmp_path / "results")
+    records = run_cells("11", BASE["11"] | {"concepts": four_concepts}, tmp_path / "results")
     right = records[records.table == "3"].groupby("classifier").value.max()
     assert 5 < right["post-hoc CBM"] < 80 < right["linear probe"] and right["true attributes"] < 60
 
 
 @pytest.mark.notebooks
 @pytest.mark.xdist_group("notebook 13")
-def test_where_concepts_of_ones_own_lie(tmp_path):
+def test_where_concepts_of_ones_own_lie(four_concepts, tmp_path):
     """Four concepts of a file: no list is longer, and what knows the truth leads in both tables."""
-    file = tmp_path / "concepts.txt"
-    of_file = ["has_crown_color::red", "has_wing_color::blue", "has_back_color::black", "has_leg_color::grey"]
-    file.write_text("\n".join(of_file))
-    given = BASE["13"] | {"concepts": str(file), "first": [1]}
+    given = BASE["13"] | {"concepts": four_concepts, "first": [1]}
     records = run_cells("13", given, tmp_path / "results", rendered=False)
     existence = records[records.table == "1"].pivot_table("value", ["images"], "basis", dropna=False)
     assert (existence.max(axis=1) == existence["the image's labels"]).all() and len(existence) > 1
