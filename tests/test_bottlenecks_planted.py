@@ -1,0 +1,146 @@
+"""Planted bottlenecks: what each fault changes, and what it leaves."""
+
+import pytest
+import torch
+
+from xaihelpers.bottlenecks import planted
+from xaihelpers.bottlenecks.planted import FAULTS, LEAK, Scenes, plant, rewritten, ridge_head
+
+CONCEPTS = [f"concept {j}" for j in range(8)]
+CLASSES = ["a", "b", "c", "d"]
+PARTS = [("crown",), ("crown",), ("wing",), ("wing",), ("tail",), ("tail",), (), ()]
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    """Birds of four classes: a concept is present as the class has it, in nine images of ten."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(4).repeat(100)
+    usual = (torch.rand(4, 8, generator=generator) < 0.5).float()
+    usual[:2, 0], usual[2:, 0] = 0, 1  # no concept is constant over classes
+    odd = (torch.rand(400, 8, generator=generator) < 0.1).float()
+    present = (usual[labels] - odd).abs()
+    features = torch.nn.functional.one_hot(labels, 4) + 0.3 * torch.randn(400, 4, generator=generator)
+    return Scenes(present, labels, features)
+
+
+def planted_with(fault, dose, scenes, noise=0.0, seed=0):
+    return plant(fault, dose, scenes, CONCEPTS, CLASSES, PARTS, noise=noise, seed=seed)
+
+
+def read(fault, dose, scenes):
+    return planted_with(fault, dose, scenes).values(scenes, 3)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_without_a_dose_every_fault_is_honest(fault, scenes):
+    outputs = planted_with(fault, 0.0, scenes).explain(scenes)
+    assert torch.equal(outputs.values, scenes.present)
+    honest = planted_with(FAULTS[0], 0.0, scenes).explain(scenes)
+    assert torch.allclose(outputs.logits, honest.logits) and outputs.accuracy(scenes.labels) > 0.8
+    assert torch.allclose(outputs.contributions, honest.contributions)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_dose_changes_something_and_a_seed_repeats_it(fault, scenes):
+    one, again = (planted_with(fault, 0.5, scenes).explain(scenes, 1) for _ in range(2))
+    honest = planted_with(fault, 0.0, scenes).explain(scenes, 1)
+    assert torch.equal(one.values, again.values) and torch.equal(one.logits, again.logits)
+    same = [torch.equal(getattr(one, name), getattr(honest, name)) for name in ("values", "contributions")]
+    assert not all(same) or not torch.equal(one.logits, honest.logits)
+
+
+def test_permuted_names_move_half_of_the_columns(scenes):
+    values = read("permuted names", 0.5, scenes)
+    moved = (values != scenes.present).any(0)
+    assert moved.sum() == 4
+    found = sorted(tuple(column) for column in values.T.tolist())
+    assert found == sorted(tuple(column) for column in scenes.present.T.tolist())
+
+
+def test_reciting_says_what_the_class_usually_has(scenes):
+    values = read("recited", 1.0, scenes)
+    for label in range(4):
+        mine = scenes.labels == label
+        assert (values[mine] == (scenes.present[mine].mean(0) >= 0.5).float()).all()
+    half = (read("recited", 0.5, scenes) == values).all(1).float().mean()
+    untouched = (scenes.present == values).all(1).float().mean()
+    assert half == pytest.approx(0.5 + 0.5 * untouched, abs=0.1)
+
+
+def test_a_leak_stays_on_its_side_of_one_half(scenes):
+    values = read("leak", 1.0, scenes)
+    assert ((values > 0.5) == (scenes.present > 0.5)).all()
+    assert ((values - scenes.present).abs() - LEAK).abs().max() < 1e-6
+
+
+def test_another_part_lends_its_companion_and_whole_birds_are_left_alone(scenes):
+    values = read("another part", 1.0, scenes)
+    assert torch.equal(values[:, 6:], scenes.present[:, 6:])
+    for j in range(6):
+        same = [i for i in range(8) if torch.equal(values[:, j], scenes.present[:, i])]
+        assert same and all(not set(PARTS[i]) & set(PARTS[j]) and PARTS[i] for i in same)
+    with pytest.raises(ValueError, match="two parts or more"):
+        plant("another part", 0.5, scenes, CONCEPTS, CLASSES, [("crown",)] * 8)
+
+
+def test_inverted_noisy_and_irrelevant(scenes):
+    assert torch.equal(read("inverted", 1.0, scenes), 1 - scenes.present)
+    tossed = (read("noisy labels", 1.0, scenes) != scenes.present).float().mean()
+    assert tossed == pytest.approx(0.5, abs=0.05)
+    words = read("irrelevant words", 1.0, scenes)
+    assert torch.allclose(words.mean(0), scenes.present.mean(0), atol=1e-4)
+    assert torch.allclose(words.std(0), scenes.present.std(0), atol=1e-4)
+
+
+def test_other_reasons_leave_values_and_decisions(scenes):
+    honest, lying = (planted_with("other reasons", dose, scenes) for dose in (0.0, 1.0))
+    one, other = (model.explain(scenes) for model in (honest, lying))
+    assert torch.equal(one.values, other.values) and torch.equal(one.logits, other.logits)
+    assert (one.class_weights != other.class_weights).any(1).all()
+    rows = lambda weights: sorted(map(tuple, weights.tolist()))  # noqa: E731
+    assert rows(one.class_weights) == rows(other.class_weights)
+
+
+def test_a_side_channel_decides_alone_at_the_full_dose(scenes):
+    model = planted_with("side channel", 1.0, scenes)
+    wrong = model.logits(1 - scenes.present, scenes).argmax(1)
+    assert torch.equal(wrong, model.explain(scenes).predictions)
+    assert (wrong == scenes.labels).float().mean() > 0.9
+
+
+def test_a_random_model_knows_nothing_of_the_image(scenes):
+    model = plant(planted.RANDOM_MODEL, 1.0, scenes, CONCEPTS, CLASSES, PARTS)
+    other = scenes._replace(present=1 - scenes.present)
+    assert torch.equal(model.values(scenes, 1), model.values(other, 1))
+    assert abs(model.explain(scenes, 1).accuracy(scenes.labels) - 0.25) < 0.1
+
+
+@pytest.mark.parametrize("fault", ["permuted names", "side channel", "other reasons"])
+def test_rewriting_changes_no_prediction(fault, scenes):
+    generator = torch.Generator().manual_seed(5)
+    model = planted_with(fault, 0.5, scenes, noise=0.1)
+    scale, zero, gauge = torch.rand(8, generator=generator) + 0.5, *torch.randn(2, 8, generator=generator)
+    other = rewritten(model, scale, zero, gauge)
+    one, two = model.explain(scenes, 2), other.explain(scenes, 2)
+    difference = two.logits - one.logits
+    assert torch.allclose(difference, difference[:, :1].expand_as(difference), atol=1e-4)
+    assert torch.allclose((two.values - other.low) / (other.high - other.low), one.values, atol=1e-5)
+    called = [part.values > part.thresholds for part in (one, two)]
+    assert (called[0] == called[1]).float().mean() > 0.999  # but for rounding
+
+
+def test_ridge_head_is_the_closed_form(scenes):
+    weights, bias = ridge_head(scenes.present, scenes.labels, 4, penalty=1e-6)
+    design = torch.cat([scenes.present, torch.ones(400, 1)], 1).double()
+    targets = torch.nn.functional.one_hot(scenes.labels, 4).double()
+    expected = torch.linalg.lstsq(design, targets).solution
+    assert torch.allclose(torch.cat([weights, bias[None]]).double(), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "fault, dose, message", [("lies", 0.5, "no fault 'lies'"), ("leak", 1.5, "between 0, honest, and 1")]
+)
+def test_what_cannot_be_planted(fault, dose, message, scenes):
+    with pytest.raises(ValueError, match=message):
+        planted_with(fault, dose, scenes)

@@ -1,0 +1,325 @@
+"""Bottlenecks with a known fault at a known dose: what a yardstick of concepts is itself measured by.
+
+An honest model reads each concept as it is in the image, with a little noise, and decides by a linear head on
+what it reads. Each fault departs from it by a dose d from 0, honest, to 1:
+
+| fault | what is false | d is the share of |
+|---|---|---|
+| permuted names | values stand under the names of other concepts | concepts |
+| recited | values are those that the class usually has, whatever the image shows | images |
+| leak | right values carry the class beside their concept, within LEAK of their place | LEAK |
+| another part | a value is that of the concept of another part which comes along most | concepts |
+| inverted | present is said of what is absent, and the reverse | concepts |
+| irrelevant words | a value is a random direction of a network's features | concepts |
+| noisy labels | a value is a coin's | images, concept by concept |
+| other reasons | the head's weights are shown under the names of other concepts | concepts |
+| side channel | the class is decided beside the concepts, by a network's features | logits |
+| random model | a value is noise, alike for all images | – |
+
+The first seven change the values, and a head of their own is fitted to these; the next two leave the values
+and change what decides, or what is said to decide.
+
+| symbol | name | shape |
+|---|---|---|
+| û | `values` | (N, L), about 0 absent, about 1 present |
+| θ, b of what decides | `class_weights`, `class_bias` | (L, K), (K,) |
+| θ that the explanation shows | `claimed_weights` | (L, K) |
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+
+from xaihelpers.outputs import ConceptOutputs
+
+VALUE_FAULTS = (
+    "permuted names",
+    "recited",
+    "leak",
+    "another part",
+    "inverted",
+    "irrelevant words",
+    "noisy labels",
+)
+HEAD_FAULTS = ("other reasons", "side channel")
+RANDOM_MODEL = "random model"
+FAULTS = (*VALUE_FAULTS, *HEAD_FAULTS)
+LEAK = 0.3  # of the distance from absent to present: the value stays on its side of one half
+
+
+class Scenes(NamedTuple):
+    """What there is to see in N images, as far as it is known: what planted models read."""
+
+    present: torch.Tensor  # (N, L) of 0 and 1
+    labels: torch.Tensor  # (N,) int64
+    features: torch.Tensor  # (N, d), of some network
+
+
+@dataclass
+class PlantedModel:
+    """A bottleneck with a planted fault; symbols and shapes as in the module's table."""
+
+    fault: str
+    dose: float
+    reads: Callable[[Scenes, torch.Generator], torch.Tensor]
+    class_weights: torch.Tensor
+    class_bias: torch.Tensor
+    claimed_weights: torch.Tensor
+    low: torch.Tensor  # (L,), what absent is on the model's own scale
+    high: torch.Tensor  # (L,), what present is
+    concepts: list[str]
+    classes: list[str]
+    # (d + 1, K) on features and a one, what decides beside the concepts, and its share of the logits
+    side_weights: torch.Tensor | None = None
+    side_share: float = 0.0
+
+    def values(self, scenes: Scenes, seed: int = 0) -> torch.Tensor:
+        """û (N, L). seed: of the noise, the same for the same number of scenes."""
+        return self.reads(scenes, torch.Generator().manual_seed(seed))
+
+    def offset(self, scenes: Scenes) -> torch.Tensor:
+        """What is added to the concepts' part of the logits, (N, K)."""
+        offset = self.class_bias.expand(len(scenes.labels), -1)
+        if self.side_weights is None:
+            return offset
+        return (1 - self.side_share) * offset + self.side_share * _scores(self.side_weights, scenes.features)
+
+    def logits(self, values: torch.Tensor, scenes: Scenes) -> torch.Tensor:
+        """(N, K), of concept values that were read, or corrected."""
+        return values @ self.class_weights + self.offset(scenes)
+
+    def explain(self, scenes: Scenes, seed: int = 0, image_ids: list[str] | None = None) -> ConceptOutputs:
+        """Outputs for scenes, with the weights and contributions that the explanation claims."""
+        values = self.values(scenes, seed)
+        logits = self.logits(values, scenes)
+        return ConceptOutputs(
+            values=values,
+            contributions=values * self.claimed_weights.T[logits.argmax(1)],
+            class_weights=self.claimed_weights,
+            logits=logits,
+            concepts=self.concepts,
+            classes=self.classes,
+            image_ids=image_ids,
+            thresholds=(self.low + self.high) / 2,
+        )
+
+
+def plant(
+    fault: str,
+    dose: float,
+    training: Scenes,
+    concepts: list[str],
+    classes: list[str],
+    parts: list[tuple],
+    noise: float = 0.1,
+    penalty: float = 0.1,
+    seed: int = 0,
+) -> PlantedModel:
+    """A bottleneck with a fault at a dose, its head fitted on training scenes.
+
+    fault: one of FAULTS, or RANDOM_MODEL; a dose of 0 gives the honest model under any of them.
+    concepts: L names. classes: K names. parts: L tuples, of the parts that each concept lies on.
+    noise: standard deviation of what is read, where absent and present are 1 apart.
+    penalty: of the head, see `ridge_head`.
+    seed: of the concepts that are afflicted, the images, the directions, and of the noise in training.
+
+    Raises ValueError for an unknown fault, a dose outside 0 to 1, and "another part" without two parts.
+    """
+    if fault not in (*FAULTS, RANDOM_MODEL):
+        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join((*FAULTS, RANDOM_MODEL))}")
+    if not 0 <= dose <= 1:
+        raise ValueError(f"a dose lies between 0, honest, and 1, not at {dose}")
+    generator = torch.Generator().manual_seed(seed)
+    change = _CHANGES.get(fault, _honest)(dose, training, parts, generator)
+
+    def reads(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
+        values = change(scenes, noises)
+        return values + noise * torch.randn(values.shape, generator=noises)
+
+    values = reads(training, torch.Generator().manual_seed(seed + 1))
+    weights, bias = ridge_head(values, training.labels, len(classes), penalty)
+    low = torch.zeros_like(values[0])
+    names = {"concepts": list(concepts), "classes": list(classes)}
+    model = PlantedModel(fault, dose, reads, weights, bias, weights, low, low + 1, **names)
+    if fault == "other reasons":
+        order = _permutation_of_some(len(concepts), dose, generator)
+        return replace(model, claimed_weights=weights[order])
+    if fault == "side channel" and dose > 0:
+        side, side_bias = ridge_head(training.features, training.labels, len(classes), penalty)
+        side = torch.cat([side, side_bias[None]])
+        return replace(model, side_weights=side, side_share=dose, class_weights=(1 - dose) * weights)
+    return model
+
+
+def rewritten(
+    model: PlantedModel,
+    scale: torch.Tensor | float = 1.0,
+    zero: torch.Tensor | float = 0.0,
+    gauge: torch.Tensor | float = 0.0,
+) -> PlantedModel:
+    """The same model written in another way: no prediction, no truth and no reason of it changes.
+
+    scale: (L,) above 0, what values are multiplied by; the weights are divided by it.
+    zero: (L,), what is then added to the values; the bias absorbs it.
+    gauge: (L,), what is added to each concept's weights for all classes; softmax does not see it.
+    """
+    scale, zero, gauge = (torch.as_tensor(part).expand_as(model.low) for part in (scale, zero, gauge))
+
+    def reads(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
+        return model.reads(scenes, noises) * scale + zero
+
+    weights = model.class_weights / scale[:, None]
+    side = 1 - model.side_share
+    bias = model.class_bias - (zero @ weights) / side if side else model.class_bias
+    return replace(
+        model,
+        reads=reads,
+        class_weights=weights + gauge[:, None],
+        class_bias=bias,
+        claimed_weights=model.claimed_weights / scale[:, None] + gauge[:, None],
+        low=model.low * scale + zero,
+        high=model.high * scale + zero,
+    )
+
+
+def ridge_head(
+    inputs: torch.Tensor, labels: torch.Tensor, n_classes: int, penalty: float = 0.1
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The linear layer that fits one-hot classes best by squared error: weights (d, K) and bias (K,).
+
+    Closed, so that hundreds of heads take seconds; `bottlenecks.head.fit_head` has the softmax.
+
+    inputs: (N, d). labels: (N,) int64, 0 to K − 1.
+    penalty: λ of λ/N ‖W‖² on standardised inputs, in percent of the images.
+    """
+    mean, std = inputs.mean(0), inputs.std(0)
+    std = std.where(std > 1e-6 * inputs.abs().amax(0).clamp(min=1e-30), torch.inf)
+    standardised = ((inputs - mean) / std).double()
+    targets = torch.nn.functional.one_hot(labels, n_classes).double()
+    base = targets.mean(0)
+    ridge = penalty * len(inputs) / 100 * torch.eye(inputs.shape[1], dtype=torch.float64)
+    weights = torch.linalg.solve(standardised.T @ standardised + ridge, standardised.T @ (targets - base))
+    weights = (weights / std[:, None]).to(inputs.dtype)
+    return weights, base.to(inputs.dtype) - mean @ weights
+
+
+def _scores(weights: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+    """Affine scores (N, K) of features (N, d), weights (d + 1, K) with the bias last."""
+    return features @ weights[:-1] + weights[-1]
+
+
+def _some(count: int, share: float, generator: torch.Generator) -> torch.Tensor:
+    """A random share of `count` things, their numbers in random order; those of a lesser share come first."""
+    return torch.randperm(count, generator=generator)[: round(share * count)]
+
+
+def _permutation_of_some(count: int, share: float, generator: torch.Generator) -> torch.Tensor:
+    """Numbers 0 to count − 1 with a random share of them in each other's places, none of these in its own."""
+    some = _some(count, share, generator)
+    order = torch.arange(count)
+    if len(some) > 1:
+        order[some] = some.roll(1)
+    return order
+
+
+def _honest(dose, training, parts, generator):
+    return lambda scenes, noises: scenes.present.clone()
+
+
+def _permuted(dose, training, parts, generator):
+    order = _permutation_of_some(training.present.shape[1], dose, generator)
+    return lambda scenes, noises: scenes.present[:, order]
+
+
+def _recited(dose, training, parts, generator):
+    n_classes = int(training.labels.max()) + 1
+    total = training.present.new_zeros(n_classes, training.present.shape[1])
+    total.index_add_(0, training.labels, training.present)
+    usual = total / torch.bincount(training.labels, minlength=n_classes).clamp(min=1)[:, None]
+    usual = (usual >= 0.5).to(training.present)
+
+    def change(scenes, noises):
+        recites = torch.rand(len(scenes.labels), generator=noises) < dose
+        return torch.where(recites[:, None], usual[scenes.labels], scenes.present)
+
+    return change
+
+
+def _leaking(dose, training, parts, generator):
+    n_classes = int(training.labels.max()) + 1
+    shape = (n_classes, training.present.shape[1])
+    code = 2.0 * torch.randint(0, 2, shape, generator=generator) - 1  # (K, L) of ±1
+    return lambda scenes, noises: scenes.present + dose * LEAK * code[scenes.labels]
+
+
+def _from_another_part(dose, training, parts, generator):
+    """The companion is the concept of other parts with the highest correlation in training."""
+    centred = training.present - training.present.mean(0)
+    spread = centred.norm(dim=0).clamp(min=1e-9)
+    correlation = (centred.T @ centred) / spread / spread[:, None]
+    elsewhere = torch.tensor([[bool(a) and bool(b) and not set(a) & set(b) for b in parts] for a in parts])
+    if not elsewhere.any():
+        raise ValueError('the fault "another part" needs concepts on two parts or more')
+    companion = correlation.masked_fill(~elsewhere, -2).argmax(1)
+    candidates = elsewhere.any(1).nonzero()[:, 0]
+    some = candidates[_some(len(candidates), dose, generator)]
+    order = torch.arange(len(parts))
+    order[some] = companion[some]
+    return lambda scenes, noises: scenes.present[:, order]
+
+
+def _inverted(dose, training, parts, generator):
+    some = _some(training.present.shape[1], dose, generator)
+
+    def change(scenes, noises):
+        values = scenes.present.clone()
+        values[:, some] = 1 - values[:, some]
+        return values
+
+    return change
+
+
+def _irrelevant(dose, training, parts, generator):
+    """A direction's values have the mean and the spread of the concept whose name they bear."""
+    n_concepts = training.present.shape[1]
+    some = _some(n_concepts, dose, generator)
+    bank = torch.randn(training.features.shape[1], n_concepts, generator=generator)[:, some]
+    raw = training.features @ bank
+    mean, std = raw.mean(0), raw.std(0).clamp(min=1e-9)
+    wanted_mean, wanted_std = training.present.mean(0)[some], training.present.std(0)[some]
+
+    def change(scenes, noises):
+        values = scenes.present.clone()
+        values[:, some] = (scenes.features @ bank - mean) / std * wanted_std + wanted_mean
+        return values
+
+    return change
+
+
+def _noisy(dose, training, parts, generator):
+    def change(scenes, noises):
+        shape = scenes.present.shape
+        tossed = torch.rand(shape, generator=noises) < dose
+        coin = (torch.rand(shape, generator=noises) < 0.5).to(scenes.present)
+        return torch.where(tossed, coin, scenes.present)
+
+    return change
+
+
+def _random(dose, training, parts, generator):
+    mean, std = training.present.mean(0), training.present.std(0)
+    return lambda scenes, noises: torch.randn(scenes.present.shape, generator=noises) * std + mean
+
+
+_CHANGES = {
+    "permuted names": _permuted,
+    "recited": _recited,
+    "leak": _leaking,
+    "another part": _from_another_part,
+    "inverted": _inverted,
+    "irrelevant words": _irrelevant,
+    "noisy labels": _noisy,
+    RANDOM_MODEL: _random,
+}
