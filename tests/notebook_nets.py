@@ -83,6 +83,18 @@ BASE = {
         "benchmark": "sub_of_tests",
     },
     "53": {"benchmark": "", "n_rendered": 24, "epochs": 3, "label_kinds": ["hard"]},
+    "62": {
+        "doses": [0.5, 1.0],
+        "draws": 2,
+        "sizes": [100],
+        "n_pairs": 60,
+        "n_texts": 12,
+        "n_cases": 12,
+        "n_maps": 6,
+        "steps": 5,
+        "n_hacked": 2,
+        "scorer": "",
+    },
     "81": {
         "n_images": 20,
         "n_concepts": 6,

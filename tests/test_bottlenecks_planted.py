@@ -116,6 +116,13 @@ def test_a_random_model_knows_nothing_of_the_image(scenes):
     assert abs(model.explain(scenes, 1).accuracy(scenes.labels) - 0.25) < 0.1
 
 
+def test_a_covered_part_reads_absent_and_the_next_one_does_not(scenes):
+    model = planted_with("leak", 0.0, scenes)
+    own, other = (planted.covered_values(model, scenes, PARTS, shift) for shift in (0, 1))
+    assert (own[:, :6] == 0).all() and torch.equal(own[:, 6:], scenes.present[:, 6:])
+    assert torch.equal(other, scenes.present)
+
+
 @pytest.mark.parametrize("fault", ["permuted names", "side channel", "other reasons"])
 def test_rewriting_changes_no_prediction(fault, scenes):
     generator = torch.Generator().manual_seed(5)

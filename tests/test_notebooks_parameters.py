@@ -591,6 +591,23 @@ def one_more_map(records, defaults):
 
 
 # (notebook, parameters, check(records, defaults))
+def judges_alone(records, defaults):
+    """What is not planted is not judged; what is, is judged as before."""
+    new, old = (
+        values(r, table="yardsticks", planted="judges", metric="Spearman") for r in (records, defaults)
+    )
+    assert len(new) == 18 and new.equals(old)  # three faults, six yardsticks
+    assert set(records[records.table == "yardsticks"].planted) == {"judges"}
+    assert set(defaults[defaults.table == "yardsticks"].planted) > {"judges", "maps", "bottlenecks"}
+
+
+def noisier_reading(records, defaults):
+    """The noise floor of honest models rises, so that the same fault shifts T by fewer floors."""
+    rows = {"table": "yardsticks", "yardstick": "T", "fault": "inverted", "metric": "shift (noise floors)"}
+    new, old = (values(r, **rows).droplevel("row") for r in (records, defaults))
+    assert (new < 0).all() and (old < 0).all() and not new.equals(old)
+
+
 CASES = [
     ("11", {"n_samples": [20]}, fewer_examples),
     ("11", {"train_labels": "class"}, labels_of_classes),
@@ -635,6 +652,8 @@ CASES = [
     ("42", {"heat_level": 0.9}, little_of_a_heat_map_is_lit),
     ("42", {"heat_prompt_file": "autoxplain_masked_code"}, a_heat_prompt_of_ones_own),
     ("43", {"threshold": 4.5}, higher_threshold),
+    ("62", {"planted": ["judges"]}, judges_alone),
+    ("62", {"noise": 0.4, "planted": ["bottlenecks"]}, noisier_reading),
     ("43", {"scalar": "all"}, a_segmenters_mean_over_all_pixels),
     ("43", {"draws": 1}, draws_of_the_segmenter),
     ("43", {"asked": "label"}, segmenters_asked_about_labels),
@@ -688,6 +707,9 @@ WRONG = [
     ("31", {"name_prompt": "no_such_prompt"}, "no_such_prompt: no prompt that can be read"),
     ("31", {"dictionary": "by heart"}, "dictionary is auto, head, probe, attributes or a CSV file"),
     ("45", {"kind": "mask"}, "unknown kind 'mask' of image"),
+    ("62", {"planted": ["bottlenecks", "texts"]}, "planted holds ['texts']: choose among bottlenecks"),
+    ("62", {"doses": [0.0, 1.0]}, "doses above 0 up to 1"),
+    ("62", {"backbone": "resnet81"}, "There is no backbone 'resnet81'"),
     ("45", {"judges": ["no_such_judge"]}, "The model 'no_such_judge' cannot be loaded"),
     ("32", {"general": ["cifar100"]}, "general names cifar100, which is not among data"),
     ("32", {"n_seeds": 0}, "n_seeds is 0"),

@@ -1,5 +1,6 @@
 """Planted maps: what the network reads, what the map shows, and what asking again finds out."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -86,6 +87,19 @@ def test_deletion_finds_a_hidden_dot_and_not_an_honest_one(regions):
 def test_a_random_map_changes_with_the_seed(regions):
     one, other = (plant_maps(planted_maps.RANDOM_MAP, 1.0, regions, seed) for seed in (0, 1))
     assert not torch.equal(one.maps, other.maps)
+
+
+def test_regions_of_a_mask():
+    """A bird in the upper left corner: the patch goes to the next corner, the dot to the one after."""
+    mask = np.zeros((20, 20), int)
+    mask[0:6, 0:6] = 1
+    mask[0:3, 0:3] = 2
+    own, other, patch, dot = planted_maps.regions_from_mask(mask, [2], [1])
+    assert own.sum() == 9 and other.sum() == 27
+    assert patch.sum() == 9 and patch[:3, 17:].all()
+    assert dot.sum() == 16 and dot[16:, :4].all()
+    assert planted_maps.centre_pixel(own) == (1.5, 1.5)
+    assert np.isnan(planted_maps.centre_pixel(mask == 7)).all()
 
 
 def test_what_cannot_be_planted(regions):

@@ -153,6 +153,27 @@ def plant(
     return model
 
 
+def covered_values(
+    model: PlantedModel, scenes: Scenes, parts: list[tuple], shift: int = 0, seed: int = 0
+) -> torch.Tensor:
+    """Values (N, L) of each concept with a part covered: what lies on a covered part reads absent.
+
+    parts: L tuples, of the parts that each concept lies on; without one, nothing is covered.
+    shift: 0 covers the concept's own part, 1 the next one in alphabetical order, and so on.
+    seed: of the noise, as of `PlantedModel.values`.
+    """
+    values = model.values(scenes, seed)
+    places = sorted({one for one in parts if one})
+    for place, part in enumerate(places):
+        hidden = places[(place + shift) % len(places)]
+        columns = [j for j, one in enumerate(parts) if set(one) & set(hidden)]
+        present = scenes.present.clone()
+        present[:, columns] = 0
+        mine = [j for j, one in enumerate(parts) if one == part]
+        values[:, mine] = model.values(scenes._replace(present=present), seed)[:, mine]
+    return values
+
+
 def rewritten(
     model: PlantedModel,
     scale: torch.Tensor | float = 1.0,

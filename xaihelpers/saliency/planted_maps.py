@@ -16,8 +16,10 @@ regions that are read, and right if these are the concept's own part: two things
 | random map | own part | noise | – |
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torchvision.transforms.functional import gaussian_blur
@@ -35,6 +37,7 @@ MAP_FAULTS = (
 RANDOM_MAP = "random map"
 STEEPNESS = 8.0
 CELLS = 14  # of a map's side
+DOT = 4  # side of the dot in pixels
 
 
 class Regions(NamedTuple):
@@ -60,6 +63,39 @@ class EvidenceNetwork(torch.nn.Module):
         """Logits (N, 2) of inputs (N, 3, H, W)."""
         logit = STEEPNESS * (inputs[:, 0].mean((1, 2)) - 0.5)
         return torch.stack([torch.zeros_like(logit), logit], 1)
+
+
+def regions_from_mask(mask: np.ndarray, own: Sequence[int], other: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """What `Regions` holds of one picture, four arrays (H, W) bool.
+
+    The patch is a square as large as the own part in the corner that has least of the object, the dot lies in
+    the next such corner.
+
+    mask: (H, W) int, the number of the part at each pixel, 0 beside the object.
+    own, other: the numbers of the part that is asked about, and of another one; left and right may be two.
+    """
+    own, other = np.isin(mask, own), np.isin(mask, other)
+    height, width = mask.shape
+    side = max(2, int(np.sqrt(own.sum())))
+    corners = []
+    for down in (False, True):
+        for right in (False, True):
+            patch, dot = np.zeros_like(own), np.zeros_like(own)
+            for region, size in ((patch, side), (dot, DOT)):
+                top, left = (height - size) * down, (width - size) * right
+                region[top : top + size, left : left + size] = True
+            corners.append((int((patch & (mask > 0)).sum()), len(corners), patch, dot))
+    freest, next_freest = sorted(corners, key=lambda corner: corner[:2])[:2]
+    return own, other, freest[2], next_freest[3]
+
+
+def centre_pixel(region: np.ndarray) -> tuple[float, float]:
+    """x and y of the pixel of a region (H, W) that is nearest to its mean, NaN where it has none."""
+    if not region.any():
+        return np.nan, np.nan
+    y, x = np.nonzero(region)
+    nearest = ((y - y.mean()) ** 2 + (x - x.mean()) ** 2).argmin()
+    return x[nearest] + 0.5, y[nearest] + 0.5
 
 
 def plant_maps(fault: str, dose: float, regions: Regions, seed: int = 0) -> PlantedMaps:

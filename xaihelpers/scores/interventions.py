@@ -53,7 +53,9 @@ def intervention_curve(
         urgency = (corrected - values).abs()
     else:
         urgency = torch.rand(values.shape, generator=torch.Generator().manual_seed(seed)).to(values)
-    place = urgency.argsort(dim=1, descending=True, stable=True).argsort(dim=1)  # (N, L)
+    order = urgency.argsort(dim=1, descending=True, stable=True)
+    places = torch.arange(order.shape[1], device=order.device).expand_as(order)
+    place = torch.empty_like(order).scatter_(1, order, places)  # (N, L), of each concept in the order
     right = []
     for share in shares:
         mixed = torch.where(place < round(share * values.shape[1]), corrected, values)

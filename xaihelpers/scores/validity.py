@@ -102,8 +102,9 @@ def judge_yardsticks(scored: pd.DataFrame, told: float = TOLD) -> pd.DataFrame:
     told: the least area that counts.
 
     Returns a row for each pair: yardstick, fault, the columns of an Interval (Spearman's ρ at the largest n),
-    `auc` (at the full dose and the largest n), `dose at n` for each n, `floor` (standard deviation of the
-    honest scores at the largest n), `shift` (mean at the full dose less honest, in floors), `verdict`.
+    `auc` (at the full dose and the largest n), `dose at n` for each n, `dose` at the largest, `n`, `floor`
+    (standard deviation of the honest scores at the largest n), `shift` (mean at the full dose less honest, in
+    floors), `verdict`.
     """
     rows = []
     for (yardstick, fault), part in scored.groupby(["yardstick", "fault"], sort=False):
@@ -117,6 +118,7 @@ def judge_yardsticks(scored: pd.DataFrame, told: float = TOLD) -> pd.DataFrame:
         full = of_size.score[of_size.dose == of_size.dose.max()]
         response = dose_response(of_size.dose, of_size.score, of_size.draw)
         area = areas[max(areas)]
+        row["dose"] = row[f"dose at {n}"]
         floor = float(honest.std())
         shift = float(full.mean() - honest.mean())
         row |= response._asdict() | {"auc": area, "n": n, "floor": floor}
