@@ -58,6 +58,11 @@ def test_permuted_names_move_half_of_the_columns(scenes):
     assert found == sorted(tuple(column) for column in scenes.present.T.tolist())
 
 
+def test_an_honest_model_misreads_as_many_labels_as_it_is_told(scenes):
+    model = plant("leak", 0.0, scenes, CONCEPTS, CLASSES, PARTS, noise=0.0, errors=0.1)
+    assert (model.values(scenes, 3) != scenes.present).float().mean() == pytest.approx(0.1, abs=0.02)
+
+
 def test_reciting_says_what_the_class_usually_has(scenes):
     values = read("recited", 1.0, scenes)
     for label in range(4):
@@ -112,8 +117,8 @@ def test_a_side_channel_decides_alone_at_the_full_dose(scenes):
 def test_a_random_model_knows_nothing_of_the_image(scenes):
     model = plant(planted.RANDOM_MODEL, 1.0, scenes, CONCEPTS, CLASSES, PARTS)
     other = scenes._replace(present=1 - scenes.present)
-    assert torch.equal(model.values(scenes, 1), model.values(other, 1))
-    assert abs(model.explain(scenes, 1).accuracy(scenes.labels) - 0.25) < 0.1
+    assert torch.equal(model.values(scenes, 7), model.values(other, 7))
+    assert abs(model.explain(scenes, 7).accuracy(scenes.labels) - 0.25) < 0.1
 
 
 def test_a_covered_part_reads_absent_and_the_next_one_does_not(scenes):

@@ -601,11 +601,11 @@ def judges_alone(records, defaults):
     assert set(defaults[defaults.table == "yardsticks"].planted) > {"judges", "maps", "bottlenecks"}
 
 
-def noisier_reading(records, defaults):
-    """The noise floor of honest models rises, so that the same fault shifts T by fewer floors."""
+def more_misread(records, defaults):
+    """Where honest models err more, the same fault shifts T by less."""
     rows = {"table": "yardsticks", "yardstick": "T", "fault": "inverted", "metric": "shift (noise floors)"}
     new, old = (values(r, **rows).droplevel("row") for r in (records, defaults))
-    assert (new < 0).all() and (old < 0).all() and not new.equals(old)
+    assert len(new) == len(old) == 1 and old.iloc[0] < new.iloc[0] < 0
 
 
 CASES = [
@@ -653,7 +653,7 @@ CASES = [
     ("42", {"heat_prompt_file": "autoxplain_masked_code"}, a_heat_prompt_of_ones_own),
     ("43", {"threshold": 4.5}, higher_threshold),
     ("62", {"planted": ["judges"]}, judges_alone),
-    ("62", {"noise": 0.4, "planted": ["bottlenecks"]}, noisier_reading),
+    ("62", {"errors": 0.1, "planted": ["bottlenecks"]}, more_misread),
     ("43", {"scalar": "all"}, a_segmenters_mean_over_all_pixels),
     ("43", {"draws": 1}, draws_of_the_segmenter),
     ("43", {"asked": "label"}, segmenters_asked_about_labels),

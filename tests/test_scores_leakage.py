@@ -73,12 +73,14 @@ def test_impurity_of_the_truth_is_zero_and_of_swapped_names_as_by_hand():
     assert math.isnan(leakage.oracle_impurity(present[:, :1], present[:, :1]))
 
 
-def test_niche_impurity_is_one_half_of_pure_and_more_of_repeated_values():
+def test_niche_impurity_is_one_half_of_pure_values_and_more_of_what_is_spread_over_many():
     generator = torch.Generator().manual_seed(0)
     present = (torch.rand(600, 4, generator=generator) < 0.5).float()
     blurred = present + 0.01 * torch.randn(present.shape, generator=generator)
     pure = leakage.niche_impurity(blurred[300:], present[300:], blurred[:300], present[:300])
-    assert pure == pytest.approx(0.5, abs=0.13)  # at β = 0 no value is outside, at β = 1 all are
-    mixed = blurred + 0.6 * blurred.roll(1, 1)
+    assert pure == pytest.approx(0.5, abs=0.05)
+    # each value holds a quarter of each concept: the niche is all at β < ½, and nothing above it
+    signs = torch.tensor([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 2
+    mixed = blurred @ signs
     leaky = leakage.niche_impurity(mixed[300:], present[300:], mixed[:300], present[:300])
-    assert leaky > pure + 0.05
+    assert leaky == pytest.approx((0.5 + 0.5 + 0.75 + 1) / 4, abs=0.05)

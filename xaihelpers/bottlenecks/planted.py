@@ -1,7 +1,7 @@
 """Bottlenecks with a known fault at a known dose: what a yardstick of concepts is itself measured by.
 
-An honest model reads each concept as it is in the image, with a little noise, and decides by a linear head on
-what it reads. Each fault departs from it by a dose d from 0, honest, to 1:
+An honest model reads each concept as it is in the image, but for a few errors and a little noise, and decides
+by a linear head on what it reads. Each fault departs from it by a dose d from 0, honest, to 1:
 
 | fault | what is false | d is the share of |
 |---|---|---|
@@ -114,6 +114,7 @@ def plant(
     classes: list[str],
     parts: list[tuple],
     noise: float = 0.1,
+    errors: float = 0.0,
     penalty: float = 0.1,
     seed: int = 0,
 ) -> PlantedModel:
@@ -122,6 +123,7 @@ def plant(
     fault: one of FAULTS, or RANDOM_MODEL; a dose of 0 gives the honest model under any of them.
     concepts: L names. classes: K names. parts: L tuples, of the parts that each concept lies on.
     noise: standard deviation of what is read, where absent and present are 1 apart.
+    errors: share of the labels that any model, an honest one too, misreads.
     penalty: of the head, see `ridge_head`.
     seed: of the concepts that are afflicted, the images, the directions, and of the noise in training.
 
@@ -135,7 +137,8 @@ def plant(
     change = _CHANGES.get(fault, _honest)(dose, training, parts, generator)
 
     def reads(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
-        values = change(scenes, noises)
+        misread = (torch.rand(scenes.present.shape, generator=noises) < errors).to(scenes.present)
+        values = change(scenes._replace(present=(scenes.present - misread).abs()), noises)
         return values + noise * torch.randn(values.shape, generator=noises)
 
     values = reads(training, torch.Generator().manual_seed(seed + 1))
@@ -306,6 +309,8 @@ def _irrelevant(dose, training, parts, generator):
     """A direction's values have the mean and the spread of the concept whose name they bear."""
     n_concepts = training.present.shape[1]
     some = _some(n_concepts, dose, generator)
+    if not len(some):
+        return _honest(dose, training, parts, generator)
     bank = torch.randn(training.features.shape[1], n_concepts, generator=generator)[:, some]
     raw = training.features @ bank
     mean, std = raw.mean(0), raw.std(0).clamp(min=1e-9)

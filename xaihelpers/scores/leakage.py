@@ -94,7 +94,8 @@ def niche_impurity(
 
     values, present: (N, L). training_values, training_present: (M, L), of which niches and the one ridge
     regression of all concepts on all standardised values are found.
-    steps: values of β from 0 to 1, by the trapezoid rule; the last, of an empty niche, is β = 1.
+    steps: values of β, from 0 to 1 without the 1, at which no value has a niche; by the trapezoid rule,
+        divided by their range, so that pure values have one half.
     penalty: of the ridge regression.
     Concepts of one kind only are left out.
     """
@@ -106,11 +107,11 @@ def niche_impurity(
     spread = centred.square().mean(0).sqrt().clamp(min=1e-9)
     correlation = (train.T @ centred / len(train) / spread).abs()  # (L, L)
     areas = []
-    for beta in torch.linspace(0, 1, steps):
+    for beta in torch.arange(steps) / steps:
         outside = correlation <= beta
         told = _column_aucs(test @ (weights * outside), present)
         areas.append(told.nanmean())
-    return float(torch.trapezoid(torch.stack(areas), dx=1 / (steps - 1)))
+    return float(torch.trapezoid(torch.stack(areas), dx=1 / (steps - 1)))  # the range is 1 here
 
 
 def _column_aucs(scores: torch.Tensor, present: torch.Tensor) -> torch.Tensor:

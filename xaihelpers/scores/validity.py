@@ -104,7 +104,7 @@ def judge_yardsticks(scored: pd.DataFrame, told: float = TOLD) -> pd.DataFrame:
     Returns a row for each pair: yardstick, fault, the columns of an Interval (Spearman's ρ at the largest n),
     `auc` (at the full dose and the largest n), `dose at n` for each n, `dose` at the largest, `n`, `floor`
     (standard deviation of the honest scores at the largest n), `shift` (mean at the full dose less honest, in
-    floors), `verdict`.
+    floors; infinite where honest scores do not vary), `verdict`.
     """
     rows = []
     for (yardstick, fault), part in scored.groupby(["yardstick", "fault"], sort=False):
@@ -122,7 +122,10 @@ def judge_yardsticks(scored: pd.DataFrame, told: float = TOLD) -> pd.DataFrame:
         floor = float(honest.std())
         shift = float(full.mean() - honest.mean())
         row |= response._asdict() | {"auc": area, "n": n, "floor": floor}
-        row["shift"] = shift / floor if floor > 0 else np.nan
+        if floor > 1e-6 * max(1.0, abs(honest.mean())):
+            row["shift"] = shift / floor
+        else:  # honest scores that agree to the last digits have no floor
+            row["shift"] = np.sign(shift) * np.inf if abs(shift) > 1e-9 else 0.0
         row["verdict"] = verdict(response, area, told)
         rows.append(row)
     return pd.DataFrame(rows)
