@@ -602,10 +602,12 @@ def judges_alone(records, defaults):
 
 
 def more_misread(records, defaults):
-    """Where honest models err more, the same fault shifts T by less."""
-    rows = {"table": "yardsticks", "yardstick": "T", "fault": "inverted", "metric": "shift (noise floors)"}
-    new, old = (values(r, **rows).droplevel("row") for r in (records, defaults))
-    assert len(new) == len(old) == 1 and old.iloc[0] < new.iloc[0] < 0
+    """An honest model that misreads a tenth of the labels is right in nine tenths of them."""
+    levels = []
+    for recorded in (records, defaults):
+        row = recorded[(recorded.table == "random model") & (recorded.yardstick == "T")]
+        levels.append(float(row.honest.iloc[0]))
+    assert abs(levels[0] - 0.9) < 0.01 and abs(levels[1] - 0.98) < 0.01
 
 
 CASES = [
