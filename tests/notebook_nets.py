@@ -83,6 +83,7 @@ BASE = {
         "benchmark": "sub_of_tests",
     },
     "53": {"benchmark": "", "n_rendered": 24, "epochs": 3, "label_kinds": ["hard"]},
+    "63": {"draws": 100, "largest": 600},
     "81": {
         "n_images": 20,
         "n_concepts": 6,
