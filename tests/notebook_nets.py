@@ -95,6 +95,7 @@ BASE = {
         "n_hacked": 2,
         "scorer": "",
     },
+    "63": {"draws": 100, "largest": 600},
     "81": {
         "n_images": 20,
         "n_concepts": 6,

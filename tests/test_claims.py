@@ -97,6 +97,23 @@ def test_how_many_cases_would_decide():
     assert str(verdict) == "cannot be told (about 160 independent cases would)"
 
 
+def test_what_a_paper_itself_prints():
+    """All readings must agree; an open step takes back a support, and nothing else."""
+    holds, fails, is_open = measured(20, 12, 28), measured(-5, -9, -1), measured(20, 9, 31)
+    for readings, documented, open_step in (
+        ([holds], claims.SUPPORTED, claims.UNDOCUMENTED),
+        ([holds, holds], claims.SUPPORTED, claims.UNDOCUMENTED),
+        ([fails, fails], claims.CONTRADICTED, claims.CONTRADICTED),
+        ([holds, is_open], claims.OPEN, claims.OPEN),
+        ([holds, fails], claims.OPEN, claims.OPEN),
+        ([measured(20, nan, nan)], claims.OPEN, claims.OPEN),  # a single case
+        ([], claims.OPEN, claims.OPEN),  # nothing is printed
+    ):
+        assert claims.own_table(ABOVE, readings) == documented
+        assert claims.own_table(ABOVE, readings, undocumented=True) == open_step
+    assert set(claims.OWN_TABLE) == {claims.SUPPORTED, claims.UNDOCUMENTED, claims.CONTRADICTED, claims.OPEN}
+
+
 def test_a_wrong_file_names_the_claim(tmp_path):
     table = pd.DataFrame([vars(ABOVE)] * 2)
     table.to_csv(tmp_path / "claims.csv", index=False)

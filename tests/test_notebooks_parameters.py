@@ -610,6 +610,58 @@ def more_misread(records, defaults):
     assert abs(levels[0] - 0.9) < 0.01 and abs(levels[1] - 0.98) < 0.01
 
 
+def denominators(records):
+    """Smallest denominators by table and group, as the notebook records them."""
+    found = records[records.table == "denominators"]
+    return found.set_index(["paper", "printed", "group"]).value.sort_index()
+
+
+def own_tables(records):
+    """What the papers' own tables say, by claim."""
+    found = records[records.table == "own table"].set_index("claim")
+    assert len(found) == 73 and found.index.is_unique
+    return found
+
+
+def larger_denominators(records, defaults):
+    """What fits up to 600 stays, and more fits beyond; no verdict rests on it."""
+    new, old = denominators(records), denominators(defaults)
+    assert old["fse", "table1", "Car"] == 92 and old["fse", "table1", "CUB-Bird"] == 61
+    assert np.isnan(old["fse", "table1", "Flower"])  # 17.16 is not n/99
+    assert old["autoxplain", "table3", "segmentation"] == 200
+    assert old.equals(new.where(new <= 600)) and (new > 600).any()
+    assert own_tables(records).verdict.equals(own_tables(defaults).verdict)
+
+
+def more_items(records, defaults):
+    """With ten times the items a lead of 0.11 in tau is told; other papers' verdicts stay."""
+    new, old = own_tables(records), own_tables(defaults)
+    claim = "conceptscore-follows-people-more-than-words"
+    assert old.verdict[claim] == "cannot be told" and new.verdict[claim] == "supported by its own table"
+    assert new.low[claim] > old.low[claim] and new.high[claim] < old.high[claim]
+    others = old.paper != "conceptscore"
+    assert new[others].verdict.equals(old[others].verdict)
+    contradicted = old.index[old.verdict == "contradicted by its own table"]
+    assert set(contradicted) == {"alignment-weights-negative-classes", "fse-top-five-alone-near-guess"}
+    assert old.why["sub-clips-fail-less"].endswith(
+        "open: questions of Tables 1 and 2 differ: a threshold, a choice"
+    )
+
+
+def larger_mistakes(records, defaults):
+    """Mistakes of a thousand units are found wherever a sum or a mean is checked; no more is violated."""
+    new, old = (
+        r[r.table == "identities"].set_index(["metric", "paper", "check"]).value for r in (records, defaults)
+    )
+    sums = new["planted mistakes of 1000 units found, %"].filter(regex="average of|sum of|sums? to|same")
+    assert (sums == 100).all() and len(sums) >= 8
+    assert not (
+        old["planted mistakes of 1 units found, %"].filter(regex="average of|sum of|sums? to|same") == 100
+    ).all()
+    assert new["violations"].sort_index().equals(old["violations"].sort_index())
+    assert old["violations"].sum() == 3  # two cells above 60 %, one above 80 %
+
+
 CASES = [
     ("11", {"n_samples": [20]}, fewer_examples),
     ("11", {"train_labels": "class"}, labels_of_classes),
@@ -678,6 +730,9 @@ CASES = [
     ("51", {"k": 1.0}, looser_tie),
     ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
     ("53", {"text": "{attribute}"}, another_text),
+    ("63", {"largest": 900}, larger_denominators),
+    ("63", {"n_people": 1000}, more_items),
+    ("63", {"planted": [1000]}, larger_mistakes),
     ("81", {"alpha": [1]}, one_region),
     ("82", {"n_attended": 3}, one_more_map),
     ("91", {"seed": 1}, another_seed),
@@ -763,6 +818,9 @@ WRONG = [
     ("52", {"shard": 2, "shards": 2}, "shard 2 of 2: shards are numbered from 0 to 1"),
     ("53", {"benchmark": "nowhere"}, "no parquet file there"),
     ("53", {"models": ["cbm2"]}, "there is no model 'cbm2' in the zoo"),
+    ("63", {"largest": 50}, "largest (50) has to be 600 or more"),
+    ("63", {"level": 0.0}, "level (0) and likely (0.01) have to lie between 0 and 1"),
+    ("63", {"planted": []}, "planted needs sizes of 1 or more"),
     ("94", {"reader": "no_such_reader"}, "no_such_reader: there is no such reader"),
     ("93", {"annotator": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
     ("92", {"clip_weights": "no_such_weights.safetensors"}, "no such file of CLIP weights"),

@@ -40,6 +40,7 @@ EXPECTED = [
     "52",
     "53",
     "62",
+    "63",
     "71",
     "81",
     "82",
@@ -54,8 +55,8 @@ PAPERMILL_YAML = [
     (path, notebook) for notebook in NOTEBOOKS for path in sorted(FOLDER.glob(f"{notebook.stem}*.yaml"))
 ]
 MAX_KB, MAX_LINES = 300, 30
-# those of the papers, and those that measure the costs of attention and the shipped models
-SCIENCE = [i for i in EXPECTED if i[0] in "12345"] + ["82", "92", "93", "94"]
+# those of the papers and their tables, and those that measure the costs of attention and shipped models
+SCIENCE = [i for i in EXPECTED if i[0] in "12345"] + ["63", "82", "92", "93", "94"]
 
 # the notebooks that are written to be read from beginning to end, beside the paper
 TEACHING = [path for path in NOTEBOOKS if path.name[0] in "1234" or path.name[:2] in ("71", "92")]

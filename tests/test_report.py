@@ -13,7 +13,7 @@ import pytest
 import torch
 from bs4 import BeautifulSoup
 
-from xaihelpers import report, report_tables
+from xaihelpers import claims, report, report_tables
 from xaihelpers.parameters import declared_parameters
 from xaihelpers.paths import FolderError
 from xaihelpers.records import Run, paper_table
@@ -138,6 +138,9 @@ def fill(folder):
         ("collection", "steps and costs"): [{"metric": "seconds", "value": 3.0}],
     }
     recorded(folder, "12", rows).finish()
+    printed = {"claim": half, "verdict": claims.UNDOCUMENTED, "why": "5,794 test birds", "metric": "%"}
+    printed |= {"value": 50.7, "low": 49.4, "high": 52.0, "cases": 5794}
+    recorded(folder, "63", {("alignment", "own table"): [printed]}, "printed tables", "as printed").finish()
     recorded(folder, "81", {("collection", "world"): [{"metric": "images", "value": 40.0}]}).finish()
     (folder / "notebooks").mkdir()
     error = nbformat.v4.new_output("error", ename="ValueError", evalue="no such bird")
@@ -207,15 +210,18 @@ def test_the_ledger_of_claims_comes_first(made):
     half = rows[
         "The concept that contributes most to a prediction is absent from the picture about half of the time."
     ]
-    paper, drawn_number, drawn, real_number, real = half
+    paper, own, drawn_number, drawn, real_number, real = half
     assert "50.7" in paper
+    assert own.startswith("depends on undocumented code") and "50.7 [49.4, 52]; 5,794 test birds" in own
     # the first run was blind, the second was not, and the third is on real birds
     assert drawn_number.strip().startswith("48.0 [45.0, 51.0]") and "holds" in drawn
     assert real_number.strip().startswith("71.0 [68.0, 74.0]") and "fails" in real
     falls = rows[
         "The longer the list of most important concepts, the smaller the share of it that is in the picture."
     ]
-    assert "−3.00 [−9.00, 3.00]" in falls[1] and "cannot be told" in falls[2]
+    assert falls[1] == "not decided"  # its own table was not asked
+    assert "−3.00 [−9.00, 3.00]" in falls[2] and "cannot be told" in falls[3]
+    assert "own table: 1 of 73 claims have a verdict" in printed
     assert "holds 1, fails 0, cannot be told 1, instrument blind 0" in printed
     assert "holds 0, fails 1, cannot be told 0, instrument blind 0" in printed
 

@@ -10,10 +10,20 @@ A claim is a quantity, a direction and a reference: "above", "below", or "within
 | holds | a > 0 and e ≥ s | −s ≤ a and b ≤ s |
 | fails | b < s | b < −s or a > s |
 | cannot be told | else | else |
+
+Before anything is run, the same rule is asked of what a paper itself prints (`own_table`):
+
+| what the paper's own table says | where |
+|---|---|
+| supported by its own table | *holds*, from the printed numbers alone |
+| depends on undocumented code | the same, but a step that the paper leaves open could turn it round |
+| contradicted by its own table | *fails* |
+| cannot be told | else, and where no number is printed |
 """
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +36,12 @@ log = logging.getLogger(__name__)
 FILE = PROJECT / "data" / "papers" / "claims.csv"
 DIRECTIONS = ("above", "below", "within")
 HOLDS, FAILS, OPEN, BLIND = OUTCOMES = ("holds", "fails", "cannot be told", "instrument blind")
+SUPPORTED, UNDOCUMENTED, CONTRADICTED = (
+    "supported by its own table",
+    "depends on undocumented code",
+    "contradicted by its own table",
+)
+OWN_TABLE = (SUPPORTED, UNDOCUMENTED, CONTRADICTED, OPEN)
 
 
 @dataclass(frozen=True)
@@ -117,6 +133,20 @@ def decide(claim: Claim, measured: Interval, controls: dict[str, bool] | None = 
     if math.isinf(half_width):
         return Verdict(OPEN)
     return Verdict(OPEN, math.ceil(measured.effective * (half_width / to_go) ** 2))
+
+
+def own_table(claim: Claim, readings: Sequence[Interval], undocumented: bool = False) -> str:
+    """What a paper's own printed numbers say of its claim: one of OWN_TABLE, by the module's rule.
+
+    readings: the claim's quantity, in its unit, with the interval that the printed numbers allow; one for
+        each way to read them, all of which must give the same answer; none where no number is printed.
+    undocumented: whether a step that the paper leaves open could turn the answer round. It takes back a
+        support only: a table that contradicts its text does so whatever made the table.
+    """
+    outcomes = {decide(claim, reading).outcome for reading in readings}
+    if outcomes == {HOLDS}:
+        return UNDOCUMENTED if undocumented else SUPPORTED
+    return CONTRADICTED if outcomes == {FAILS} else OPEN
 
 
 def control_passed(
