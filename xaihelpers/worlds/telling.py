@@ -21,7 +21,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-FEWEST = 8  # pictures with a label, and without it, below which nothing is said of it
+FEWEST = 4  # pictures with a label, and without it, below which nothing is said of it
 
 
 class Told(NamedTuple):
@@ -104,7 +104,7 @@ def _kernel(features: np.ndarray) -> np.ndarray:
 
 
 def areas(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Area under the ROC curve of each column, (L,); NaN where fewer than 8 pictures are of either kind.
+    """Area under the ROC curve of each column, (L,); NaN where fewer than 4 pictures are of either kind.
 
     scores: (N, L). labels: (N, L), 0 or 1.
     """
@@ -121,7 +121,7 @@ def area_terms(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
     A picture with the label has the share of pictures without it that lie below it, one without it the share
     of pictures with it that lie above, each less the area A and divided by the share of its own kind, plus A.
-    So they are cases whose mean has the area's standard error. NaN where fewer than 8 pictures are of a kind.
+    So they are cases whose mean has the area's standard error. NaN where fewer than 4 pictures are of a kind.
 
     scores: (N, L). labels: (N, L), 0 or 1.
     Source: DeLong, DeLong and Clarke-Pearson, Biometrics 44, 1988, structural components.
