@@ -30,6 +30,25 @@ from xaihelpers.paths import PROJECT
 from xaihelpers.records import read_records
 
 
+def more_audited(records, defaults):
+    """Whatever the number of birds: scenes drawn at random tell nothing of what is not drawn there."""
+    worlds = ["as the species", "attributes at random", "scenes at random too"]
+    for found in (records, defaults):
+        leaks = found[(found.table == "leaks") & (found.metric == "concepts")]
+        mean = leaks.set_index(["world", "source"]).value
+        assert list(dict.fromkeys(leaks.world)) == worlds and mean.between(0.4, 1).all()
+        free = mean["scenes at random too"]
+        unseen = ["background", "seat", "leaf scale", "position", "extent", "silhouette", "seed"]
+        assert (free[unseen] < 0.54).all()
+        assert (mean["as the species"][["silhouette", "seat", "file order"]] > 0.6).all()
+        of_class = found[(found.table == "leaks") & (found.metric == "class")].set_index(["world", "source"])
+        assert (of_class.value.xs("file order", level="source") > 0.95).all()  # as in CUB's own list
+        assert of_class.value["scenes at random too", "background"] < 0.56
+    new, old = (r[r.table == "leaks"] for r in (records, defaults))
+    assert set(new.cases) == {48, 5 * 48} and set(old.cases) == {48, 4 * 48}
+    assert values(records, table="world").equals(values(defaults, table="world"))
+
+
 def fewer_examples(records, defaults):
     new, old = values(records, classifier="post-hoc CBM"), values(defaults, classifier="post-hoc CBM")
     assert len(values(records, samples=20)) == len(new) == len(old) == len(values(defaults, samples=50))
@@ -663,6 +682,7 @@ def larger_mistakes(records, defaults):
 
 
 CASES = [
+    ("00", {"audited": 5}, more_audited),
     ("11", {"n_samples": [20]}, fewer_examples),
     ("11", {"train_labels": "class"}, labels_of_classes),
     ("11", {"data": "everyday"}, things_not_birds),
@@ -825,6 +845,7 @@ WRONG = [
     ("93", {"annotator": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
     ("92", {"clip_weights": "no_such_weights.safetensors"}, "no such file of CLIP weights"),
     ("00", {"show_species": "Cardinel"}, "the nearest is 'Cardinal'"),
+    ("00", {"audited": 3}, "audited must be at least 4 birds of each class, not 3"),
     (
         "00",
         {"substitutions": ["has_crown_colour::blue"]},

@@ -27,6 +27,7 @@ from xaihelpers.parameters import (
 from xaihelpers.paths import FolderError
 from xaihelpers.records import paper_table, read_records, read_runs, start
 from xaihelpers.scores import Interval
+from xaihelpers.worlds import aviary, everyday
 
 CELL = """seed: int = 0  # seed of all generators
 device: str = "cpu"  # where
@@ -236,6 +237,10 @@ def test_round_trip(run, tmp_path):
     assert about["figures"] == [{"file": "curve.png", "caption": "A curve."}]
     assert about["data"] == ["the aviary, 2,000 images"]
     assert about["versions"]["torch"] == torch.__version__.split("+")[0]
+    assert about["renderers"] == {
+        "aviary": aviary.renderer_version(),
+        "everyday": everyday.renderer_version(),
+    }
     assert (about["folder"] / "curve.png").read_bytes().startswith(b"\x89PNG")
     # nothing unfinished is left
     assert sorted(path.name for path in tmp_path.iterdir()) == [run.run_folder.name]

@@ -1,7 +1,8 @@
 """What a notebook run was given and what it found: checked parameters in, tidy rows and figures out.
 
 A run lies in `<results>/<notebook>-<hash of its parameters>/`: `results.csv` (one row per number), `run.json`
-(parameters, versions, captions, notes) and its figures. The folder appears whole or not at all.
+(parameters, versions of libraries and of what draws the worlds, captions, notes) and its figures. The folder
+appears whole or not at all.
 """
 
 import importlib.metadata
@@ -30,6 +31,7 @@ from xaihelpers.parameters import ParameterError, check_parameters, parameters_h
 from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
 from xaihelpers.scores.intervals import Interval
 from xaihelpers.timing import describe_device
+from xaihelpers.worlds import aviary, everyday
 
 log = logging.getLogger(__name__)
 NUMBERS = ["value", "low", "high", "cases", "effective", "chance"]
@@ -205,6 +207,11 @@ class Run:
             "model": sorted(rows["model"].unique()),
             "versions": {"python": platform.python_version()}
             | {name: _version(name) for name in ("torch", "xaihelpers")},
+            # of what draws the worlds, whether or not this run is about one
+            "renderers": {
+                "aviary": aviary.renderer_version(),
+                "everyday": everyday.renderer_version(),
+            },
             "device": describe_device(self.device),
             "started": self.started.isoformat(),
             "seconds": round(time.perf_counter() - self._clock, 1),
