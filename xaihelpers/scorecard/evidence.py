@@ -180,9 +180,9 @@ def with_maps(outputs: ConceptOutputs, file: str | Path) -> ConceptOutputs:
         missing = [name for name in wanted if name not in place]
         if missing:
             raise DatasetError(
-                f"{file}: {len(missing)} of the {len(wanted)} {kind.replace('_', ' ')} of the outputs have no "
-                f"map, the first {missing[0]!r}; the file's first is {names[kind][:1]}. Write a map for each, "
-                "under the same names, or give outputs of fewer"
+                f"{file}: {len(missing)} of the {len(wanted)} {kind.replace('_', ' ')} of the outputs have "
+                f"no map, the first {missing[0]!r}; the file's first is {names[kind][:1]}. Write a map for "
+                "each, under the same names, or give outputs of fewer"
             )
         order[kind] = [place[name] for name in wanted]
     return replace(outputs, concept_maps=maps[order["image_ids"]][:, order["concepts"]].float())

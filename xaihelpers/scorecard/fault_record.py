@@ -17,6 +17,8 @@ from xaihelpers.records import read_records
 from xaihelpers.scores import validity
 
 log = logging.getLogger(__name__)
+COLUMNS = ["table", "planted", "yardstick", "fault", "verdict", "change", "alarm", "metric", "value"]
+COLUMNS += ["run", "data", "parameters", "place"]
 SHIPPED = PROJECT / "data" / "yardsticks"
 REAL = PROJECT / "data" / "real_runs"
 OF_MAPS = ("CLM", "CoAM overlap", "inside the bird", "deletion", "insertion", "AOPC", "average drop")
@@ -68,15 +70,14 @@ def _rows(folders: list[Path], own: bool) -> pd.DataFrame:
         rows = read_records(folder) if folder.is_dir() else pd.DataFrame()
         if not rows.empty:
             rows = rows[rows.notebook == "62"]
-            tables.append(rows.assign(place=place))
+            tables.append(rows.assign(place=place).reindex(columns=COLUMNS))
     shipped = {run for rows in tables for run in rows.run}
     if own and results_home().is_dir():  # what was run here since, with the same parameters
         newer = read_records(results_home())
-        tables.append(newer[newer.run.isin(shipped)].assign(place=-1))
-    columns = ["table", "planted", "yardstick", "fault", "verdict", "metric", "value", "run", "data", "place"]
-    if not tables:
-        return pd.DataFrame(columns=columns)
-    return pd.concat(tables, ignore_index=True)
+        newer = newer[newer.run.isin(shipped)]
+        if not newer.empty:
+            tables.append(newer.assign(place=-1).reindex(columns=COLUMNS))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=COLUMNS)
 
 
 def _record(name: str, rows: pd.DataFrame) -> FaultRecord:

@@ -62,11 +62,17 @@ class Ground:
 
     def present(self, attributes: list[str], rows: np.ndarray) -> torch.Tensor:
         """Labels (n, L) of 0 and 1 of images by their rows."""
-        return concept_labels(self.world, attributes, level=self.labels)[rows]
+        key = ("present", tuple(attributes))
+        if key not in self.kept:
+            self.kept[key] = concept_labels(self.world, attributes, level=self.labels)
+        return self.kept[key][rows]
 
     def class_truth(self, attributes: list[str]) -> torch.Tensor:
         """V (L, K) in [0, 1]."""
-        return class_concepts(self.world, attributes)
+        key = ("classes", tuple(attributes))
+        if key not in self.kept:
+            self.kept[key] = class_concepts(self.world, attributes)
+        return self.kept[key]
 
     @cached_property
     def training_rows(self) -> np.ndarray:

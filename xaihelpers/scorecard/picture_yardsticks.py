@@ -65,7 +65,7 @@ def _chosen(e: Evidence, eligible: torch.Tensor, count: int):
     top = alignment.top_concepts(alignment.concept_importance(some, "product"), 1, eligible)[:, 0]
     columns = eligible.nonzero()[:, 0]
     shift = np.random.default_rng(e.ground.seed).integers(1, max(len(columns), 2), len(rows))
-    place = torch.searchsorted(columns, top)
+    place = torch.searchsorted(columns, top.contiguous())
     other = columns[(place + torch.from_numpy(shift)) % len(columns)]
     maps = some.concept_maps
     index = torch.arange(len(rows))

@@ -1,0 +1,357 @@
+"""The scorecard: hand-worked readings, every kind of truth, files made elsewhere, and each error."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+from safetensors.numpy import save_file
+
+from xaihelpers import scorecard
+from xaihelpers.datasets import DatasetError
+from xaihelpers.outputs import ConceptOutputs, save_outputs
+from xaihelpers.scorecard import __main__ as command
+from xaihelpers.scorecard.reading import share
+from xaihelpers.scores import interval
+
+CONCEPTS = ["has_crown_color::red", "has_wing_color::blue", "has_belly_color::white"]
+PARTS = ["crown", "left wing", "right wing", "belly"]  # the crown to the right, all else to the left
+CLASSES = 6
+
+
+@pytest.fixture(scope="module")
+def birds(tmp_path_factory):
+    """A labelled data set in CUB's format: 6 classes of 8 images, 4 of them for training, 3 attributes."""
+    root = tmp_path_factory.mktemp("data") / "birds"
+    (root / "attributes").mkdir(parents=True)
+    (root / "parts").mkdir()
+    rng = np.random.default_rng(0)
+    names = [f"{n // 8 + 1:03d}.Bird_{n // 8}/{n:02d}.png" for n in range(CLASSES * 8)]
+    labelled = []
+    for n, name in enumerate(names):
+        file = root / "images" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (20, 20, 3), dtype=np.uint8)).save(file)
+        for j in range(3):  # the last image of a class differs from the others
+            present = (n // 8 >> j & 1) ^ (n % 8 == 7)
+            labelled.append(f"{n + 1} {j + 1} {int(present)} 4 1.0")
+    percent = [" ".join(str(100 * (k >> j & 1)) for j in range(3)) for k in range(CLASSES)]
+    files = {
+        "images": [f"{n + 1} {name}" for n, name in enumerate(names)],
+        "classes": [f"{k + 1} {k + 1:03d}.Bird_{k}" for k in range(CLASSES)],
+        "image_class_labels": [f"{n + 1} {n // 8 + 1}" for n in range(len(names))],
+        "train_test_split": [f"{n + 1} {int(n % 8 < 4)}" for n in range(len(names))],
+        "bounding_boxes": [f"{n + 1} 1.0 1.0 18.0 18.0" for n in range(len(names))],
+        "parts/parts": [f"{k} {name}" for k, name in enumerate(PARTS, 1)],
+        "parts/part_locs": [
+            f"{n + 1} {k} {15.0 if k == 1 else 5.0} 5.0 1" for n in range(len(names)) for k in range(1, 5)
+        ],
+        "attributes/attributes": [f"{j + 1} {name}" for j, name in enumerate(CONCEPTS)],
+        "attributes/certainties": ["1 not visible", "2 guessing", "3 probably", "4 definitely"],
+        "attributes/class_attribute_labels_continuous": percent,
+        "attributes/image_attribute_labels": labelled,
+    }
+    for name, lines in files.items():
+        (root / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+    return root
+
+
+@pytest.fixture(scope="module")
+def of_birds(birds):
+    return scorecard.ground(str(birds))
+
+
+def outputs_of(ground, rows=None, **more):
+    """A model that reads the labels, and decides by the nearest class."""
+    world = ground.world
+    rows = np.arange(len(world.images)) if rows is None else np.asarray(rows)
+    names = more.pop("concepts", CONCEPTS)
+    values = ground.present(CONCEPTS, rows)
+    theta = 4 * ground.class_truth(CONCEPTS) - 2
+    logits = values @ theta
+    given = {
+        "values": values,
+        "contributions": values * theta.T[logits.argmax(1)],
+        "class_weights": theta,
+        "logits": logits,
+        "concepts": names,
+        "classes": world.class_names,
+        "image_ids": [world.image_ids[row] for row in rows],
+        "thresholds": torch.full((3,), 0.5),
+    }
+    return ConceptOutputs(**given | more)
+
+
+def test_pseudo_values_are_the_statistic_and_its_jackknife():
+    """Of a mean, the pseudo-values of folds of one case are the cases themselves."""
+    x = np.array([1.0, 2.0, 4.0, 9.0])
+    pseudo = scorecard.pseudo_cases(lambda rows: x[rows].mean(), 4)
+    assert np.allclose(sorted(pseudo), x) and np.isclose(pseudo.mean(), 4.0)
+    squared = scorecard.pseudo_cases(lambda rows: x[rows].mean() ** 2, 4)
+    assert np.isclose(squared.mean(), 16.0)  # centred on the statistic itself
+    groups = scorecard.pseudo_cases(lambda rows: x[rows].mean(), 4, groups=np.array(["a", "a", "b", "b"]))
+    assert np.allclose(sorted(groups), [1.5, 6.5])
+    with pytest.raises(ValueError, match="1 case has no spread"):
+        scorecard.pseudo_cases(lambda rows: 0.0, 1)
+
+
+def test_a_reading_by_hand():
+    """The hardest blind rival is the best of them; the lead is paired and turned so that high is good."""
+    blind = {"easy": np.zeros(4), "hard": np.array([1, 1, 0, 0])}
+    one = share("x", "sub", scorecard.LABELLED, [1, 1, 1, 0], blind)
+    assert one.value().value == 75 and one.hardest() == ("hard", 50.0)
+    assert one.lead().value == 25 and scorecard.verdict(one.lead()) == scorecard.OPEN
+    low = share("x", "fse", scorecard.LABELLED, np.zeros(40), {"coin": np.tile([0, 1], 20)}, low_is_good=True)
+    assert low.lead().value == 50 and scorecard.verdict(low.lead()) == scorecard.ABOVE
+    assert scorecard.verdict(low._replace(low_is_good=False).lead()) == scorecard.BELOW
+    nothing = one._replace(blind={})
+    assert nothing.hardest()[0] == "" and scorecard.verdict(nothing.lead()) == scorecard.OPEN
+    with pytest.raises(ValueError, match="cannot be paired with"):
+        one.over(low)
+    same = one.over(one)
+    assert same.value == 0 and scorecard.verdict(same) == scorecard.OPEN
+
+
+def test_a_model_that_reads_the_labels(of_birds):
+    """On labelled data: all its concepts are right, and nothing is claimed that needs a renderer."""
+    evidence = scorecard.gather(outputs_of(of_birds), of_birds, "reads", network_accuracy=1.0)
+    assert of_birds.kind == scorecard.LABELLED and len(evidence.rows) == CLASSES * 4
+    assert len(evidence.training_rows) == CLASSES * 4
+    card = scorecard.score(evidence)
+    for name in ("T", "CEM by value", "interventions, oracle"):
+        value = card.reading(name).value()
+        assert value.value == 100 or name != "T"
+    assert card.reading("concept AUC").value().value == 1.0
+    assert card.reading("effect agreement between images").value().value == pytest.approx(1)
+    right = (evidence.outputs.predictions == evidence.labels).double()
+    assert card.reading("accuracy").value().value == pytest.approx(100 * right.mean().item())
+    ((why, give),) = {(one.why, one.give) for one in card.missing if "S+" in one.yardsticks}
+    assert "cannot be drawn with one thing changed" in why and "notebook 53" in give
+    table = card.table()
+    assert not table.yardstick.duplicated().any() and set(table.truth.dropna()) == {"labelled", "unlabelled"}
+    with pytest.raises(KeyError, match="has no CLM: there are no concept maps; give concept_maps"):
+        card.reading("CLM")
+
+
+def test_one_number_by_hand(of_birds):
+    """T of a model that is wrong about one concept of three, in every second image."""
+    outputs = outputs_of(of_birds)
+    values = outputs.values.clone()
+    values[::2, 1] = 1 - values[::2, 1]
+    outputs.values = values
+    reading = scorecard.score(scorecard.gather(outputs, of_birds)).reading("T")
+    shares = np.tile([200 / 3, 100], CLASSES * 2)
+    assert np.allclose(reading.cases, shares, atol=1e-4)
+    by_hand = interval(shares, clusters=np.repeat(np.arange(CLASSES), 4), bounds=(0, 100))
+    assert np.allclose(reading.value()[:3], by_hand[:3], atol=1e-3)
+
+
+def test_names_permuted_lose_truth_and_keep_the_decision(of_birds):
+    honest = scorecard.score(scorecard.gather(outputs_of(of_birds), of_birds, "honest"))
+    false = outputs_of(of_birds, concepts=[CONCEPTS[1], CONCEPTS[2], CONCEPTS[0]])
+    renamed = scorecard.score(scorecard.gather(false, of_birds, "renamed"))
+    leads = scorecard.leads_over(honest, renamed)
+    assert scorecard.verdict(leads["T"]) == scorecard.ABOVE
+    assert leads["accuracy"].value == 0 and leads["decision kept by 5"].value == 0
+
+
+def test_unlabelled_pictures_say_so(birds, of_birds, tmp_path):
+    """A folder of pictures: only what needs no label, and the page says that truth is not known."""
+    names = []
+    for number, file in enumerate(sorted(birds.rglob("*.png"))):
+        names.append(f"{number}.png")
+        (tmp_path / names[-1]).write_bytes(file.read_bytes())
+    ground = scorecard.ground(str(tmp_path))
+    assert ground.kind == scorecard.UNLABELLED
+    outputs = outputs_of(of_birds, image_ids=names)
+    card = scorecard.score(scorecard.gather(outputs, ground, "bare"))
+    assert {one.truth for one in card.readings} == {"unlabelled"} and card.readings
+    missing = {name for one in card.missing for name in one.yardsticks}
+    assert {"T", "CGIM1", "CRI", "S+", "accuracy", "CTL", "interventions, random", "ConceptScore"} <= missing
+    written = scorecard.write_card([card], tmp_path / "out")
+    page = written["html"].read_text()
+    assert "These data have no labels" in page and "Not possible, and what to give" in page
+
+
+def test_what_is_written(of_birds, tmp_path):
+    cards = [scorecard.score(scorecard.gather(outputs_of(of_birds), of_birds, name)) for name in ("a", "b")]
+    written = scorecard.write_card(cards, tmp_path / "out")
+    assert {file.name for file in written.values()} == {f"scorecard.{kind}" for kind in written}
+    assert set(written) == {"pdf", "svg", "html", "csv", "json"}
+    assert written["pdf"].read_bytes()[:4] == b"%PDF" and "<svg" in written["svg"].read_text()
+    table = pd.read_csv(written["csv"])
+    assert set(table.model) == {"a", "b"} and {"blind_value", "lead_low", "sees", "fooled_by"} <= set(table)
+    read = json.loads(written["json"].read_text())
+    assert [one["model"] for one in read] == ["a", "b"] and read[0]["kind"] == "labelled"
+    with pytest.raises(ValueError, match="no scorecard to draw"):
+        scorecard.card_figure([])
+
+
+def test_a_file_of_numpy_and_safetensors_alone(of_birds, birds, tmp_path, capsys):
+    """Made in a process that cannot import the package, and scored by the command."""
+    rows = np.flatnonzero(~of_birds.world.train.numpy())
+    truth = of_birds.present(CONCEPTS, rows).numpy().tolist()
+    ids = [of_birds.world.image_ids[row] for row in rows]
+    given = {"truth": truth, "ids": ids, "concepts": CONCEPTS, "classes": of_birds.world.class_names}
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    script = (
+        "import json, sys\nimport numpy as np\nfrom safetensors.numpy import save_file\n"
+        "given = json.load(open(sys.argv[1]))\n"
+        "values = np.array(given['truth'], np.float32)\n"
+        "theta = np.ones((3, len(given['classes'])), np.float32)\n"
+        "tensors = {'values': values, 'contributions': values, 'class_weights': theta}\n"
+        "tensors['logits'] = values @ theta\n"
+        "names = {name: json.dumps(given[name]) for name in ('concepts', 'classes')}\n"
+        "names['image_ids'] = json.dumps(given['ids'])\n"
+        "save_file(tensors, sys.argv[2], names)\n"
+        "assert 'xaihelpers' not in sys.modules\n"
+    )
+    file = tmp_path / "elsewhere.safetensors"
+    subprocess.run([sys.executable, "-I", "-c", script, tmp_path / "given.json", file], check=True)
+    assert command.main([str(file), "--data", str(birds), "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "elsewhere on birds: 24 test images, labelled data" in said
+    assert "T, T_A" in said.split("not possible")[1] and "lies that none of these would see" in said
+
+
+def test_maps_as_a_file(of_birds, tmp_path):
+    outputs = outputs_of(of_birds)
+    evidence = scorecard.gather(outputs, of_birds)
+    n = len(evidence.rows)
+    header = {"image_ids": json.dumps(evidence.outputs.image_ids[::-1]), "concepts": json.dumps(CONCEPTS)}
+    maps = np.arange(n, dtype=np.float32)[::-1].reshape(n, 1, 1, 1) * np.ones((1, 3, 2, 2), np.float32)
+    file = tmp_path / "maps.safetensors"
+    save_file({"concept_maps": np.ascontiguousarray(maps)}, file, header)
+    found = scorecard.gather(outputs, of_birds, maps=file).outputs.concept_maps
+    assert found.shape == (n, 3, 2, 2) and found[:, 0, 0, 0].tolist() == list(range(n))
+    save_file(
+        {"concept_maps": np.ascontiguousarray(maps[:3])}, file, header | {"image_ids": '["x", "y", "z"]'}
+    )
+    with pytest.raises(DatasetError, match=f"{n} of the {n} image ids of the outputs have no map"):
+        scorecard.gather(outputs, of_birds, maps=file)
+    with pytest.raises(DatasetError, match="no concept maps"):
+        scorecard.gather(outputs, of_birds, maps=tmp_path / "nowhere.safetensors")
+
+
+def test_location_by_hand(of_birds):
+    """All maps hot where the crown is: a hit where the most important concept is the crown's, and only there.
+
+    The blob in the centre never hits, and another concept's map is the same.
+    """
+    outputs = outputs_of(of_birds)
+    n = int((~of_birds.world.train).sum())
+    maps = torch.zeros(n, 3, 4, 4)
+    maps[:, :, 1, 3] = 1.0  # 20 pixels a side: x 15 to 20, y 5 to 10, whose corner is the crown's point
+    reading = scorecard.score(scorecard.gather(outputs, of_birds, maps=maps)).reading("CLM")
+    evidence = scorecard.gather(outputs, of_birds)
+    top = evidence.known.contributions.sort(dim=1, descending=True, stable=True).indices[:, 0]
+    assert np.array_equal(np.sort(reading.cases), np.sort(100.0 * (top == 0).numpy()))
+    assert (reading.blind["a blob in the centre"] == 0).all()
+    assert np.array_equal(reading.blind["another concept's map"], reading.cases)
+
+
+def test_judgements(of_birds, tmp_path):
+    """A judge with a control: its average is held against what it gives to wrong maps."""
+    evidence = scorecard.gather(outputs_of(of_birds), of_birds)
+    ids = evidence.outputs.image_ids
+    file = tmp_path / "judged.csv"
+    pd.DataFrame({"image": ids, "score": 4.0, "control": 1.0}).to_csv(file, index=False)
+    card = scorecard.score(scorecard.gather(outputs_of(of_birds), of_birds, judgements=str(file)))
+    score = card.reading("judge score")
+    assert score.value().value == 4 and dict(score.blind)["a map known to be wrong"].mean() == 1
+    assert scorecard.verdict(score.lead()) == scorecard.OPEN  # another image's score is the same
+    assert card.reading("wrong map scored low").lead().value == 3
+    pd.DataFrame({"image": ids, "score": 7.0}).to_csv(file, index=False)
+    with pytest.raises(DatasetError, match="score 7 of image .* is outside 0 to 5"):
+        scorecard.gather(outputs_of(of_birds), of_birds, judgements=str(file))
+    pd.DataFrame({"picture": ids}).to_csv(file, index=False)
+    with pytest.raises(DatasetError, match="needs the columns image and score, but has picture"):
+        scorecard.gather(outputs_of(of_birds), of_birds, judgements=str(file))
+
+
+def test_texts_of_ones_own(of_birds):
+    n = CLASSES * 4
+    texts = ["a red crown"] * n
+    evidence = scorecard.gather(outputs_of(of_birds), of_birds, texts=texts)
+    reading = scorecard.score(evidence).reading("BLEU")
+    assert np.allclose(reading.blind["another image's text"].mean(), reading.cases.mean())
+    with pytest.raises(DatasetError, match=f"1 texts for {n} test images"):
+        scorecard.gather(outputs_of(of_birds), of_birds, texts=["one"])
+
+
+def test_errors_name_the_thing_and_the_remedy(of_birds, birds, tmp_path, capsys):
+    ids = outputs_of(of_birds).image_ids
+    with pytest.raises(DatasetError, match=r"48 of the 48 images are none of birds's, the first 'x0.png'"):
+        scorecard.gather(outputs_of(of_birds, image_ids=[f"x{n}.png" for n in range(48)]), of_birds)
+    with pytest.raises(ValueError, match="48 rows without image ids"):
+        scorecard.gather(outputs_of(of_birds, image_ids=None), of_birds)
+    with pytest.raises(DatasetError, match="0 of its 4 images belong to the test images"):
+        scorecard.gather(outputs_of(of_birds, rows=[0, 1, 2, 3]), of_birds)
+    wrong = ["red crwn", "a green hat", "teapot"]
+    with pytest.raises(
+        DatasetError, match="none of its 3 concepts is an attribute of birds, the first 'red c"
+    ):
+        scorecard.gather(outputs_of(of_birds, concepts=wrong), of_birds)
+    partly = scorecard.gather(outputs_of(of_birds, concepts=[*CONCEPTS[:2], "teapot"]), of_birds)
+    assert "1 of 3 concepts have no label in birds, the first 'teapot'" in partly.notes[0]
+    assert scorecard.score(partly).reading("T").value().value == 100
+    with pytest.raises(DatasetError, match="they must be the same, in the same order"):
+        scorecard.gather(outputs_of(of_birds, classes=[f"c{k}" for k in range(CLASSES)]), of_birds)
+    file = save_outputs(outputs_of(of_birds), tmp_path / "own.safetensors")
+    assert command.main([str(file), "--data", "nowhere", "--out", str(tmp_path / "a")]) == 2
+    assert "There is no data set 'nowhere'" in capsys.readouterr().err
+    assert command.main([str(tmp_path / "no.safetensors"), "--data", str(birds)]) == 2
+    assert "no outputs of a bottleneck" in capsys.readouterr().err
+    assert command.main(["--data", str(birds)]) == 2
+    assert "name at least one file of outputs" in capsys.readouterr().err
+    asked = [str(file), "--data", str(birds), "--ask", "nosuchmodule:f", "--out", str(tmp_path / "a")]
+    assert command.main(asked) == 2
+    assert "--ask nosuchmodule:f: no such function" in capsys.readouterr().err
+    assert command.main([str(file), "--data", str(birds), "--scorer", "aviary_clip"]) == 2
+    assert "learnt from drawn birds alone" in capsys.readouterr().err
+    assert ids  # the fixture was not changed
+
+
+def test_records_are_read_and_not_written_here(tmp_path):
+    """The record of a yardstick comes from the rows of notebook 62, those of the same data first."""
+    drawn = scorecard.read_fault_records("aviary")
+    real = scorecard.read_fault_records("CUB_200_2011_full50")
+    assert drawn["T"].data == "aviary" and real["T"].data == "CUB_200_2011_full50"
+    assert real["CLM"].data == "aviary"  # maps were planted on drawn birds alone
+    folder = tmp_path / "62-0000000000"
+    folder.mkdir()
+    rows = []
+    for fault, found in {"leak": "fooled", "inverted": "sees it", "recited": "blind"}.items():
+        row = {"table": "yardsticks", "planted": "bottlenecks", "yardstick": "T", "fault": fault}
+        rows.append(row | {"verdict": found, "metric": "Spearman", "value": 0.5, "data": "mine"})
+    alarm = {"table": "false alarms", "planted": "bottlenecks", "yardstick": "T", "change": "gauge"}
+    rows.append(alarm | {"alarm": True, "metric": "AUC", "value": 1.0, "data": "mine"})
+    lets = {"table": "random model", "planted": "bottlenecks", "yardstick": "T", "metric": "AUC"}
+    rows.append(lets | {"value": 0.7, "data": "mine"})
+    pd.DataFrame(rows).to_csv(folder / "results.csv", index=False, na_rep="nan")
+    about = {"notebook": "62", "parameters": {"told": 0.9}, "started": "2026-01-01"}
+    (folder / "run.json").write_text(json.dumps(about))
+    record = scorecard.read_fault_records("mine", [tmp_path])["T"]
+    assert (record.sees, record.blind, record.fooled) == (("inverted",), ("recited",), ("leak",))
+    assert record.alarms == ("gauge",) and record.random_passes is True
+    page = scorecard.fault_coverage(["T"], {"T": record}).set_index("fault")
+    assert page["seen by"]["inverted"] == ["T"] and page["fooled"]["leak"] == ["T"]
+    assert page["seen by"]["recited"] == []
+    assert scorecard.read_fault_records("mine", [tmp_path / "empty"]) == {}
+
+
+def test_probes(drawn_birds):
+    """Pairs differ in the attribute asked about; a covered part is no longer seen."""
+    probes = scorecard.draw_probes(drawn_birds, 2, 2, seed=5)
+    held = drawn_birds.attributes["name"].tolist()
+    for before, after in zip(probes.rows("before"), probes.rows("after"), strict=True):
+        column = held.index(probes.pictures.attribute[after])
+        assert probes.truth[after, column] and not probes.truth[before, column]
+    assert (probes.truth[probes.rows("one")].sum(1) < probes.truth[probes.rows("whole")].sum(1)).all()
+    assert all(file.is_file() for file in probes.files) and len(probes.ids) == 4 + 6
+    again = scorecard.draw_probes(drawn_birds, 2, 2, seed=5)
+    assert again.ids == probes.ids and torch.equal(again.truth, probes.truth)
