@@ -83,6 +83,16 @@ BASE = {
         "benchmark": "sub_of_tests",
     },
     "53": {"benchmark": "", "n_rendered": 24, "epochs": 3, "label_kinds": ["hard"]},
+    "61": {
+        "models": ["cbm"],
+        "planted": ["permuted names"],
+        "mapped": [],
+        "clip": "",
+        "scorer": "",
+        "n_pairs": 12,
+        "n_covered": 3,
+        "n_unlabelled": 40,
+    },
     "62": {
         "doses": [0.5, 1.0],
         "draws": 2,

@@ -681,6 +681,35 @@ def larger_mistakes(records, defaults):
     assert old["violations"].sum() == 3  # two cells above 60 %, one above 80 %
 
 
+def on_the_card(records, model):
+    """Value and verdict of each yardstick of one model's card."""
+    rows = records[(records.table == "scorecard") & records.model.str.endswith(f", {model}")]
+    return rows[rows.metric == "value"].set_index("yardstick")
+
+
+def a_fault_in_what_decides(records, defaults):
+    """A side channel leaves values as they are, and is told by what compares reasons with decisions."""
+    honest, false = (on_the_card(records, name) for name in ("honest", "side channel"))
+    assert (
+        false.value["T"] == honest.value["T"] and false.value["CEM by value"] == honest.value["CEM by value"]
+    )
+    assert honest.value["effect agreement"] > 0.9 > 0.5 > false.value["effect agreement"]
+    assert "interventions, random" in honest.index and "interventions, random" not in false.index
+    permuted = on_the_card(defaults, "permuted names")
+    assert permuted.value["T"] < 80 and permuted.verdict["S+"] != "above blind"
+    assert on_the_card(defaults, "honest").value.equals(honest.value)
+    found = records[records.table == "planted models on the page"].set_index("yardstick").found
+    assert found["effect agreement"] == "told" and found["T"] == "open"
+
+
+def no_probes(records, defaults):
+    """Without probes, and with maps: what pairs would say is gone, what maps say is there."""
+    new, old = on_the_card(records, "phcbm"), on_the_card(defaults, "cbm")
+    assert {"S+", "own response", "locality"} <= set(old.index) - set(new.index)
+    assert {"CLM", "CoAM overlap", "inside the bird"} <= set(new.index) - set(old.index)
+    assert new.value["CLM"] > new.chance["CLM"] - 20 and new.value["inside the bird"] > 20
+
+
 CASES = [
     ("00", {"audited": 5}, more_audited),
     ("11", {"n_samples": [20]}, fewer_examples),
@@ -726,6 +755,12 @@ CASES = [
     ("42", {"heat_level": 0.9}, little_of_a_heat_map_is_lit),
     ("42", {"heat_prompt_file": "autoxplain_masked_code"}, a_heat_prompt_of_ones_own),
     ("43", {"threshold": 4.5}, higher_threshold),
+    ("61", {"planted": ["side channel"]}, a_fault_in_what_decides),
+    (
+        "61",
+        {"models": ["phcbm"], "mapped": ["phcbm"], "n_pairs": 0, "n_covered": 0},
+        no_probes,
+    ),
     ("62", {"planted": ["judges"]}, judges_alone),
     ("62", {"errors": 0.1, "planted": ["bottlenecks"]}, more_misread),
     ("43", {"scalar": "all"}, a_segmenters_mean_over_all_pixels),
@@ -784,6 +819,8 @@ WRONG = [
     ("31", {"name_prompt": "no_such_prompt"}, "no_such_prompt: no prompt that can be read"),
     ("31", {"dictionary": "by heart"}, "dictionary is auto, head, probe, attributes or a CSV file"),
     ("45", {"kind": "mask"}, "unknown kind 'mask' of image"),
+    ("61", {"planted": ["leaks"]}, "planted has ['leaks'], but the faults are permuted names"),
+    ("61", {"models": ["no_such_file.safetensors"]}, "no_such_file.safetensors: no outputs of a bottleneck"),
     ("62", {"planted": ["bottlenecks", "texts"]}, "planted holds ['texts']: choose among bottlenecks"),
     ("62", {"doses": [0.0, 1.0]}, "doses above 0 up to 1"),
     ("62", {"backbone": "resnet81"}, "There is no backbone 'resnet81'"),

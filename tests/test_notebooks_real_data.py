@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from notebook_nets import BASE, run_cells, values
+import yaml
+from notebook_nets import BASE, PATHS, run_cells, values
 
 from xaihelpers import datasets
 
@@ -25,6 +26,22 @@ def test_real_birds(number, real_data, tmp_path):
     records = run_cells(number, given, tmp_path)
     assert set(records.data) == {"some_birds"} and records.value.notna().any()
     assert records.model.str.startswith("squeezenet1_0").all()
+
+
+@pytest.mark.notebooks
+def test_the_page_of_real_birds(real_data, tmp_path):
+    """Notebook 61 on six species: a permutation is told, and no page claims the truth of a renderer."""
+    birds, weights = real_data("CUB_200_2011_full50"), real_data("weights/squeezenet1_0_imagenet.safetensors")
+    some = tmp_path / "some_birds"
+    few_classes(birds, some, 6)
+    preset = yaml.safe_load(PATHS["61"].with_suffix(".cub50.yaml").read_text())
+    given = preset | {"data": str(some), "weights": str(weights), "models": ["phcbm"], "mapped": []}
+    given |= {"planted": ["permuted names"], "n_unlabelled": 20}
+    records = run_cells("61", given, tmp_path / "results", rendered=False)
+    card = records[(records.table == "scorecard") & (records.metric == "value")]
+    assert set(card.truth) == {"labelled", "unlabelled"} and set(card.data) == {"some_birds"}
+    t = card[card.yardstick == "T"].set_index("model").value
+    assert t["squeezenet1_0, honest"] > 95 > 80 > t["squeezenet1_0, permuted names"]
 
 
 @pytest.mark.notebooks

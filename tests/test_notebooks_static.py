@@ -39,6 +39,7 @@ EXPECTED = [
     "51",
     "52",
     "53",
+    "61",
     "62",
     "63",
     "71",
@@ -56,7 +57,7 @@ PAPERMILL_YAML = [
 ]
 MAX_KB, MAX_LINES = 300, 30
 # those of the papers and their tables, and those that measure the costs of attention and shipped models
-SCIENCE = [i for i in EXPECTED if i[0] in "12345"] + ["63", "82", "92", "93", "94"]
+SCIENCE = [i for i in EXPECTED if i[0] in "12345"] + ["61", "63", "82", "92", "93", "94"]
 
 # the notebooks that are written to be read from beginning to end, beside the paper
 TEACHING = [path for path in NOTEBOOKS if path.name[0] in "1234" or path.name[:2] in ("71", "92")]
