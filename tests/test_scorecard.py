@@ -273,6 +273,23 @@ def test_judgements(of_birds, tmp_path):
         scorecard.gather(outputs_of(of_birds), of_birds, judgements=str(file))
 
 
+def test_a_model_that_never_moves(of_birds):
+    """Asked again it always gives the same six logits: curves are flat at one sixth, whatever the map."""
+
+    def ask(pictures):
+        n = len(pictures)
+        given = {"values": torch.zeros(n, 3), "contributions": torch.zeros(n, 3), "class_weights": None}
+        names = {"concepts": CONCEPTS, "classes": of_birds.world.class_names}
+        return ConceptOutputs(**given, logits=torch.zeros(n, CLASSES), **names)
+
+    maps = torch.rand(CLASSES * 4, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    card = scorecard.score(scorecard.gather(outputs_of(of_birds), of_birds, maps=maps, ask=ask))
+    for name, flat in {"deletion": 1 / 6, "insertion": 1 / 6, "AOPC": 0, "average drop": 0}.items():
+        reading = card.reading(name)
+        assert np.allclose(reading.cases, flat, atol=1e-6)
+        assert scorecard.verdict(reading.lead()) == scorecard.OPEN
+
+
 def test_texts_of_ones_own(of_birds):
     n = CLASSES * 4
     texts = ["a red crown"] * n

@@ -15,7 +15,7 @@ import pandas as pd
 
 from xaihelpers import paths, plots, report
 from xaihelpers.paths import FolderError
-from xaihelpers.scorecard.card import Scorecard
+from xaihelpers.scorecard.card import PAPERS, Scorecard
 from xaihelpers.scorecard.reading import ABOVE, BELOW, LABELLED, OPEN, TRUTHS, UNLABELLED
 
 LOOK = {ABOVE: plots.PALETTE[0], BELOW: plots.PALETTE[3], OPEN: "0.62"}
@@ -62,8 +62,7 @@ def _lines(cards: Sequence[Scorecard]) -> list[tuple[str, str, str]]:
         for row in card.table().itertuples():
             if isinstance(row.truth, str):
                 found.setdefault((row.truth, row.paper, row.yardstick))
-    papers = list(dict.fromkeys(paper for _, paper, _ in found))
-    return sorted(found, key=lambda line: (TRUTHS.index(line[0]), papers.index(line[1])))
+    return sorted(found, key=lambda line: (TRUTHS.index(line[0]), PAPERS.index(line[1])))
 
 
 def _readings(ax: plt.Axes, cards: Sequence[Scorecard], lines: list) -> None:
@@ -74,13 +73,17 @@ def _readings(ax: plt.Axes, cards: Sequence[Scorecard], lines: list) -> None:
                 ax.text(x, y, "–", ha="center", va="center", fontsize=8, color="0.6")
                 continue
             found = table.verdict[yardstick]
-            ax.plot(x - 0.36, y, MARKS[found], color=LOOK[found], ms=4)
+            ax.plot(x - 0.37, y, MARKS[found], color=LOOK[found], ms=3.4)
             digits = _short(table.value[yardstick], table.unit[yardstick])
-            ax.text(x + 0.42, y, digits, ha="right", va="center", fontsize=8, color=LOOK[found])
+            ax.text(x + 0.47, y, digits, ha="right", va="center", fontsize=8, color=LOOK[found])
     names = [_label(line, cards) for line in lines]
     ax.set_yticks(range(len(lines)), names, fontsize=8)
-    ax.set_xticks(range(len(cards)), [card.model for card in cards], rotation=50, ha="left", fontsize=9)
     ax.xaxis.tick_top()
+    names = [card.model for card in cards]
+    look = {"rotation": 50, "ha": "left", "rotation_mode": "anchor", "fontsize": 9}
+    ax.set_xticks(range(len(cards)), names, **look)
+    for x in range(1, len(cards), 2):  # so that a mark is read with its own number
+        ax.axvspan(x - 0.5, x + 0.5, color="0.955", lw=0, zorder=0)
     ax.set_xlim(-0.6, len(cards) - 0.4)
     ax.set_ylim(len(lines) - 0.4, -0.6)
     ax.tick_params(length=0)
@@ -111,7 +114,9 @@ def _label(line: tuple[str, str, str], cards: Sequence[Scorecard]) -> str:
 def _short(value: float, unit: str) -> str:
     if not math.isfinite(value):
         return "–"
-    return f"{value:.0f}" if unit == "%" else f"{value:.2f}"
+    if unit == "%":
+        return f"{value:.0f}".replace("-", "−")
+    return f"{value:.2f}".replace("0.", ".", 1).replace("-", "−") if abs(value) < 0.995 else f"{value:.2f}"
 
 
 def _worth(ax: plt.Axes, cards: Sequence[Scorecard], lines: list) -> None:
@@ -142,8 +147,8 @@ def _worth(ax: plt.Axes, cards: Sequence[Scorecard], lines: list) -> None:
 def worries_table(card: Scorecard) -> pd.DataFrame:
     """What this page can and cannot see: a line a planted fault, with the readings that see or praise it."""
     table = card.coverage()
-    texts = [", ".join(names) or "none of these" for names in table["seen by"]]
-    fooled = [", ".join(names) or "–" for names in table["fooled"]]
+    texts = ["; ".join(names) or "none of these" for names in table["seen by"]]
+    fooled = ["; ".join(names) or "–" for names in table["fooled"]]
     return table.assign(**{"seen by": texts, "fooled": fooled})
 
 

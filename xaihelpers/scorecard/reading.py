@@ -44,7 +44,7 @@ class Reading(NamedTuple):
 
     def value(self) -> Interval:
         """The mean of the cases with its 95 % interval."""
-        return interval(self.cases, clusters=self.clusters, bounds=self.bounds)
+        return self._mean(self.cases, self.bounds)
 
     def hardest(self) -> tuple[str, float]:
         """The blind rival that does best, and its mean; "", NaN where there is none."""
@@ -81,7 +81,12 @@ class Reading(NamedTuple):
             extent = self.bounds[1] - self.bounds[0]
             bounds = (-extent, extent)
         difference = self.sign * (self.cases - other)
-        return interval(difference, clusters=self.clusters, bounds=bounds)
+        return self._mean(difference, bounds)
+
+    def _mean(self, cases: np.ndarray, bounds: tuple[float, float] | None) -> Interval:
+        # a mean without bounds is no share, even where all its cases happen to be 0 or 1
+        statistic = "mean" if bounds else np.mean
+        return interval(cases, statistic=statistic, clusters=self.clusters, bounds=bounds)
 
 
 class Missing(NamedTuple):
