@@ -48,7 +48,7 @@ def birds(tmp_path_factory):
         "bounding_boxes": [f"{n + 1} 1.0 1.0 18.0 18.0" for n in range(len(names))],
         "parts/parts": [f"{k} {name}" for k, name in enumerate(PARTS, 1)],
         "parts/part_locs": [
-            f"{n + 1} {k} {15.0 if k == 1 else 5.0} 5.0 1" for n in range(len(names)) for k in range(1, 5)
+            f"{n + 1} {k} {17.5 if k == 1 else 5.0} 7.5 1" for n in range(len(names)) for k in range(1, 5)
         ],
         "attributes/attributes": [f"{j + 1} {name}" for j, name in enumerate(CONCEPTS)],
         "attributes/certainties": ["1 not visible", "2 guessing", "3 probably", "4 definitely"],
@@ -245,7 +245,7 @@ def test_location_by_hand(of_birds):
     outputs = outputs_of(of_birds)
     n = int((~of_birds.world.train).sum())
     maps = torch.zeros(n, 3, 4, 4)
-    maps[:, :, 1, 3] = 1.0  # 20 pixels a side: x 15 to 20, y 5 to 10, whose corner is the crown's point
+    maps[:, :, 1, 3] = 1.0  # 20 pixels a side: x 15 to 20, y 5 to 10, the crown in the middle
     reading = scorecard.score(scorecard.gather(outputs, of_birds, maps=maps)).reading("CLM")
     evidence = scorecard.gather(outputs, of_birds)
     top = evidence.known.contributions.sort(dim=1, descending=True, stable=True).indices[:, 0]

@@ -1,6 +1,7 @@
 """The scorecard of one model: every reading that the evidence allows, and what each yardstick is worth."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
@@ -62,6 +63,10 @@ class Scorecard:
         blind (what knows nothing), blind_value, lead, lead_low, lead_high, verdict, sighted, sees, blind_to,
         fooled_by, unclear, alarms, random_passes, regained, proved_on, why, give.
         """
+        return self._table.copy()
+
+    @cached_property
+    def _table(self) -> pd.DataFrame:
         lines = [self._line(one) for one in self._ordered()]
         for one in self.missing:
             for yardstick in one.yardsticks:

@@ -247,6 +247,8 @@ def write_card(cards: Sequence[Scorecard], folder: str | Path) -> dict[str, Path
     """
     folder = paths.ensure_writable(Path(folder), "make room or permit writing there, or name another --out")
     fig = card_figure(cards)
+    fig.draw_without_rendering()
+    fig.set_layout_engine("none")  # laid out once, not for each kind of file
     content = {}
     for kind in ("pdf", "svg", "png"):
         buffer = io.BytesIO()

@@ -12,6 +12,7 @@ from xaihelpers.scorecard.reading import LABELLED, UNLABELLED, Missing, Reading,
 from xaihelpers.scores import alignment, causal, interventions, leakage, sub
 
 PERMUTATIONS = 10
+N_PURITY = 400  # images whose leakages are read, drawn once
 FIRST = 3  # l of CEM
 N_EFFECTIVE = 5
 LABELS_NEEDED = "data with concept labels, as a folder in CUB-200-2011's format (--data)"
@@ -136,7 +137,8 @@ def purity_readings(e: Evidence) -> Iterator[Reading | Missing]:
     if not e.has_labels or e.labels is None:
         yield Missing(LEAKAGES, f"{e.ground.world.name} lacks concept labels or classes", LABELS_NEEDED)
         return
-    present, labels, values = e.present, e.labels, e.known.values
+    rows = e.sample(N_PURITY, 6)
+    present, labels, values = e.present[rows], e.labels[rows], e.known.values[rows]
     n_pairs = len(e.attributes) * (len(e.attributes) - 1)
     training = None
     if e.training is not None:
@@ -150,18 +152,16 @@ def purity_readings(e: Evidence) -> Iterator[Reading | Missing]:
             return leakage.inter_concept_leakage(*some).sum() / max(n_pairs, 1)
         if name == "OIS":
             return leakage.oracle_impurity(*some)
-        if training is not None and values is e.known.values:
+        if training is not None and values is not noise:
             return leakage.niche_impurity(*some, *training)
-        half = len(rows) // 2  # no training values: fitted on one half, judged on the other
-        return leakage.niche_impurity(
-            values[rows[:half]], some[1][:half], values[rows[half:]], some[1][half:]
-        )
+        fit, judge = rows[::2], rows[1::2]  # no training values: every second image serves for them
+        return leakage.niche_impurity(values[judge], present[judge], values[fit], present[fit])
 
-    n, seed = len(e.rows), e.ground.seed
+    n, seed = len(rows), e.ground.seed
     noise = torch.randn(values.shape, generator=torch.Generator().manual_seed(seed))
     for name in LEAKAGES:
         own = pseudo_cases(lambda rows, name=name: leaked(values, rows, name), n, seed=seed)
-        key = ("noise", name, e.rows.tobytes(), tuple(e.attributes))
+        key = ("noise", name, e.rows[rows].tobytes(), tuple(e.attributes))
         if key not in e.ground.kept:  # the same for all models with these concepts
             e.ground.kept[key] = pseudo_cases(lambda rows, name=name: leaked(noise, rows, name), n, seed=seed)
         blind = {"noise": e.ground.kept[key]}
