@@ -151,16 +151,18 @@ def both_scorings(
 ) -> dict[str, dict[str, np.ndarray]]:
     """`image_scores` as the authors score, and corrected: by scoring, then as of `image_scores`.
 
-    The authors count the images whose attribute is among the 112 concepts of bottlenecks, and of what the
-    class's label says is removed the first; corrected, every attribute counts that the model knows, and all
-    that is removed.
+    The authors know the 112 concepts of bottlenecks alone: they count the images whose attribute is among
+    them, and of those that are removed by the label of the class the first. Corrected, every attribute counts
+    that the model knows, and all that is removed.
 
     removed: bool (N, L), what is gone. removed_by_class: bool (N, L), what is gone by the label of the class.
     more: before, absent, rule, threshold of `image_scores`; the authors' scoring knows only the last two.
     """
-    among = images.attribute.isin(cbm_concepts().name).to_numpy()
+    known = set(cbm_concepts().name)
+    among = images.attribute.isin(known).to_numpy()
     plain = {name: more[name] for name in ("rule", "threshold") if name in more}
-    first = removed_by_class & (removed_by_class.cumsum(1) == 1)
+    by_class = removed_by_class & torch.tensor([name in known for name in concepts])
+    first = by_class & (by_class.cumsum(1) == 1)
     as_published = image_scores(values, images, first, concepts, **plain)
     as_published.pop("both")
     for scores in as_published.values():
