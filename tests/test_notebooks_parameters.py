@@ -1024,6 +1024,24 @@ def test_papermill_ends_with_an_error(parameters, message, tmp_path):
 
 
 @pytest.mark.notebooks
+@pytest.mark.xdist_group("notebook 53")
+def test_predictions_of_ones_own_are_a_line_of_the_table(run_notebook, tmp_path):
+    """A file that knows what was changed, written for the exact substitutions that the notebook drew."""
+    run_notebook("53", BASE["53"])
+    images = datasets.load("sub_exact_of_tests").images
+    attributes = sorted(set(images.attribute).union(*images.removed))
+    rows = []
+    for row in images.itertuples():
+        for name in attributes:
+            rows.append({"image id": row.id, "attribute": name, "probability": float(name == row.attribute)})
+    file = tmp_path / "knowing.parquet"
+    pd.DataFrame(rows).to_parquet(file)
+    records = run_cells("53", BASE["53"] | {"predictions": [str(file)]}, tmp_path / "results", rendered=False)
+    own = values(records, table="1, corrected", bottleneck="knowing", labels="own")
+    assert own.xs("S+", level="metric").eq(100).all() and own.xs("both", level="metric").eq(100).all()
+
+
+@pytest.mark.notebooks
 @pytest.mark.parametrize("number, parameters, message", grouped(WRONG))
 def test_wrong_input_is_named(number, parameters, message, tmp_path):
     with pytest.raises(Exception, match=re.escape(message)):

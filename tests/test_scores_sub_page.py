@@ -264,7 +264,7 @@ def test_outputs_of_a_bottleneck(tmp_path):
     file = save_outputs(outputs, tmp_path / "own.safetensors")
     held = sub.read_predictions(file, ["a.png", "b.png"])
     assert held.concepts == ["has_crown_color::black", "has_crown_color::red"]
-    assert held.values.tolist() == pytest.approx([[0.2, 0.25], [0.9, 0.5625]])
+    assert held.values.flatten().tolist() == pytest.approx([0.2, 0.25, 0.9, 0.5625])
 
 
 def test_the_command_prints_the_page_from_any_folder(tmp_path):

@@ -214,9 +214,8 @@ def breakdown(scores: dict[str, np.ndarray], images: pd.DataFrame, by: Sequence[
     scores: of `image_scores`. by: columns of `images`, for instance ["attribute"] or ["attribute", "bird"].
     """
     rows = []
-    for key, positions in images.reset_index(drop=True).groupby(list(by)).groups.items():
-        part = images.iloc[positions]
-        names = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
+    for key, part in images.reset_index(drop=True).groupby(list(by)):
+        positions, names = part.index.to_numpy(), dict(zip(by, key, strict=True))
         for metric, values in scores.items():
             measured = score_interval(values[:, positions], part, metric)
             if measured.cases:
