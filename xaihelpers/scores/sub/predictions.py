@@ -111,7 +111,7 @@ def _from_rows(file: Path, table: pd.DataFrame) -> tuple[Predictions, list[str]]
             "every image needs one row for each attribute"
         )
     values = torch.empty(counts.shape)
-    values[images, names] = torch.from_numpy(numbers.to_numpy(np.float32))
+    values[images, names] = torch.from_numpy(numbers.to_numpy(np.float32, copy=True))
     return Predictions(values, concepts), list(image_ids)
 
 
