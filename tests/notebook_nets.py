@@ -82,7 +82,16 @@ BASE = {
         "steps": 4,
         "benchmark": "sub_of_tests",
     },
-    "53": {"benchmark": "", "n_rendered": 24, "epochs": 3, "label_kinds": ["hard"]},
+    "53": {
+        "benchmark": "",
+        "exact": "sub_exact_of_tests",
+        "n_rendered": 24,
+        "epochs": 3,
+        "draws": 2,
+        "labels": ["class"],
+        "label_kinds": ["hard"],
+        "models": ["cbm_independent", "cem"],
+    },
     "81": {
         "n_images": 20,
         "n_concepts": 6,

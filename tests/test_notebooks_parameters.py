@@ -406,10 +406,44 @@ def half_of_the_pairs(records, defaults):
 
 
 def another_text(records, defaults):
-    assert values(records, table="1").equals(values(defaults, table="1"))
-    new, old = (values(r, table="2", clip="aviary_clip") for r in (records, defaults))
-    assert not new.equals(old) and new.between(0, 100).all()
-    assert values(records, table="2", clip="random").equals(values(defaults, table="2", clip="random"))
+    """The phrases change, the texts made by hand and the bottlenecks do not."""
+    for table in ("1", "1, corrected"):
+        assert values(records, table=table).equals(values(defaults, table=table))
+    for table in ("2", "2, corrected"):
+        new, old = (
+            values(r, table=table, clip="aviary_clip", wording="phrases") for r in (records, defaults)
+        )
+        assert not new.equals(old) and new.between(-100, 100).all()
+        by_hand = [values(r, table=table, wording="queries") for r in (records, defaults)]
+        assert by_hand[0].equals(by_hand[1])
+        assert values(records, table=table, clip="random").equals(
+            values(defaults, table=table, clip="random")
+        )
+
+
+def the_paper_s_concepts_alone(records, defaults):
+    """Half of SUB's attributes are none of the 112: the corrected scoring counts fewer images."""
+    new, old = (
+        r[(r.table == "1, corrected") & (r.bottleneck == "cem") & (r.images == "exact")].set_index("metric")
+        for r in (records, defaults)
+    )
+    assert new.cases["S+"] < old.cases["S+"] and new.cases["recall"] < old.cases["recall"]
+    authors = [r[(r.table == "1") & (r.bottleneck == "cem")] for r in (records, defaults)]
+    assert authors[0].cases.tolist() == authors[1].cases.tolist()
+    assert values(records, table="2").equals(values(defaults, table="2"))
+
+
+def blind_and_sighted_rows(records, defaults):
+    """Who recites the class sees nothing and keeps all; who knows the truth is right about all of it."""
+    for part in (records, defaults):
+        rows = part[(part.table == "1, corrected") & (part.images == "exact")]
+        by_heart = rows[rows.bottleneck == "recites the class"].set_index("metric").value
+        assert by_heart["S+"] == by_heart["both"] == by_heart["false alarms"] == by_heart["gain"] == 0
+        truth = rows[rows.bottleneck == "the truth"].set_index("metric").value
+        assert truth["S+"] == truth["S-"] == truth["both"] == 100
+    small = {"exact, 64 pixels", "exact, 48 pixels"}
+    assert set(records.images.dropna()) & small == {"exact, 48 pixels"}
+    assert set(defaults.images.dropna()) & small == {"exact, 64 pixels"}
 
 
 def fewer_images(records, defaults):
@@ -657,6 +691,8 @@ CASES = [
     ("51", {"k": 1.0}, looser_tie),
     ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
     ("53", {"text": "{attribute}"}, another_text),
+    ("53", {"all_attributes": False}, the_paper_s_concepts_alone),
+    ("53", {"portrait_size": 48}, blind_and_sighted_rows),
     ("81", {"alpha": [1]}, one_region),
     ("82", {"n_attended": 3}, one_more_map),
     ("91", {"seed": 1}, another_seed),
@@ -739,6 +775,12 @@ WRONG = [
     ("52", {"shard": 2, "shards": 2}, "shard 2 of 2: shards are numbered from 0 to 1"),
     ("53", {"benchmark": "nowhere"}, "no parquet file there"),
     ("53", {"models": ["cbm2"]}, "there is no model 'cbm2' in the zoo"),
+    ("53", {"draws": 0}, "draws is 0: it has to be 1 or more"),
+    ("53", {"queries": "no_such_queries.csv"}, "no_such_queries.csv"),
+    ("53", {"predictions": ["no_such_predictions.csv"]}, "there is no such file of predictions"),
+    ("53", {"recipe": "adam"}, "recipe must be one of adamw, koh, not 'adam'"),
+    ("53", {"transform": "resize"}, "transform must be empty or one of koh, posthoc"),
+    ("53", {"attribute": "has_breast_color::bleu"}, "did you mean 'has_breast_color::blue'"),
     ("94", {"reader": "no_such_reader"}, "no_such_reader: there is no such reader"),
     ("93", {"annotator": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
     ("92", {"clip_weights": "no_such_weights.safetensors"}, "no such file of CLIP weights"),
@@ -997,6 +1039,24 @@ def test_a_misspelt_parameter_is_an_error(path):
 def test_papermill_ends_with_an_error(parameters, message, tmp_path):
     result = papermill("11", tmp_path, parameters)
     assert result.returncode != 0 and message in result.stderr
+
+
+@pytest.mark.notebooks
+@pytest.mark.xdist_group("notebook 53")
+def test_predictions_of_ones_own_are_a_line_of_the_table(run_notebook, tmp_path):
+    """A file that knows what was changed, written for the exact substitutions that the notebook drew."""
+    run_notebook("53", BASE["53"])
+    images = datasets.load("sub_exact_of_tests").images
+    attributes = sorted(set(images.attribute).union(*images.removed))
+    rows = []
+    for row in images.itertuples():
+        for name in attributes:
+            rows.append({"image id": row.id, "attribute": name, "probability": float(name == row.attribute)})
+    file = tmp_path / "knowing.parquet"
+    pd.DataFrame(rows).to_parquet(file)
+    records = run_cells("53", BASE["53"] | {"predictions": [str(file)]}, tmp_path / "results", rendered=False)
+    own = values(records, table="1, corrected", bottleneck="knowing", labels="own")
+    assert own.xs("S+", level="metric").eq(100).all() and own.xs("both", level="metric").eq(100).all()
 
 
 @pytest.mark.notebooks
