@@ -66,7 +66,7 @@ def test_blurred_is_a_good_one_without_its_edges():
     sharp, blurred = (substitute.generate(always(fate), [PROMPTS[0]], [7])[0] for fate in (GOOD, "blurred"))
     assert read_drawn(sharp).truth.equal(read_drawn(blurred).truth)
     edges = [np.abs(np.diff(np.asarray(image, float), axis=0)).mean() for image in (sharp, blurred)]
-    assert edges[1] < 0.6 * edges[0]
+    assert edges[1] < 0.75 * edges[0]
 
 
 def test_fates_come_at_their_rates():

@@ -166,7 +166,7 @@ def _finished(
     """The portrait, blurred if that is its fate, with what it shows."""
     portrait = portrait_of(picture, size)
     if fate == "blurred":
-        portrait = portrait.filter(ImageFilter.GaussianBlur(size / 24))
+        portrait = portrait.filter(ImageFilter.GaussianBlur(size / 32))
     shown = np.flatnonzero(individuals.true_attributes(bird) & visible).tolist()
     portrait.info[DRAWN] = json.dumps({"fate": fate, "bird": _name(bird.species), "shown": shown})
     return portrait
