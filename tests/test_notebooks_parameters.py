@@ -405,6 +405,14 @@ def half_of_the_pairs(records, defaults):
     assert values(records, table="building, birds").equals(values(defaults, table="building, birds"))
 
 
+def all_is_drawn_as_asked(records, defaults):
+    """Without failures every image shows its attribute: no false alarms, precision 100 % as drawn."""
+    assert set(values(records, table="building, failures").index.get_level_values("row")) == {"drawn=good"}
+    precision = values(records, table="building, filter", prevalence="as drawn")
+    assert precision.isna().all()  # of no wrong image nothing can be told
+    assert not values(defaults, table="building, filter", prevalence="as drawn").isna().all()
+
+
 def another_text(records, defaults):
     """The phrases change, the texts made by hand and the bottlenecks do not."""
     for table in ("1", "1, corrected"):
@@ -690,6 +698,7 @@ CASES = [
     ("45", {"kind": "heat"}, judged_heat_maps),
     ("51", {"k": 1.0}, looser_tie),
     ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
+    ("52", {"failures": [0.0, 0.0, 0.0, 0.0, 0.0], "benchmark": "sub_of_good"}, all_is_drawn_as_asked),
     ("53", {"text": "{attribute}"}, another_text),
     ("53", {"all_attributes": False}, the_paper_s_concepts_alone),
     ("53", {"portrait_size": 48}, blind_and_sighted_rows),
@@ -773,6 +782,9 @@ WRONG = [
     ("53", {"models": []}, "models is empty: name at least one concept model"),
     ("52", {"candidates": ["Cardinel"]}, "did you mean 'Cardinal'"),
     ("52", {"shard": 2, "shards": 2}, "shard 2 of 2: shards are numbered from 0 to 1"),
+    ("52", {"failures": [0.5, 0.1]}, "failures has 2 shares, for 5 kinds of failure: nothing changed"),
+    ("52", {"failures": [0.9, 0.9, 0.0, 0.0, 0.0]}, "at most 1 together"),
+    ("52", {"unknown": ["Cardinel"]}, "the nearest is 'Cardinal'"),
     ("53", {"benchmark": "nowhere"}, "no parquet file there"),
     ("53", {"models": ["cbm2"]}, "there is no model 'cbm2' in the zoo"),
     ("53", {"draws": 0}, "draws is 0: it has to be 1 or more"),

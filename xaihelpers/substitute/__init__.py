@@ -13,6 +13,7 @@ from xaihelpers.substitute.attribute_reader import (
     read_attributes,
 )
 from xaihelpers.substitute.counterfactual import counterfactual_pair, portrait_of
+from xaihelpers.substitute.drawn_pipeline import FAILURES, GOOD, Drawn, DrawnPipeline, read_drawn
 from xaihelpers.substitute.generated_files import GenerationJob, generate_files
 from xaihelpers.substitute.generation import (
     T_MAX,
@@ -38,7 +39,11 @@ from xaihelpers.substitute.tied_guidance import tied_scheduler, tied_share
 
 __all__ = [
     "AttributeReader",
+    "Drawn",
+    "DrawnPipeline",
+    "FAILURES",
     "FORMS",
+    "GOOD",
     "GenerationJob",
     "Reading",
     "SHOWN_FROM",
@@ -66,6 +71,7 @@ __all__ = [
     "plumage_preserved",
     "portrait_of",
     "read_attributes",
+    "read_drawn",
     "reconstruct",
     "substitutable",
     "substitute",

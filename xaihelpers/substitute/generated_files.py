@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from tqdm.auto import tqdm
 
 from xaihelpers import paths
+from xaihelpers.substitute.drawn_pipeline import DRAWN
 from xaihelpers.substitute.generation import generate, generate_pairs, pipeline_identity
 from xaihelpers.substitute.pair_prompts import SubstituteError
 from xaihelpers.substitute.tied_guidance import tied_share
@@ -110,8 +112,10 @@ def _write(targets: Sequence[tuple[Path, ...]], images: Sequence[tuple[Image.Ima
     failures = []
     for job_files, sides in zip(targets, images, strict=True):
         for file, image in zip(job_files, sides, strict=True):
-            png = io.BytesIO()
-            image.save(png, "PNG")
+            png, notes = io.BytesIO(), PngInfo()
+            if DRAWN in image.info:  # what is known of it goes with it
+                notes.add_text(DRAWN, image.info[DRAWN])
+            image.save(png, "PNG", pnginfo=notes)
             try:
                 paths.write_whole(file, png.getvalue())
             except OSError as error:

@@ -14,6 +14,7 @@ guide, and in every step ties their guided predictions where they are alike (`ke
 
 import hashlib
 import inspect
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,11 +28,15 @@ from PIL import Image
 from xaihelpers import paths
 from xaihelpers.datasets.dataset import Dataset
 from xaihelpers.devices import resolve_device
+from xaihelpers.substitute.drawn_pipeline import DrawnPipeline
 from xaihelpers.substitute.pair_prompts import FORMS, SubstituteError, category, check_pair, pair_prompts
 from xaihelpers.substitute.tied_guidance import tied_scheduler, tied_share
 
+log = logging.getLogger(__name__)
+
 T_MAX = {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # section 5, by the form of the attribute
-OFFLOADS = ("", "model", "sequential")
+OFFLOADS = ("", "auto", "model", "sequential")
+ROOM = 1.3  # memory that a pipeline works in, over that of its weights
 QUANTISATIONS = {
     "": {},
     "8bit": {"load_in_8bit": True},
@@ -49,9 +54,10 @@ def load_pipeline(
 ):
     """A text-to-image pipeline of diffusers without its progress bar, in bfloat16 on a GPU, else in float32.
 
-    name: the shipped "aviary_flux", a folder, or a name on Hugging Face ("black-forest-labs/FLUX.1-dev").
+    name: the shipped "aviary_flux", "aviary_drawn" for a `DrawnPipeline` with its own rates, a folder, or a
+        name on Hugging Face ("black-forest-labs/FLUX.1-dev").
     offload: "" keeps it on `device`; "model" or "sequential" moves its parts, or their layers, to the GPU
-        only while they work.
+        only while they work; "auto" is "model" where a GPU has too little memory for all of it, else "".
     quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the second and third text
         encoder).
     Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise, or
@@ -60,7 +66,11 @@ def load_pipeline(
     for option, value, known in (("offload", offload, OFFLOADS), ("quantise", quantise, QUANTISATIONS)):
         if value not in known:
             raise SubstituteError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r}")
+    if name == "aviary_drawn":
+        return DrawnPipeline()
     device = resolve_device(device, SubstituteError)
+    if offload == "auto" and device.type != "cuda":
+        offload = ""
     if (offload or quantise) and device.type != "cuda":
         raise SubstituteError(
             f"offload={offload!r}, quantise={quantise!r}: both are for a GPU, but the device is {device}; "
@@ -88,6 +98,8 @@ def load_pipeline(
         ) from error
     pipe.set_progress_bar_config(disable=True)
     pipe._fingerprint = pipeline_identity(pipe)
+    if offload == "auto":
+        offload = _needed_offload(pipe, device)
     if offload == "model":
         pipe.enable_model_cpu_offload(device=device)
     elif offload == "sequential":
@@ -95,6 +107,23 @@ def load_pipeline(
     else:
         pipe.to(device)
     return pipe
+
+
+def _needed_offload(pipe, device: torch.device) -> str:
+    """How to off-load: "model" where weights and room to work do not fit into a GPU's free memory, or ""."""
+    networks = [part for part in pipe.components.values() if isinstance(part, torch.nn.Module)]
+    weights = [weight for network in networks for weight in network.parameters()]
+    n_bytes = sum(weight.numel() * weight.element_size() for weight in weights)
+    free, _ = torch.cuda.mem_get_info(device)
+    fits = ROOM * n_bytes <= free
+    log.info(
+        "%.1f GB of weights, %.1f GB free on %s: %s",
+        n_bytes / 1e9,
+        free / 1e9,
+        device,
+        "all of it stays there" if fits else "parts are moved there while they work",
+    )
+    return "" if fits else "model"
 
 
 def pipeline_identity(pipe) -> str:
@@ -220,7 +249,8 @@ def generate_pairs(
 
     share: eta as a function of t in [0, 1]. batch_size: images at a time, two to a pair.
     trajectory: keep every step. settings: as of `generate`.
-    Raises SubstituteError as `generate` and `tied_scheduler` do, and for a pipeline without a scheduler.
+    Raises SubstituteError as `generate` and `tied_scheduler` do, for a pipeline without a scheduler, and for
+        a trajectory of one that takes no steps.
     """
     if len(prompts) != len(seeds):
         raise SubstituteError(f"{len(prompts)} pairs and {len(seeds)} seeds: each pair needs one")
@@ -243,6 +273,11 @@ def generate_pairs(
             images = generate(pipe, [*references, *guides], batch_seeds, batch_size=2 * n_pairs, **settings)
             pairs.references += images[: len(references)]
             pairs.guides += images[len(references) :]
+            if trajectory and not steps:
+                raise SubstituteError(
+                    f"{type(pipe).__name__} takes no steps that could be kept: trajectories are those of "
+                    "diffusion models"
+                )
             if trajectory:
                 pairs.trajectory.append(steps)
     finally:
@@ -290,8 +325,11 @@ def substitute(
 def reconstruct(pipe, images: Sequence[Image.Image], batch_size: int = 64) -> list[Image.Image]:
     """Images, all of one size, encoded and decoded by the pipeline's autoencoder.
 
-    What is lost there no prompt can draw: the upper limit of the pipeline's images.
+    What is lost there no prompt can draw: the upper limit of the pipeline's images. A `DrawnPipeline` has
+    none, and loses nothing.
     """
+    if isinstance(pipe, DrawnPipeline):
+        return list(images)
     reconstructed = []
     for start in range(0, len(images), batch_size):
         batch = [image.convert("RGB") for image in images[start : start + batch_size]]
