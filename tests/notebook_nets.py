@@ -83,6 +83,16 @@ BASE = {
         "benchmark": "sub_of_tests",
     },
     "53": {"benchmark": "", "n_rendered": 24, "epochs": 3, "label_kinds": ["hard"]},
+    "54": {
+        "decorrelated": [0, 100],
+        "features": ["parts"],
+        "models": ["cbm"],
+        "draws": 2,
+        "epochs": 20,
+        "attributes": ["has_crown_color::black", "has_wing_color::white", "has_leg_color::grey"],
+        "birds_per_attribute": 3,
+        "every": 16,
+    },
     "81": {
         "n_images": 20,
         "n_concepts": 6,

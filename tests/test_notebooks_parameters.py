@@ -405,6 +405,32 @@ def half_of_the_pairs(records, defaults):
     assert values(records, table="building, birds").equals(values(defaults, table="building, birds"))
 
 
+def labels_of_images_alone(records, defaults):
+    """Without labels of classes the rest stays; what knows nothing and what knows all is where it must be."""
+    of_images = [r[(r.table == "decorrelated birds") & (r.labels == "image")] for r in (records, defaults)]
+    assert values(of_images[0]).equals(values(of_images[1])) and len(of_images[0]) == 18
+    assert not (records.labels == "class").any() and (defaults.labels == "class").any()
+    for rows in (records, defaults):
+        known = {name: values(rows, features=name).droplevel("row") for name in set(rows.features)}
+        assert known["the truth"][["seen", "S+", "S-", "recall", "species, after"]].eq(100).all()
+        assert known["says yes"][["S+", "false alarms"]].eq(100).all()
+        assert known["recites the class"]["nothing changes"] == 100
+        for blind in ("recites the class", "says yes"):
+            assert known[blind]["seen"] == 0 and known[blind]["S-"] < 50
+        assert abs(known["labels shuffled"]["seen"]) < 40 and known["the reader"]["seen"] > 0
+
+
+def trained_from_pixels(records, defaults):
+    """A network that is trained as well takes the place of the features; what needs none stays."""
+    assert set(records.bottleneck) - {"", "nan"} == {"cbm"} and "parts" not in set(records.features)
+    main = records[records.table == "decorrelated birds"]
+    trained = values(main, features="aviary_resnet", labels="image", metric="seen")
+    assert len(trained) == 2 and trained.between(-100, 100).all()
+    for name in ("the reader", "the truth", "recites the class"):
+        assert values(records, features=name).equals(values(defaults, features=name))
+    assert records.model.eq("aviary_resnet, fine-tuned").all()
+
+
 def another_text(records, defaults):
     assert values(records, table="1").equals(values(defaults, table="1"))
     new, old = (values(r, table="2", clip="aviary_clip") for r in (records, defaults))
@@ -656,6 +682,12 @@ CASES = [
     ("51", {"k": 1.0}, looser_tie),
     ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
     ("53", {"text": "{attribute}"}, another_text),
+    ("54", {"labels": ["image"]}, labels_of_images_alone),
+    (
+        "54",
+        {"features": ["aviary_resnet"], "finetune": True, "side": 32, "epochs": 1, "draws": 1},
+        trained_from_pixels,
+    ),
     ("81", {"alpha": [1]}, one_region),
     ("82", {"n_attended": 3}, one_more_map),
     ("91", {"seed": 1}, another_seed),
@@ -738,6 +770,13 @@ WRONG = [
     ("52", {"shard": 2, "shards": 2}, "shard 2 of 2: shards are numbered from 0 to 1"),
     ("53", {"benchmark": "nowhere"}, "no parquet file there"),
     ("53", {"models": ["cbm2"]}, "there is no model 'cbm2' in the zoo"),
+    ("54", {"models": ["cbm2"]}, "there is no model 'cbm2' in the zoo"),
+    ("54", {"labels": ["species"]}, "labels must be of class, image, not ['species']"),
+    ("54", {"decorrelated": [50]}, "decorrelated needs two shares or more of 0 to 100 %"),
+    ("54", {"finetune": True}, "features names parts, which no network computes"),
+    ("54", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
+    ("54", {"attributes": ["has_crown_color::pink"]}, "attributes must be among the 112 concepts"),
+    ("54", {"reader": "no_such_reader"}, "no_such_reader: there is no such reader"),
     ("94", {"reader": "no_such_reader"}, "no_such_reader: there is no such reader"),
     ("93", {"annotator": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
     ("92", {"clip_weights": "no_such_weights.safetensors"}, "no such file of CLIP weights"),
