@@ -96,6 +96,16 @@ BASE = {
         "label_kinds": ["hard"],
         "models": ["cbm_independent", "cem"],
     },
+    "54": {
+        "decorrelated": [0, 100],
+        "features": ["parts"],
+        "models": ["cbm"],
+        "draws": 2,
+        "epochs": 20,
+        "attributes": ["has_crown_color::black", "has_wing_color::white", "has_leg_color::grey"],
+        "birds_per_attribute": 3,
+        "every": 16,
+    },
     "81": {
         "n_images": 20,
         "n_concepts": 6,

@@ -413,6 +413,32 @@ def all_is_drawn_as_asked(records, defaults):
     assert not values(defaults, table="building, filter", prevalence="as drawn").isna().all()
 
 
+def labels_of_images_alone(records, defaults):
+    """Without labels of classes the rest stays; what knows nothing and what knows all is where it must be."""
+    of_images = [r[(r.table == "decorrelated birds") & (r.labels == "image")] for r in (records, defaults)]
+    assert values(of_images[0]).equals(values(of_images[1])) and len(of_images[0]) == 18
+    assert not (records.labels == "class").any() and (defaults.labels == "class").any()
+    for rows in (records, defaults):
+        known = {name: values(rows, features=name).droplevel("row") for name in set(rows.features)}
+        assert known["the truth"][["seen", "S+", "S-", "recall", "species, after"]].eq(100).all()
+        assert known["says yes"][["S+", "false alarms"]].eq(100).all()
+        assert known["recites the class"]["nothing changes"] == 100
+        for blind in ("recites the class", "says yes"):
+            assert known[blind]["seen"] == 0 and known[blind]["S-"] < 50
+        assert abs(known["labels shuffled"]["seen"]) < 40 and known["the reader"]["seen"] > 0
+
+
+def trained_from_pixels(records, defaults):
+    """A network that is trained as well takes the place of the features; what needs none stays."""
+    assert set(records.bottleneck) - {"", "nan"} == {"cbm"} and "parts" not in set(records.features)
+    main = records[records.table == "decorrelated birds"]
+    trained = values(main, features="aviary_resnet", labels="image", metric="seen")
+    assert len(trained) == 2 and trained.between(-100, 100).all()
+    for name in ("the reader", "the truth", "recites the class"):
+        assert values(records, features=name).equals(values(defaults, features=name))
+    assert records.model.eq("aviary_resnet, fine-tuned").all()
+
+
 def another_text(records, defaults):
     """The phrases change, the texts made by hand and the bottlenecks do not."""
     for table in ("1", "1, corrected"):
@@ -702,6 +728,12 @@ CASES = [
     ("53", {"text": "{attribute}"}, another_text),
     ("53", {"all_attributes": False}, the_paper_s_concepts_alone),
     ("53", {"portrait_size": 48}, blind_and_sighted_rows),
+    ("54", {"labels": ["image"]}, labels_of_images_alone),
+    (
+        "54",
+        {"features": ["aviary_resnet"], "finetune": True, "side": 32, "epochs": 1, "draws": 1},
+        trained_from_pixels,
+    ),
     ("81", {"alpha": [1]}, one_region),
     ("82", {"n_attended": 3}, one_more_map),
     ("91", {"seed": 1}, another_seed),
@@ -793,6 +825,13 @@ WRONG = [
     ("53", {"recipe": "adam"}, "recipe must be one of adamw, koh, not 'adam'"),
     ("53", {"transform": "resize"}, "transform must be empty or one of koh, posthoc"),
     ("53", {"attribute": "has_breast_color::bleu"}, "did you mean 'has_breast_color::blue'"),
+    ("54", {"models": ["cbm2"]}, "there is no model 'cbm2' in the zoo"),
+    ("54", {"labels": ["species"]}, "labels must be of class, image, not ['species']"),
+    ("54", {"decorrelated": [50]}, "decorrelated needs two shares or more of 0 to 100 %"),
+    ("54", {"finetune": True}, "features names parts, which no network computes"),
+    ("54", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
+    ("54", {"attributes": ["has_crown_color::pink"]}, "attributes must be among the 112 concepts"),
+    ("54", {"reader": "no_such_reader"}, "no_such_reader: there is no such reader"),
     ("94", {"reader": "no_such_reader"}, "no_such_reader: there is no such reader"),
     ("93", {"annotator": "no_such_annotator"}, "The model 'no_such_annotator' cannot be loaded"),
     ("92", {"clip_weights": "no_such_weights.safetensors"}, "no such file of CLIP weights"),
