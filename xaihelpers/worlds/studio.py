@@ -40,6 +40,7 @@ _FIXED = {
     "shape": ("perching-like",),
     "head_pattern": ("plain",),
     "bill_length": ("shorter_than_head",),
+    "bill_shape": ("all-purpose",),
     "tail_shape": ("notched_tail",),
     "wing_shape": ("rounded-wings",),
 }
