@@ -428,6 +428,20 @@ def labels_of_images_alone(records, defaults):
         assert abs(known["labels shuffled"]["seen"]) < 40 and known["the reader"]["seen"] > 0
 
 
+def others_at_the_ends(records, defaults):
+    """The model of the verdicts is fitted at every share, the others at both ends; what stays is the same."""
+    main = records[records.table == "decorrelated birds"]
+    shares = {name: set(part.decorrelated) for name, part in main.groupby("bottleneck")}
+    assert shares["cbm"] == {"0", "30", "100"} and shares["cem"] == {"0", "100"}
+    seen = main[(main.bottleneck == "cbm") & (main.metric == "seen")]
+    assert len(seen) == 6  # labels of classes and of images
+    of_ends = [
+        values(r, table="decorrelated birds", bottleneck="cbm", decorrelated="100")
+        for r in (records, defaults)
+    ]
+    assert of_ends[0].equals(of_ends[1])
+
+
 def trained_from_pixels(records, defaults):
     """A network that is trained as well takes the place of the features; what needs none stays."""
     assert set(records.bottleneck) - {"", "nan"} == {"cbm"} and "parts" not in set(records.features)
@@ -475,6 +489,9 @@ def blind_and_sighted_rows(records, defaults):
         assert by_heart["S+"] == by_heart["both"] == by_heart["false alarms"] == by_heart["gain"] == 0
         truth = rows[rows.bottleneck == "the truth"].set_index("metric").value
         assert truth["S+"] == truth["S-"] == truth["both"] == 100
+        gain = values(rows, bottleneck="cbm_independent", metric="gain").iloc[0]
+        sizes = part[(part.table == "seen by size") & (part.seen_by == "cbm_independent class hard")]
+        assert len(sizes) > 1 and np.average(sizes.value, weights=sizes.cases) == pytest.approx(gain)
     small = {"exact, 64 pixels", "exact, 48 pixels"}
     assert set(records.images.dropna()) & small == {"exact, 48 pixels"}
     assert set(defaults.images.dropna()) & small == {"exact, 64 pixels"}
@@ -729,6 +746,7 @@ CASES = [
     ("53", {"all_attributes": False}, the_paper_s_concepts_alone),
     ("53", {"portrait_size": 48}, blind_and_sighted_rows),
     ("54", {"labels": ["image"]}, labels_of_images_alone),
+    ("54", {"models": ["cbm", "cem"], "decorrelated": [0, 30, 100]}, others_at_the_ends),
     (
         "54",
         {"features": ["aviary_resnet"], "finetune": True, "side": 32, "epochs": 1, "draws": 1},

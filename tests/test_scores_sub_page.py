@@ -187,6 +187,23 @@ def test_ties_count_half():
     assert rank.tolist() == [0.5]  # above one, level with one, below one
 
 
+def test_the_files_of_one_model_have_the_same_attributes(tmp_path, benchmark, capsys):
+    """The birds before are asked for the attributes of those after, in their order; more may be there."""
+    ids = list("012")
+    concepts = sub.read_predictions(BEFORE, ids).concepts
+    some = sub.read_predictions(SEEING, ids, concepts[::-2])
+    assert some.concepts == concepts[::-2]
+    whole = sub.read_predictions(SEEING, ids)
+    for column, name in enumerate(some.concepts):
+        assert torch.equal(some.values[:, column], whole.values[:, whole.concepts.index(name)])
+    fewer = predictions(tmp_path, lambda table: table[table.attribute != "has_crown_color::black"])
+    message = f"{fewer}: 1 of the {len(concepts)} attributes wanted are not in it, the first has_crown_color"
+    with pytest.raises(DatasetError, match="attributes wanted are not in it"):
+        sub.read_predictions(fewer, ids, concepts)
+    assert command.main([SEEING, "--benchmark", benchmark, "--before", str(fewer)]) == 2
+    assert message in capsys.readouterr().err
+
+
 def predictions(folder, change=None, name="own.csv"):
     """A changed copy of the predictions."""
     table = pd.read_csv(SEEING, dtype={"image id": str})
