@@ -233,6 +233,8 @@ def test_any_order_and_any_names(tmp_path):
 
 WRONG = [
     (lambda t: t[t["image id"] != "2"], "1 of the 3 images have no predictions, the first '2'"),
+    (lambda t: t.assign(**{"image id": "x" + t["image id"]}), "3 of the 3 images have no predictions.*'a'"),
+    (lambda t: t.iloc[:0], "it holds no row of predictions"),
     (lambda t: t.rename(columns={"probability": "p"}), "there is no column probability"),
     (lambda t: t.assign(probability=t.probability * 2), "is 1.8 .*a probability from 0 to 1 is wanted"),
     (lambda t: t.assign(probability=np.nan), "row 0 has no number as its probability"),

@@ -42,8 +42,8 @@ def read_predictions(file: str | Path, image_ids: Sequence[str], concepts: Seque
     concepts: attributes (group::value) wanted, in this order; by default those of the file, in CUB's.
 
     Raises DatasetError, naming the file and the first row that is wrong: no such file, another kind of file,
-        a missing column, an attribute that is none of CUB's 312, a probability that is none, an image or a
-        concept wanted without rows, an image and attribute that stand twice or nowhere.
+        no row, a missing column, an attribute that is none of CUB's 312, a probability that is none, an image
+        or a concept wanted without rows, an image and attribute that stand twice or nowhere.
     """
     place = find(file) or Path(file)
     if not place.is_file():
@@ -91,6 +91,8 @@ def _read_parquet(file: Path) -> tuple[Predictions, list[str]]:
 
 def _from_rows(file: Path, table: pd.DataFrame) -> tuple[Predictions, list[str]]:
     """Rows of image, attribute, probability as a table (images, attributes)."""
+    if table.empty:
+        raise DatasetError(f"{file}: it holds no row of predictions")
     plain = {str(name).strip().lower().replace(" ", "_"): name for name in table.columns}
     columns = {}
     for column, names in COLUMNS.items():
@@ -170,8 +172,10 @@ def _at_one_half(outputs: ConceptOutputs) -> torch.Tensor:
 def _matched(file: str | Path, held: list[str], wanted: list[str]) -> list[int]:
     """The row of each image wanted, by its id or by its place. Raises DatasetError where one is missing."""
     row_of = {name: row for row, name in enumerate(held)}
+    wanted = [str(name) for name in wanted]
     by_place = [str(place) for place in range(len(wanted))]
-    names = wanted if any(name in row_of for name in wanted) else by_place
+    is_by_place = row_of.keys().isdisjoint(wanted) and not row_of.keys().isdisjoint(by_place)
+    names = by_place if is_by_place else wanted
     missing = [name for name in names if name not in row_of]
     if missing:
         raise DatasetError(
