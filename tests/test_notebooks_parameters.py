@@ -416,7 +416,7 @@ def all_is_drawn_as_asked(records, defaults):
 def labels_of_images_alone(records, defaults):
     """Without labels of classes the rest stays; what knows nothing and what knows all is where it must be."""
     of_images = [r[(r.table == "decorrelated birds") & (r.labels == "image")] for r in (records, defaults)]
-    assert values(of_images[0]).equals(values(of_images[1])) and len(of_images[0]) == 18
+    assert values(of_images[0]).equals(values(of_images[1])) and len(of_images[0]) == 26  # 8 of trees
     assert not (records.labels == "class").any() and (defaults.labels == "class").any()
     for rows in (records, defaults):
         known = {name: values(rows, features=name).droplevel("row") for name in set(rows.features)}
@@ -431,13 +431,12 @@ def labels_of_images_alone(records, defaults):
 def others_at_the_ends(records, defaults):
     """The model of the verdicts is fitted at every share, the others at both ends; what stays is the same."""
     main = records[records.table == "decorrelated birds"]
-    shares = {name: set(part.decorrelated) for name, part in main.groupby("bottleneck")}
-    assert shares["cbm"] == {"0", "30", "100"} and shares["cem"] == {"0", "100"}
+    shares = {name: set(map(float, part.decorrelated)) for name, part in main.groupby("bottleneck") if name}
+    assert shares["cbm"] == {0, 30, 100} and shares["cem"] == {0, 100}
     seen = main[(main.bottleneck == "cbm") & (main.metric == "seen")]
     assert len(seen) == 6  # labels of classes and of images
     of_ends = [
-        values(r, table="decorrelated birds", bottleneck="cbm", decorrelated="100")
-        for r in (records, defaults)
+        values(r, table="decorrelated birds", bottleneck="cbm", decorrelated=100) for r in (records, defaults)
     ]
     assert of_ends[0].equals(of_ends[1])
 
