@@ -416,7 +416,7 @@ def all_is_drawn_as_asked(records, defaults):
 def labels_of_images_alone(records, defaults):
     """Without labels of classes the rest stays; what knows nothing and what knows all is where it must be."""
     of_images = [r[(r.table == "decorrelated birds") & (r.labels == "image")] for r in (records, defaults)]
-    assert values(of_images[0]).equals(values(of_images[1])) and len(of_images[0]) == 18
+    assert values(of_images[0]).equals(values(of_images[1])) and len(of_images[0]) == 26  # 8 of trees
     assert not (records.labels == "class").any() and (defaults.labels == "class").any()
     for rows in (records, defaults):
         known = {name: values(rows, features=name).droplevel("row") for name in set(rows.features)}
@@ -426,6 +426,19 @@ def labels_of_images_alone(records, defaults):
         for blind in ("recites the class", "says yes"):
             assert known[blind]["seen"] == 0 and known[blind]["S-"] < 50
         assert abs(known["labels shuffled"]["seen"]) < 40 and known["the reader"]["seen"] > 0
+
+
+def others_at_the_ends(records, defaults):
+    """The model of the verdicts is fitted at every share, the others at both ends; what stays is the same."""
+    main = records[records.table == "decorrelated birds"]
+    shares = {name: set(map(float, part.decorrelated)) for name, part in main.groupby("bottleneck") if name}
+    assert shares["cbm"] == {0, 30, 100} and shares["cem"] == {0, 100}
+    seen = main[(main.bottleneck == "cbm") & (main.metric == "seen")]
+    assert len(seen) == 6  # labels of classes and of images
+    of_ends = [
+        values(r, table="decorrelated birds", bottleneck="cbm", decorrelated=100) for r in (records, defaults)
+    ]
+    assert of_ends[0].equals(of_ends[1])
 
 
 def trained_from_pixels(records, defaults):
@@ -475,6 +488,9 @@ def blind_and_sighted_rows(records, defaults):
         assert by_heart["S+"] == by_heart["both"] == by_heart["false alarms"] == by_heart["gain"] == 0
         truth = rows[rows.bottleneck == "the truth"].set_index("metric").value
         assert truth["S+"] == truth["S-"] == truth["both"] == 100
+        gain = values(rows, bottleneck="cbm_independent", metric="gain").iloc[0]
+        sizes = part[(part.table == "seen by size") & (part.seen_by == "cbm_independent class hard")]
+        assert len(sizes) > 1 and np.average(sizes.value, weights=sizes.cases) == pytest.approx(gain)
     small = {"exact, 64 pixels", "exact, 48 pixels"}
     assert set(records.images.dropna()) & small == {"exact, 48 pixels"}
     assert set(defaults.images.dropna()) & small == {"exact, 64 pixels"}
@@ -729,6 +745,7 @@ CASES = [
     ("53", {"all_attributes": False}, the_paper_s_concepts_alone),
     ("53", {"portrait_size": 48}, blind_and_sighted_rows),
     ("54", {"labels": ["image"]}, labels_of_images_alone),
+    ("54", {"models": ["cbm", "cem"], "decorrelated": [0, 30, 100]}, others_at_the_ends),
     (
         "54",
         {"features": ["aviary_resnet"], "finetune": True, "side": 32, "epochs": 1, "draws": 1},

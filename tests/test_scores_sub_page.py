@@ -187,6 +187,23 @@ def test_ties_count_half():
     assert rank.tolist() == [0.5]  # above one, level with one, below one
 
 
+def test_the_files_of_one_model_have_the_same_attributes(tmp_path, benchmark, capsys):
+    """The birds before are asked for the attributes of those after, in their order; more may be there."""
+    ids = list("012")
+    concepts = sub.read_predictions(BEFORE, ids).concepts
+    some = sub.read_predictions(SEEING, ids, concepts[::-2])
+    assert some.concepts == concepts[::-2]
+    whole = sub.read_predictions(SEEING, ids)
+    for column, name in enumerate(some.concepts):
+        assert torch.equal(some.values[:, column], whole.values[:, whole.concepts.index(name)])
+    fewer = predictions(tmp_path, lambda table: table[table.attribute != "has_crown_color::black"])
+    message = f"{fewer}: 1 of the {len(concepts)} attributes wanted are not in it, the first has_crown_color"
+    with pytest.raises(DatasetError, match="attributes wanted are not in it"):
+        sub.read_predictions(fewer, ids, concepts)
+    assert command.main([SEEING, "--benchmark", benchmark, "--before", str(fewer)]) == 2
+    assert message in capsys.readouterr().err
+
+
 def predictions(folder, change=None, name="own.csv"):
     """A changed copy of the predictions."""
     table = pd.read_csv(SEEING, dtype={"image id": str})
@@ -216,6 +233,8 @@ def test_any_order_and_any_names(tmp_path):
 
 WRONG = [
     (lambda t: t[t["image id"] != "2"], "1 of the 3 images have no predictions, the first '2'"),
+    (lambda t: t.assign(**{"image id": "x" + t["image id"]}), "3 of the 3 images have no predictions.*'a'"),
+    (lambda t: t.iloc[:0], "it holds no row of predictions"),
     (lambda t: t.rename(columns={"probability": "p"}), "there is no column probability"),
     (lambda t: t.assign(probability=t.probability * 2), "is 1.8 .*a probability from 0 to 1 is wanted"),
     (lambda t: t.assign(probability=np.nan), "row 0 has no number as its probability"),

@@ -120,19 +120,12 @@ def held_by_files(
     options: argparse.Namespace, number: int, images: pd.DataFrame, world: Dataset
 ) -> tuple[Predictions, dict[str, torch.Tensor]]:
     """The predictions of one model, and those before the change and for real images that are given."""
-    file = options.predictions[number]
-    held = read_predictions(file, images.id)
+    held = read_predictions(options.predictions[number], images.id)
     test_ids = np.array(world.image_ids)[~world.train.numpy()]
     given = {}
     for name, files, ids in (("before", options.before, images.id), ("real", options.test, test_ids)):
-        if not files:
-            continue
-        other = read_predictions(files[number], ids)
-        if set(other.concepts) != set(held.concepts):
-            differ = sorted(set(other.concepts) ^ set(held.concepts))
-            raise DatasetError(f"{files[number]}: other attributes than in {file}, the first {differ[0]}")
-        order = [other.concepts.index(concept) for concept in held.concepts]
-        given[name] = other.values[None][..., order]
+        if files:
+            given[name] = read_predictions(files[number], ids, held.concepts).values[None]
     return held, given
 
 

@@ -238,6 +238,8 @@ def row_text(row) -> str:
 
 def numbers_text(row) -> str:
     """A value with its interval and cases."""
+    if not row.cases:
+        return "     – no image counts"
     return f"{row.value:6.1f} [{row.low:.1f}, {row.high:.1f}], n = {row.cases}"
 
 

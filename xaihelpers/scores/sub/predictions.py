@@ -34,15 +34,16 @@ class Predictions(NamedTuple):
     concepts: list[str]  # L attributes, group::value, in the order of CUB's 312
 
 
-def read_predictions(file: str | Path, image_ids: Sequence[str]) -> Predictions:
+def read_predictions(file: str | Path, image_ids: Sequence[str], concepts: Sequence[str] = ()) -> Predictions:
     """The predictions of a file for the images wanted, in their order; other images are left out.
 
     file: CSV (.csv), parquet (.parquet) or outputs (.safetensors): a path, or a name under XAI_DATA.
     image_ids: N ids. A file may call the images by their rows, 0 to N - 1, instead.
+    concepts: attributes (group::value) wanted, in this order; by default those of the file, in CUB's.
 
     Raises DatasetError, naming the file and the first row that is wrong: no such file, another kind of file,
-        a missing column, an attribute that is none of CUB's 312, a probability that is none, an image without
-        rows, an image and attribute that stand twice or nowhere.
+        no row, a missing column, an attribute that is none of CUB's 312, a probability that is none, an image
+        or a concept wanted without rows, an image and attribute that stand twice or nowhere.
     """
     place = find(file) or Path(file)
     if not place.is_file():
@@ -59,8 +60,15 @@ def read_predictions(file: str | Path, image_ids: Sequence[str]) -> Predictions:
             f"({len(outside)} such in all): a probability from 0 to 1 is wanted"
         )
     rows = _matched(file, rows_of, list(image_ids))
-    columns = sorted(range(len(held.concepts)), key=lambda column: ATTRIBUTES.index(held.concepts[column]))
-    return Predictions(held.values[rows][:, columns], [held.concepts[column] for column in columns])
+    names = list(concepts) or sorted(held.concepts, key=ATTRIBUTES.index)
+    missing = [name for name in names if name not in held.concepts]
+    if missing:
+        raise DatasetError(
+            f"{file}: {len(missing)} of the {len(names)} attributes wanted are not in it, the first "
+            f"{missing[0]}: the files of one model need the same attributes"
+        )
+    columns = [held.concepts.index(name) for name in names]
+    return Predictions(held.values[rows][:, columns], names)
 
 
 def _read_csv(file: Path) -> tuple[Predictions, list[str]]:
@@ -83,6 +91,8 @@ def _read_parquet(file: Path) -> tuple[Predictions, list[str]]:
 
 def _from_rows(file: Path, table: pd.DataFrame) -> tuple[Predictions, list[str]]:
     """Rows of image, attribute, probability as a table (images, attributes)."""
+    if table.empty:
+        raise DatasetError(f"{file}: it holds no row of predictions")
     plain = {str(name).strip().lower().replace(" ", "_"): name for name in table.columns}
     columns = {}
     for column, names in COLUMNS.items():
@@ -162,8 +172,10 @@ def _at_one_half(outputs: ConceptOutputs) -> torch.Tensor:
 def _matched(file: str | Path, held: list[str], wanted: list[str]) -> list[int]:
     """The row of each image wanted, by its id or by its place. Raises DatasetError where one is missing."""
     row_of = {name: row for row, name in enumerate(held)}
+    wanted = [str(name) for name in wanted]
     by_place = [str(place) for place in range(len(wanted))]
-    names = wanted if any(name in row_of for name in wanted) else by_place
+    is_by_place = row_of.keys().isdisjoint(wanted) and not row_of.keys().isdisjoint(by_place)
+    names = by_place if is_by_place else wanted
     missing = [name for name in names if name not in row_of]
     if missing:
         raise DatasetError(
