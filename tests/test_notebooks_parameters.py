@@ -413,6 +413,18 @@ def all_is_drawn_as_asked(records, defaults):
     assert not values(defaults, table="building, filter", prevalence="as drawn").isna().all()
 
 
+def filtered_by_the_language_model(records, defaults):
+    """It is the filter, and nothing is compared; the rows whose place is known are where they must be."""
+    filters = [set(r[r.table == "building, filter"]["filter"]) for r in (records, defaults)]
+    assert filters == [{"annotator"}, {"aviary_reader", "aviary_reader, same images", "annotator"}]
+    new, old = (values(r, table="building, steps", step="generated") for r in (records, defaults))
+    assert (new > 0).all() and (old > 0).all()
+    models = defaults[defaults.table == "building, models"]
+    claimed = {name: part.set_index("images").value for name, part in models.groupby("model of section 8")}
+    assert claimed["says yes"].eq(100).all() and claimed["aviary_reader, the filter"]["benchmark"] == 100
+    assert claimed["recites the species"]["exact"] < 50
+
+
 def labels_of_images_alone(records, defaults):
     """Without labels of classes the rest stays; what knows nothing and what knows all is where it must be."""
     of_images = [r[(r.table == "decorrelated birds") & (r.labels == "image")] for r in (records, defaults)]
@@ -741,6 +753,11 @@ CASES = [
     ("51", {"k": 1.0}, looser_tie),
     ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
     ("52", {"failures": [0.0, 0.0, 0.0, 0.0, 0.0], "benchmark": "sub_of_good"}, all_is_drawn_as_asked),
+    (
+        "52",
+        {"annotator": "annotator", "compared": "", "n_real": 8, "benchmark": "sub_by_annotator"},
+        filtered_by_the_language_model,
+    ),
     ("53", {"text": "{attribute}"}, another_text),
     ("53", {"all_attributes": False}, the_paper_s_concepts_alone),
     ("53", {"portrait_size": 48}, blind_and_sighted_rows),
