@@ -10,7 +10,14 @@ from PIL import Image
 from tiny_pipelines import PIPELINES, SIZE, flux
 
 from xaihelpers import substitute
-from xaihelpers.substitute import SubstituteError, generate, generate_pairs, tied_share
+from xaihelpers.substitute import (
+    DrawnPipeline,
+    SubstituteError,
+    generate,
+    generate_averaged,
+    generate_pairs,
+    tied_share,
+)
 
 STEPS = 4
 PROMPTS = [
@@ -91,6 +98,25 @@ def test_the_tie_is_between_both(pipe):
         assert 0 < apart_tied < apart_free
 
 
+def test_a_prompt_that_is_swapped_at_once_or_never(pipe):
+    references, guides = zip(*PROMPTS, strict=True)
+    for share, prompts in ((nothing_tied, references), (all_tied, guides)):
+        pairs = tied_pairs(pipe, share, rule="swapped")
+        assert difference(pairs.references, generate(pipe, prompts, (3, 4), **options(pipe))) < NOISE
+        assert difference(pairs.references, pairs.guides) == 0
+
+
+def test_the_mean_of_two_prompts(pipe):
+    """Of a prompt and itself: its own image; of two: another one, whichever comes first."""
+    (own, other), settings = PROMPTS[0], options(pipe)
+    alone = generate(pipe, [own], (3,), **settings)
+    assert difference(generate_averaged(pipe, [(own, own)], (3,), **settings), alone) < NOISE
+    mixed = generate_averaged(pipe, [(own, other)], (3,), **settings)
+    assert difference(mixed, generate_averaged(pipe, [(other, own)], (3,), **settings)) < NOISE
+    assert difference(mixed, alone) > 10 * NOISE
+    assert "encode_prompt" not in vars(pipe)
+
+
 def test_the_pipeline_is_left_as_it_was(pipe):
     scheduler = pipe.scheduler
     tied_pairs(pipe, tied_share)
@@ -118,6 +144,32 @@ def test_trajectory(pipe):
     assert len(images) == 2 and np.abs(np.asarray(images[0]) / 255 - pairs.references[0]).mean() < 0.15
 
 
+def test_flux_has_the_same_mean_and_the_same_weighted_guidance():
+    """The mean handed over as embeddings, and the second direction as Flux's own negative prompt."""
+    torch.manual_seed(0)
+    pipe = flux()
+    pipe.set_progress_bar_config(disable=True)
+    settings = options(pipe)
+    encoded = [pipe.encode_prompt(prompt, None, max_sequence_length=20) for prompt in PROMPTS[0]]
+    sequence, pooled = ((own + other) / 2 for own, other in zip(*(two[:2] for two in encoded), strict=True))
+    by_hand = pipe(
+        prompt_embeds=sequence,
+        pooled_prompt_embeds=pooled,
+        generator=[torch.Generator().manual_seed(3)],
+        num_inference_steps=STEPS,
+        height=SIZE,
+        width=SIZE,
+        output_type="np",
+    ).images
+    assert difference(generate_averaged(pipe, PROMPTS[:1], (3,), **settings), by_hand) < NOISE
+
+    own = generate(
+        pipe, [PROMPTS[0][0]], (3,), negative_prompt=[PROMPTS[0][1]], true_cfg_scale=3.0, **settings
+    )
+    pairs = generate_pairs(pipe, PROMPTS[:1], (3,), lambda t: 2.0, rule="weighted", **settings)
+    assert difference(own, pairs.references) < NOISE
+
+
 def test_one_call():
     torch.manual_seed(0)
     pairs = substitute.substitute(flux(), "Blue_Jay", "has_crown_color--yellow", n=2, seed=5, steps=2)
@@ -134,6 +186,10 @@ def test_errors_name_the_thing_and_the_remedy():
         generate(pipe, ["a bird"], (1, 2))
     with pytest.raises(SubstituteError, match=r"has \d+ tokens, but this pipeline's text encoder reads 20"):
         generate(pipe, ["a photo of " + "a bird with a crown and " * 5], (1,), steps=1)
+    with pytest.raises(SubstituteError, match="1 pairs and 2 seeds"):
+        generate_averaged(pipe, PROMPTS[:1], (1, 2))
+    with pytest.raises(SubstituteError, match="DrawnPipeline does not encode its prompts"):
+        generate_averaged(DrawnPipeline(), PROMPTS[:1], (1,))
     pipe.scheduler = None
     with pytest.raises(SubstituteError, match="FluxPipeline has no scheduler"):
         generate_pairs(pipe, PROMPTS, (1, 2), tied_share)
