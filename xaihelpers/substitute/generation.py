@@ -51,7 +51,11 @@ def paper_tie(attribute: str) -> tuple[float, float, float]:
 
 
 def load_pipeline(
-    name: str = "aviary_flux", device: str | torch.device = "cpu", offload: str = "", quantise: str = ""
+    name: str = "aviary_flux",
+    device: str | torch.device = "cpu",
+    offload: str = "",
+    quantise: str = "",
+    shift: float = 0.0,
 ):
     """A text-to-image pipeline of diffusers without its progress bar, in bfloat16 on a GPU, else in float32.
 
@@ -61,9 +65,13 @@ def load_pipeline(
         only while they work; "auto" is "model" where a GPU has too little memory for all of it, else "".
     quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the second and third text
         encoder).
+    shift: s of the noise levels that a flow-matching scheduler takes, s sigma / (1 + (s - 1) sigma), the same
+        for images of every size: more steps in noise above 1, in detail below it; 0 leaves its own.
     Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise, or
-        one that needs a GPU; no such device.
+        one that needs a GPU; no such device; a shift below 0, or of a scheduler without one.
     """
+    if shift < 0:
+        raise SubstituteError(f"shift is {shift}: it has to be above 0, or 0 for the scheduler's own")
     for option, value, known in (("offload", offload, OFFLOADS), ("quantise", quantise, QUANTISATIONS)):
         if value not in known:
             raise SubstituteError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r}")
@@ -98,6 +106,8 @@ def load_pipeline(
             f"(hf download {name}), without one it must lie in the hub's cache.{remedy}"
         ) from error
     pipe.set_progress_bar_config(disable=True)
+    if shift:
+        pipe.scheduler = _shifted(pipe.scheduler, shift)
     pipe._fingerprint = pipeline_identity(pipe)
     if offload == "auto":
         offload = _needed_offload(pipe, device)
@@ -108,6 +118,17 @@ def load_pipeline(
     else:
         pipe.to(device)
     return pipe
+
+
+def _shifted(scheduler, shift: float):
+    """The scheduler with a shift of its noise levels that no image size changes."""
+    if "shift" not in getattr(scheduler, "config", {}):
+        raise SubstituteError(
+            f"{type(scheduler).__name__} has no shift of its noise levels, which is flow matching's: leave "
+            "shift at 0"
+        )
+    own = {"use_dynamic_shifting": False} if "use_dynamic_shifting" in scheduler.config else {}
+    return type(scheduler).from_config(scheduler.config, shift=shift, **own)
 
 
 def _needed_offload(pipe, device: torch.device) -> str:
