@@ -72,7 +72,16 @@ BASE = {
         "methods": ["gradcam", "eigencam"],
     },
     "45": {"n_images": 12, "repeats": 2, "lengths": ["short"]},
-    "51": {"n_pairs": 2, "steps": 4, "n_compared": 2, "other_k": [1.0], "other_t_min": [], "other_t_max": []},
+    "51": {
+        "n_pairs": 2,
+        "n_rivals": 2,
+        "n_shown": 1,
+        "steps": 4,
+        "n_compared": 2,
+        "other_k": [1.0],
+        "other_t_min": [],
+        "other_t_max": [],
+    },
     "52": {
         "candidates": ["Yellow_Warbler", "Blue_Jay"],
         "attributes": ["has_breast_color::red", "has_crown_color::black"],

@@ -399,6 +399,64 @@ def looser_tie(records, defaults):
     assert new == slow < fast
 
 
+def by_way(records, way):
+    """What notebook 51 measures of one way of substitution, by kind and metric."""
+    part = records[(records.table == "tied diffusion") & (records.method == way)]
+    assert len(part)
+    return part.set_index(["kind", "metric"]).value
+
+
+def levels_as_printed(records, defaults):
+    """The tie of this run is the rival of the other, and the other way round; all else stays."""
+    assert by_way(records, "tied").equals(by_way(defaults, "other levels: as printed"))
+    assert by_way(records, "other levels: by size").equals(by_way(defaults, "tied"))
+    for way in ("prompt alone", "exact", "averaged prompts", "weighted guidance"):
+        assert by_way(records, way).equals(by_way(defaults, way))
+
+
+def nothing_tied(records, defaults):
+    """Where nothing is tied, every way but the averaged prompts is the prompt alone, and none leads."""
+    alone = by_way(records, "prompt alone")
+    assert alone.equals(by_way(defaults, "prompt alone"))
+    for way in ("tied", "tied noise", "swapped prompts", "weighted guidance"):
+        assert np.allclose(by_way(records, way), alone, atol=0.1)
+    lead = records[(records.table == "tied diffusion, differences") & (records.less == "prompt alone")]
+    assert len(lead) and (lead.value.abs() < 0.1).all()
+
+
+def any_bird_of_the_aviary(records, defaults):
+    """Shapes as well, and 48 species to choose from where the studio has 31."""
+    kinds = {"color", "pattern", "all"}
+    for rows, count, of_rows in ((records, 48, kinds | {"shape"}), (defaults, 31, kinds)):
+        species = rows[(rows.table == "tied diffusion") & (rows.metric == "species kept (%)")]
+        assert set(species.kind) == of_rows and "exact" in set(species.method)
+        assert np.allclose(species.chance, 100 / count)
+
+
+def birds_of_the_data(records, defaults):
+    """Without a renderer nothing is exact; the rest is measured all the same."""
+    ways, drawn = (set(rows[rows.table == "tied diffusion"].method) for rows in (records, defaults))
+    assert ways == drawn - {"exact", "exact, before"} and "exact" in drawn and "tied" in ways
+
+
+def species_by_a_classifier(records, defaults):
+    """It names one of its 48 classes; what the reader says of attributes stays."""
+    for way in ("tied", "prompt alone", "exact"):
+        new, old = by_way(records, way), by_way(defaults, way)
+        is_species = new.index.get_level_values("metric").str.startswith("species")
+        assert new[~is_species].equals(old[~is_species])
+    species = records[(records.table == "tied diffusion") & (records.metric == "species kept (%)")]
+    assert np.allclose(species.chance, 100 / 48) and species.value.notna().all()
+
+
+def a_model_that_is_asked(records, defaults):
+    """Every number is there, the species too: chosen from eight."""
+    measured = records[records.table == "tied diffusion"]
+    species = measured[measured.metric == "species kept (%)"]
+    assert measured.value.notna().all() and measured.value.between(0, 100).all()
+    assert np.allclose(species.chance, 100 / 8)
+
+
 def half_of_the_pairs(records, defaults):
     new, old = (values(r, table="building, steps", step="generated") for r in (records, defaults))
     assert (new < old).all() and (new * 3 >= old).all()
@@ -751,6 +809,16 @@ CASES = [
     ),
     ("45", {"kind": "heat"}, judged_heat_maps),
     ("51", {"k": 1.0}, looser_tie),
+    ("51", {"levels": "paper"}, levels_as_printed),
+    (
+        "51",
+        {"t_min": 1.0, "t_max": 1.0, "t_max_patterns": 1.0, "attribute_weight": 0.0},
+        nothing_tied,
+    ),
+    ("51", {"world": "portraits"}, any_bird_of_the_aviary),
+    ("51", {"world": ""}, birds_of_the_data),
+    ("51", {"classifier": "aviary_resnet"}, species_by_a_classifier),
+    ("51", {"annotator": "annotator", "n_pairs": 1, "n_rivals": 1, "n_compared": 1}, a_model_that_is_asked),
     ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
     ("52", {"failures": [0.0, 0.0, 0.0, 0.0, 0.0], "benchmark": "sub_of_good"}, all_is_drawn_as_asked),
     (
@@ -845,6 +913,11 @@ WRONG = [
     ("44", {"layer": "features.99"}, "SmallNetwork has no layer 'features.99'"),
     ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),
     ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
+    ("51", {"world": "studios"}, "world must be one of 'studio', 'portraits', '', not 'studios'"),
+    ("51", {"levels": "mine"}, "levels must be one of 'by size', 'paper', not 'mine'"),
+    ("51", {"n_rivals": 0}, "n_rivals is 0: it has to be 1 or more"),
+    ("51", {"compared": "shape"}, "compared is 'shape', but the pairs are of color, pattern"),
+    ("51", {"pipeline": "aviary_drawn"}, "aviary_drawn takes no steps that could be tied"),
     ("53", {"models": []}, "models is empty: name at least one concept model"),
     ("52", {"candidates": ["Cardinel"]}, "did you mean 'Cardinal'"),
     ("52", {"shard": 2, "shards": 2}, "shard 2 of 2: shards are numbered from 0 to 1"),

@@ -15,7 +15,8 @@ guide, and in every step ties their guided predictions where they are alike (`ke
 import hashlib
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -50,7 +51,11 @@ def paper_tie(attribute: str) -> tuple[float, float, float]:
 
 
 def load_pipeline(
-    name: str = "aviary_flux", device: str | torch.device = "cpu", offload: str = "", quantise: str = ""
+    name: str = "aviary_flux",
+    device: str | torch.device = "cpu",
+    offload: str = "",
+    quantise: str = "",
+    shift: float = 0.0,
 ):
     """A text-to-image pipeline of diffusers without its progress bar, in bfloat16 on a GPU, else in float32.
 
@@ -60,9 +65,13 @@ def load_pipeline(
         only while they work; "auto" is "model" where a GPU has too little memory for all of it, else "".
     quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the second and third text
         encoder).
+    shift: s of the noise levels that a flow-matching scheduler takes, s sigma / (1 + (s - 1) sigma), the same
+        for images of every size: more steps in noise above 1, in detail below it; 0 leaves its own.
     Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise, or
-        one that needs a GPU; no such device.
+        one that needs a GPU; no such device; a shift below 0, or of a scheduler without one.
     """
+    if shift < 0:
+        raise SubstituteError(f"shift is {shift}: it has to be above 0, or 0 for the scheduler's own")
     for option, value, known in (("offload", offload, OFFLOADS), ("quantise", quantise, QUANTISATIONS)):
         if value not in known:
             raise SubstituteError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r}")
@@ -97,6 +106,8 @@ def load_pipeline(
             f"(hf download {name}), without one it must lie in the hub's cache.{remedy}"
         ) from error
     pipe.set_progress_bar_config(disable=True)
+    if shift:
+        pipe.scheduler = _shifted(pipe.scheduler, shift)
     pipe._fingerprint = pipeline_identity(pipe)
     if offload == "auto":
         offload = _needed_offload(pipe, device)
@@ -107,6 +118,17 @@ def load_pipeline(
     else:
         pipe.to(device)
     return pipe
+
+
+def _shifted(scheduler, shift: float):
+    """The scheduler with a shift of its noise levels that no image size changes."""
+    if "shift" not in getattr(scheduler, "config", {}):
+        raise SubstituteError(
+            f"{type(scheduler).__name__} has no shift of its noise levels, which is flow matching's: leave "
+            "shift at 0"
+        )
+    own = {"use_dynamic_shifting": False} if "use_dynamic_shifting" in scheduler.config else {}
+    return type(scheduler).from_config(scheduler.config, shift=shift, **own)
 
 
 def _needed_offload(pipe, device: torch.device) -> str:
@@ -241,6 +263,7 @@ def generate_pairs(
     share: Callable[[float], float],
     batch_size: int = 16,
     trajectory: bool = False,
+    rule: str = "tied",
     **settings,
 ) -> Substituted:
     """A tied pair of images for each (c_R, c_G) and its seed: Tied Diffusion Guidance (section 3 of sub).
@@ -248,7 +271,8 @@ def generate_pairs(
     The pipeline has its own scheduler again afterwards, whatever happens.
 
     share: eta as a function of t in [0, 1]. batch_size: images at a time, two to a pair.
-    trajectory: keep every step. settings: as of `generate`.
+    trajectory: keep every step. rule: of `tied_scheduler`: how the pairs are tied, or a rival of the tie.
+    settings: as of `generate`.
     Raises SubstituteError as `generate` and `tied_scheduler` do, for a pipeline without a scheduler, and for
         a trajectory of one that takes no steps.
     """
@@ -267,7 +291,7 @@ def generate_pairs(
             batch = slice(start, start + n_pairs)
             steps: list[TrajectoryStep] = []
             watch = partial(_keep_step, steps) if trajectory else None
-            pipe.scheduler = tied_scheduler(original, share, watch=watch)
+            pipe.scheduler = tied_scheduler(original, share, watch=watch, rule=rule)
             references, guides = zip(*prompts[batch], strict=True)
             batch_seeds = 2 * list(seeds[batch])
             images = generate(pipe, [*references, *guides], batch_seeds, batch_size=2 * n_pairs, **settings)
@@ -288,6 +312,60 @@ def generate_pairs(
 def _keep_step(steps: list[TrajectoryStep], *values) -> None:
     """The `watch` of a tied scheduler that keeps every step in a list."""
     steps.append(TrajectoryStep(*values))
+
+
+def generate_averaged(
+    pipe, prompts: Sequence[tuple[str, str]], seeds: Sequence[int], batch_size: int = 16, **settings
+) -> list[Image.Image]:
+    """An image for each two prompts and a seed, from the mean of all that the text encoders make of the two.
+
+    prompts: P pairs of texts. batch_size: images at a time. settings: as of `generate`.
+    Raises SubstituteError as `generate` does, and for a pipeline that does not encode its prompts.
+    """
+    if len(prompts) != len(seeds):
+        raise SubstituteError(f"{len(prompts)} pairs and {len(seeds)} seeds: each pair needs one")
+    if not hasattr(pipe, "encode_prompt"):
+        raise SubstituteError(
+            f"{type(pipe).__name__} does not encode its prompts, so no mean of two can be taken: name a "
+            "pipeline of diffusers"
+        )
+    images = []
+    for start in range(0, len(prompts), batch_size):
+        batch = slice(start, start + batch_size)
+        own, others = zip(*prompts[batch], strict=True)
+        _call_settings(pipe, others, settings.get("size"))  # whether these fit as well
+        with _averaged_with(pipe, others):
+            images += generate(pipe, own, seeds[batch], batch_size=batch_size, **settings)
+    return images
+
+
+@contextmanager
+def _averaged_with(pipe, others: Sequence[str]) -> Iterator[None]:
+    """Within, the pipeline encodes its prompts and the others, and takes the mean of the two."""
+    encode = pipe.encode_prompt
+    signature = inspect.signature(encode)
+
+    def averaged(*args, **kwargs):
+        given = signature.bind(*args, **kwargs)
+        own = encode(*given.args, **given.kwargs)
+        given.arguments["prompt"] = list(others)
+        for name in ("prompt_2", "prompt_3"):
+            if given.arguments.get(name) is not None:  # Stable Diffusion 3 hands the same prompts on
+                given.arguments[name] = list(others)
+        return tuple(map(_mean, own, encode(*given.args, **given.kwargs)))
+
+    pipe.encode_prompt = averaged
+    try:
+        yield
+    finally:
+        del pipe.encode_prompt  # the class has its own
+
+
+def _mean(own: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
+    """The mean of two encodings; of two masks, which are no numbers to be averaged, what either has."""
+    if own is None:
+        return None
+    return (own + other) / 2 if own.is_floating_point() else torch.maximum(own, other)
 
 
 def substitute(
