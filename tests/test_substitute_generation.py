@@ -205,7 +205,8 @@ def test_loading(tmp_path):
     message = "pipeline 'nobody/nothing' could not be loaded.*hf download nobody/nothing"
     with pytest.raises(SubstituteError, match=message):
         substitute.load_pipeline("nobody/nothing")
-    with pytest.raises(SubstituteError, match="offload must be one of '', 'auto', 'model', 'sequential', not 'all'"):
+    message = "offload must be one of '', 'auto', 'model', 'sequential', not 'all'"
+    with pytest.raises(SubstituteError, match=message):
         substitute.load_pipeline(str(tmp_path / "tiny"), offload="all")
     with pytest.raises(SubstituteError, match="both are for a GPU"):
         substitute.load_pipeline(str(tmp_path / "tiny"), quantise="4bit")
