@@ -262,3 +262,7 @@ def test_images_as_the_autoencoder_reconstructs_them():
 def test_until_when_all_is_tied():
     assert substitute.T_MAX == {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # section 5
     assert substitute.paper_tie("has_wing_pattern::solid") == (10.0, 0.2, 0.6)
+    k, t_min, t_max = substitute.paper_tie("has_wing_color::red", numbers=4 * 4 * 16)  # a is 32
+    assert k == 10 and np.isclose(t_min, 0.2 / (32 - 31 * 0.2)) and np.isclose(t_max, 0.9 / (32 - 31 * 0.9))
+    # as uncertain: t / (1 - t) / sqrt(numbers)
+    assert np.isclose(t_max / (1 - t_max) / 16, 0.9 / 0.1 / (128 * 4))

@@ -16,11 +16,14 @@ from xaihelpers.substitute.counterfactual import counterfactual_pair, portrait_o
 from xaihelpers.substitute.drawn_pipeline import FAILURES, GOOD, Drawn, DrawnPipeline, read_drawn
 from xaihelpers.substitute.generated_files import GenerationJob, generate_files
 from xaihelpers.substitute.generation import (
+    PAPER_NUMBERS,
     T_MAX,
     decode,
     generate,
     generate_averaged,
     generate_pairs,
+    latent_numbers,
+    level_at_size,
     load_pipeline,
     paper_tie,
     reconstruct,
@@ -46,6 +49,7 @@ __all__ = [
     "FORMS",
     "GOOD",
     "GenerationJob",
+    "PAPER_NUMBERS",
     "Reading",
     "SHOWN_FROM",
     "SubstituteError",
@@ -66,6 +70,8 @@ __all__ = [
     "group_of",
     "group_values",
     "is_shown",
+    "latent_numbers",
+    "level_at_size",
     "load_pipeline",
     "load_reader",
     "pair_prompts",

@@ -15,6 +15,7 @@ guide, and in every step ties their guided predictions where they are alike (`ke
 import hashlib
 import inspect
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from xaihelpers.substitute.tied_guidance import tied_scheduler, tied_share
 
 log = logging.getLogger(__name__)
 
+PAPER_NUMBERS = 128 * 128 * 16  # latent numbers of FLUX.1-dev's images of 1024 pixels
 T_MAX = {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # section 5, by the form of the attribute
 OFFLOADS = ("", "auto", "model", "sequential")
 ROOM = 1.3  # memory that a pipeline works in, over that of its weights
@@ -45,13 +47,32 @@ QUANTISATIONS = {
 }
 
 
-def paper_tie(attribute: str) -> tuple[float, float, float]:
-    """k, t_min and t_max of eta as the paper sets them for an attribute (section 5)."""
-    return 10.0, 0.2, T_MAX[category(attribute)]
+def latent_numbers(pipe, size: int = 0) -> int:
+    """Latent numbers of a pipeline's images of size x size pixels; size 0: of its own size."""
+    places = (size or pipe.vae.config.sample_size) // pipe.vae_scale_factor
+    return places**2 * pipe.vae.config.latent_channels
+
+
+def level_at_size(t: float, numbers: int) -> float:
+    """The noise level in an image of `numbers` latent numbers that is t in one of the paper's.
+
+    In flow matching, for which the mean of a flat patch is as uncertain at both (notebook 51, section 1).
+    """
+    ratio = math.sqrt(PAPER_NUMBERS / numbers)
+    return t / (ratio - (ratio - 1) * t)
+
+
+def paper_tie(attribute: str, numbers: int = PAPER_NUMBERS) -> tuple[float, float, float]:
+    """k, t_min and t_max of eta as the paper sets them for an attribute (section 5).
+
+    numbers: latent numbers of the images, to which both levels are translated by `level_at_size`.
+    """
+    levels = (level_at_size(t, numbers) for t in (0.2, T_MAX[category(attribute)]))
+    return (10.0, *levels)
 
 
 def load_pipeline(
-    name: str = "aviary_flux",
+    name: str = "studio_flux",
     device: str | torch.device = "cpu",
     offload: str = "",
     quantise: str = "",
@@ -59,7 +80,7 @@ def load_pipeline(
 ):
     """A text-to-image pipeline of diffusers without its progress bar, in bfloat16 on a GPU, else in float32.
 
-    name: the shipped "aviary_flux", "aviary_drawn" for a `DrawnPipeline` with its own rates, a folder, or a
+    name: the shipped "studio_flux", "aviary_drawn" for a `DrawnPipeline` with its own rates, a folder, or a
         name on Hugging Face ("black-forest-labs/FLUX.1-dev").
     offload: "" keeps it on `device`; "model" or "sequential" moves its parts, or their layers, to the GPU
         only while they work; "auto" is "model" where a GPU has too little memory for all of it, else "".
