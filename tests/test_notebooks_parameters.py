@@ -694,7 +694,7 @@ def higher_threshold(records, defaults):
 
 def judged_heat_maps(records, defaults):
     """Shown heat-maps, the judge scores otherwise; the scripted judges, who see no picture, do not."""
-    for judge in ("annotator", "scripted: the truth"):
+    for judge in ("judge", "scripted: the truth"):
         cards = [values(r, table="card of a judge", judge=judge).tolist() for r in (records, defaults)]
         assert (cards[0] == cards[1]) == judge.startswith("scripted")
 
@@ -1045,8 +1045,8 @@ def test_where_concepts_of_ones_own_lie(four_concepts, tmp_path):
 @pytest.mark.xdist_group("notebook 42")
 def test_two_judges_are_differenced(run_notebook, tmp_path):
     """The same judge under two names: it does not differ from itself, in any kind of image."""
-    (tmp_path / "the_same").symlink_to(PROJECT / "data" / "models" / "annotator")
-    given = BASE["42"] | {"judges": ["annotator", str(tmp_path / "the_same")]}
+    (tmp_path / "the_same").symlink_to(PROJECT / "data" / "models" / "judge")
+    given = BASE["42"] | {"judges": ["judge", str(tmp_path / "the_same")]}
     records = run_cells("42", given, tmp_path / "results", rendered=False)
     pairs = records[(records.table == "1, paired") & records.judge.str.contains(" less ", na=False)]
     assert set(pairs["masked image less"]) == {"(masked)", "(heat)"} and len(pairs) == 4
@@ -1070,7 +1070,7 @@ def test_people_rate_attention_and_read_texts(tmp_path):
     pd.concat(ratings).rename_axis("item").to_csv(tmp_path / "people.csv")
     lines = []
     for row in judged[judged.length == "own"].itertuples():
-        read = {"item": f"annotator, {row.shown}: {row.item}", "rater": "anna"}
+        read = {"item": f"judge, {row.shown}: {row.item}", "rater": "anna"}
         lines.append(read | {"rating": 1.0 if row.shown == "masked" else 0.5})
     pd.DataFrame(lines).to_csv(tmp_path / "readers.csv", index=False)
     given = {"people": str(tmp_path / "people.csv"), "accepted": str(tmp_path / "readers.csv")}
@@ -1086,7 +1086,7 @@ def test_people_rate_attention_and_read_texts(tmp_path):
     assert verdicts["autoxplain-judge-follows-people"]["controls"]["people's scores"]
     texts = verdicts["autoxplain-texts-better-when-masked"]
     assert texts["value"] == 100 and texts["controls"]["people's verdicts"]
-    heat = [name for name in texts["controls"] if name.startswith("annotator, heat: ")]
+    heat = [name for name in texts["controls"] if name.startswith("judge, heat: ")]
     assert len(heat) == 11  # a claim about both kinds of images rests on both cards
 
 
