@@ -7,7 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from xaihelpers.bottlenecks import ConceptBottleneck, ConceptEmbeddingModel, fit_cbm, fit_cem, fit_head
+from xaihelpers.bottlenecks import (
+    ConceptBottleneck,
+    ConceptEmbeddingModel,
+    cbm,
+    fit_cbm,
+    fit_cem,
+    fit_head,
+    minibatch,
+)
 from xaihelpers.bottlenecks.cem import mix_embeddings, pairs_and_scores
 
 L, K, D = 6, 4, 20
@@ -245,6 +253,73 @@ def test_from_pixels(function, settings):
         assert not torch.equal(trunk.maps.weight, before["maps.weight"])
     assert torch.equal(start.maps.weight, before["maps.weight"])
     torch.testing.assert_close(model.explain(model.encode(pixels)).logits, shown.logits)
+
+
+def one_by_one(**more):
+    """A network for each concept, from pixels."""
+    settings = {"kind": "independent", "per_concept": True, "epochs": 2, "trunk": squares(), **more}
+    return fit_cbm(*pictures(60, 0), CONCEPTS, CLASSES, **settings)
+
+
+def test_networks_trained_one_by_one_are_kept_one_by_one(tmp_path, monkeypatch):
+    """Killed in the third concept, the next run trains the other four, and ends where a whole run ends."""
+    whole = one_by_one().explain(pictures(20, 1)[0]).values
+    train, trained = cbm._train_together, []
+
+    def until_the_third(model, *arguments):
+        if len(trained) == 2:
+            raise KeyboardInterrupt
+        trained.append(model.concepts)
+        train(model, *arguments)
+
+    monkeypatch.setattr(cbm, "_train_together", until_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        one_by_one(checkpoints=tmp_path)
+    kept = sorted(tmp_path.iterdir())
+    assert [file.name for file in kept] == ["000.safetensors", "001.safetensors"]
+    kept[1].write_bytes(kept[1].read_bytes()[:100])  # cut off: it is trained again
+    again = []
+
+    def counted(model, *arguments):
+        again.append(model.concepts[0])
+        train(model, *arguments)
+
+    monkeypatch.setattr(cbm, "_train_together", counted)
+    resumed = one_by_one(checkpoints=tmp_path)
+    assert again == CONCEPTS[1:] and (tmp_path / "001.safetensors.damaged").exists()
+    assert torch.equal(resumed.explain(pictures(20, 1)[0]).values, whole)
+
+
+# The recipe of Koh et al.
+
+
+@pytest.mark.parametrize("name", ["joint", "independent", "cem"])
+def test_the_published_recipe_learns_as_well(name):
+    features, present, labels = TEST
+    model = fit(name, recipe="koh", learning_rate=0.05, weight_decay=4e-5)
+    shown = model.explain(features)
+    assert ((shown.values > 0.5) == present.bool()).float().mean() > 0.95
+    assert not torch.equal(shown.values, fit(name).explain(features).values)
+    with pytest.raises(ValueError, match="recipe must be one of adamw, koh, not 'adam'"):
+        fit(name, recipe="adam", epochs=1)
+
+
+def test_rare_concepts_weigh_more():
+    present = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
+    assert minibatch.rarity(present, "koh").tolist() == [3, 3]
+    assert minibatch.rarity(torch.zeros(4, 1), "koh").tolist() == [3]  # none: as one of them
+    assert minibatch.rarity(present, "adamw") is None
+
+
+def test_augmented_pictures_are_drawn_by_the_generator_alone():
+    image = pictures(1, 0)[0][0]
+    first, again = (minibatch.koh_augmented(image, torch.Generator().manual_seed(3)) for _ in range(2))
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    other = minibatch.koh_augmented(image, torch.Generator().manual_seed(4))
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    assert first.shape == image.shape and first.dtype == torch.uint8
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 # Bad input

@@ -91,6 +91,25 @@ def test_an_empty_benchmark_has_no_images(home):
     assert len(data.images) == 0 and data.labels.shape == (0,) and data.class_names == []
 
 
+def test_what_was_there_before_and_what_is_gone(home):
+    """Two columns more, where they are known; the published ones stay as they are."""
+    gone = [["has_crown_color::red", "has_crown_color--blue"], []]
+    write_sub(home / "mine", noise(2), ATTRIBUTES, BIRDS, ATTRIBUTES, BIRDS, before=noise(2, 1), removed=gone)
+    images = datasets.load("mine").images
+    assert images.removed.tolist() == [["has_crown_color::red", "has_crown_color::blue"], []]
+    for path, image in zip(images.before, noise(2, 1), strict=True):
+        assert np.array_equal(np.asarray(datasets.load_image(path)), np.asarray(image))
+    write_sub(home / "other", noise(2), ATTRIBUTES, BIRDS, ATTRIBUTES, BIRDS, 0, 2, removed=gone)
+    write_sub(home / "other", noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS, 1, 2)
+    assert "removed" not in datasets.load("other").images  # one shard does not say it
+    with pytest.raises(DatasetError, match="2 images with 1 in before: give one for each, or none"):
+        write_sub(home / "bad", noise(2), ATTRIBUTES, BIRDS, ATTRIBUTES, BIRDS, before=noise(1))
+    with pytest.raises(DatasetError, match="unknown attribute 'has_crown_color::rad'"):
+        write_sub(
+            home, noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS, removed=[["has_crown_color::rad"]]
+        )
+
+
 def test_labels_that_cannot_be_written(home):
     with pytest.raises(DatasetError, match=r"2 images with 1 labels in attr_label"):
         write_sub(home, noise(2), ATTRIBUTES[:1], BIRDS, ATTRIBUTES, BIRDS)

@@ -417,6 +417,22 @@ def test_folder_belongs_to_one_identity(cache):
     assert shard_folder("a", "x") != shard_folder("a", "y") and shard_folder("a", "x").is_dir()
 
 
+def test_published_transforms_cut_and_do_not_resize(weights):
+    """The centre as it is, scaled by 0.5 and 2; a picture that is smaller gets a black frame."""
+    file = str(weights / "aviary_resnet.safetensors")
+    network = load_backbone("aviary_resnet", file, transform="posthoc")
+    pixels = np.random.default_rng(0).integers(0, 256, (300, 260, 3), dtype=np.uint8)
+    cut = np.asarray(network.cropped(Image.fromarray(pixels)))
+    assert np.array_equal(cut, pixels[38:262, 18:242])
+    white = network.normalised(torch.full((3, 2, 2), 255, dtype=torch.uint8))
+    assert white.unique().tolist() == [0.25]
+    small = np.asarray(network.cropped(Image.fromarray(pixels[:200])))
+    assert small.shape == (224, 224, 3) and not small[:12].any() and small[12:212].any()
+    assert network.identity != load_backbone("aviary_resnet", file).identity
+    with pytest.raises(ModelError, match="transform must be empty or one of koh, posthoc, not 'resize'"):
+        load_backbone("aviary_resnet", file, transform="resize")
+
+
 def test_squash_preprocessing():
     model = build_network("timm", "resnet10t")
     model.pretrained_cfg = {**model.pretrained_cfg, "crop_mode": "squash", "crop_pct": 1.0}

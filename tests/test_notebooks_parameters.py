@@ -24,6 +24,7 @@ from notebook_nets import BASE, NOTEBOOKS, PATHS, code_cells, run_cells, values
 from xaihelpers import datasets
 from xaihelpers.bottlenecks.concept_dataset import load_concept_dataset
 from xaihelpers.bottlenecks.zoo import fit_or_load
+from xaihelpers.claims import load_claims
 from xaihelpers.outputs import save_outputs
 from xaihelpers.parameters import ParameterError, check_parameters, declared_parameters
 from xaihelpers.paths import PROJECT
@@ -418,17 +419,171 @@ def looser_tie(records, defaults):
     assert new == slow < fast
 
 
+def by_way(records, way):
+    """What notebook 51 measures of one way of substitution, by kind and metric."""
+    part = records[(records.table == "tied diffusion") & (records.method == way)]
+    assert len(part)
+    return part.set_index(["kind", "metric"]).value
+
+
+def levels_as_printed(records, defaults):
+    """The tie of this run is the rival of the other, and the other way round; all else stays."""
+    assert by_way(records, "tied").equals(by_way(defaults, "other levels: as printed"))
+    assert by_way(records, "other levels: by size").equals(by_way(defaults, "tied"))
+    for way in ("prompt alone", "exact", "averaged prompts", "weighted guidance"):
+        assert by_way(records, way).equals(by_way(defaults, way))
+
+
+def nothing_tied(records, defaults):
+    """Where nothing is tied, every way but the averaged prompts is the prompt alone, and none leads."""
+    alone = by_way(records, "prompt alone")
+    assert alone.equals(by_way(defaults, "prompt alone"))
+    for way in ("tied", "tied noise", "swapped prompts", "weighted guidance"):
+        assert np.allclose(by_way(records, way), alone, atol=0.1)
+    lead = records[(records.table == "tied diffusion, differences") & (records.less == "prompt alone")]
+    assert len(lead) and (lead.value.abs() < 0.1).all()
+
+
+def any_bird_of_the_aviary(records, defaults):
+    """Shapes as well, and 48 species to choose from where the studio has 31."""
+    kinds = {"color", "pattern", "all"}
+    for rows, count, of_rows in ((records, 48, kinds | {"shape"}), (defaults, 31, kinds)):
+        species = rows[(rows.table == "tied diffusion") & (rows.metric == "species kept (%)")]
+        assert set(species.kind) == of_rows and "exact" in set(species.method)
+        assert np.allclose(species.chance, 100 / count)
+
+
+def birds_of_the_data(records, defaults):
+    """Without a renderer nothing is exact; the rest is measured all the same."""
+    ways, drawn = (set(rows[rows.table == "tied diffusion"].method) for rows in (records, defaults))
+    assert ways == drawn - {"exact", "exact, before"} and "exact" in drawn and "tied" in ways
+
+
+def species_by_a_classifier(records, defaults):
+    """It names one of its 48 classes; what the reader says of attributes stays."""
+    for way in ("tied", "prompt alone", "exact"):
+        new, old = by_way(records, way), by_way(defaults, way)
+        is_species = new.index.get_level_values("metric").str.startswith("species")
+        assert new[~is_species].equals(old[~is_species])
+    species = records[(records.table == "tied diffusion") & (records.metric == "species kept (%)")]
+    assert np.allclose(species.chance, 100 / 48) and species.value.notna().all()
+
+
+def a_model_that_is_asked(records, defaults):
+    """Every number is there, the species too: chosen from eight."""
+    measured = records[records.table == "tied diffusion"]
+    species = measured[measured.metric == "species kept (%)"]
+    assert measured.value.notna().all() and measured.value.between(0, 100).all()
+    assert np.allclose(species.chance, 100 / 8)
+
+
 def half_of_the_pairs(records, defaults):
     new, old = (values(r, table="building, steps", step="generated") for r in (records, defaults))
     assert (new < old).all() and (new * 3 >= old).all()
     assert values(records, table="building, birds").equals(values(defaults, table="building, birds"))
 
 
+def all_is_drawn_as_asked(records, defaults):
+    """Without failures every image shows its attribute: no false alarms, precision 100 % as drawn."""
+    assert set(values(records, table="building, failures").index.get_level_values("row")) == {"drawn=good"}
+    precision = values(records, table="building, filter", prevalence="as drawn")
+    assert precision.isna().all()  # of no wrong image nothing can be told
+    assert not values(defaults, table="building, filter", prevalence="as drawn").isna().all()
+
+
+def filtered_by_the_language_model(records, defaults):
+    """It is the filter, and nothing is compared; the rows whose place is known are where they must be."""
+    filters = [set(r[r.table == "building, filter"]["filter"]) for r in (records, defaults)]
+    assert filters == [{"annotator"}, {"aviary_reader", "aviary_reader, same images", "annotator"}]
+    new, old = (values(r, table="building, steps", step="generated") for r in (records, defaults))
+    assert (new > 0).all() and (old > 0).all()
+    models = defaults[defaults.table == "building, models"]
+    claimed = {name: part.set_index("images").value for name, part in models.groupby("model of section 8")}
+    assert claimed["says yes"].eq(100).all() and claimed["aviary_reader, the filter"]["benchmark"] == 100
+    assert claimed["recites the species"]["exact"] < 50
+
+
+def labels_of_images_alone(records, defaults):
+    """Without labels of classes the rest stays; what knows nothing and what knows all is where it must be."""
+    of_images = [r[(r.table == "decorrelated birds") & (r.labels == "image")] for r in (records, defaults)]
+    assert values(of_images[0]).equals(values(of_images[1])) and len(of_images[0]) == 26  # 8 of trees
+    assert not (records.labels == "class").any() and (defaults.labels == "class").any()
+    for rows in (records, defaults):
+        known = {name: values(rows, features=name).droplevel("row") for name in set(rows.features)}
+        assert known["the truth"][["seen", "S+", "S-", "recall", "species, after"]].eq(100).all()
+        assert known["says yes"][["S+", "false alarms"]].eq(100).all()
+        assert known["recites the class"]["nothing changes"] == 100
+        for blind in ("recites the class", "says yes"):
+            assert known[blind]["seen"] == 0 and known[blind]["S-"] < 50
+        assert abs(known["labels shuffled"]["seen"]) < 40 and known["the reader"]["seen"] > 0
+
+
+def others_at_the_ends(records, defaults):
+    """The model of the verdicts is fitted at every share, the others at both ends; what stays is the same."""
+    main = records[records.table == "decorrelated birds"]
+    shares = {name: set(map(float, part.decorrelated)) for name, part in main.groupby("bottleneck") if name}
+    assert shares["cbm"] == {0, 30, 100} and shares["cem"] == {0, 100}
+    seen = main[(main.bottleneck == "cbm") & (main.metric == "seen")]
+    assert len(seen) == 6  # labels of classes and of images
+    of_ends = [
+        values(r, table="decorrelated birds", bottleneck="cbm", decorrelated=100) for r in (records, defaults)
+    ]
+    assert of_ends[0].equals(of_ends[1])
+
+
+def trained_from_pixels(records, defaults):
+    """A network that is trained as well takes the place of the features; what needs none stays."""
+    assert set(records.bottleneck) - {"", "nan"} == {"cbm"} and "parts" not in set(records.features)
+    main = records[records.table == "decorrelated birds"]
+    trained = values(main, features="aviary_resnet", labels="image", metric="seen")
+    assert len(trained) == 2 and trained.between(-100, 100).all()
+    for name in ("the reader", "the truth", "recites the class"):
+        assert values(records, features=name).equals(values(defaults, features=name))
+    assert records.model.eq("aviary_resnet, fine-tuned").all()
+
+
 def another_text(records, defaults):
-    assert values(records, table="1").equals(values(defaults, table="1"))
-    new, old = (values(r, table="2", clip="aviary_clip") for r in (records, defaults))
-    assert not new.equals(old) and new.between(0, 100).all()
-    assert values(records, table="2", clip="random").equals(values(defaults, table="2", clip="random"))
+    """The phrases change, the texts made by hand and the bottlenecks do not."""
+    for table in ("1", "1, corrected"):
+        assert values(records, table=table).equals(values(defaults, table=table))
+    for table in ("2", "2, corrected"):
+        new, old = (
+            values(r, table=table, clip="aviary_clip", wording="phrases") for r in (records, defaults)
+        )
+        assert not new.equals(old) and new.between(-100, 100).all()
+        by_hand = [values(r, table=table, wording="queries") for r in (records, defaults)]
+        assert by_hand[0].equals(by_hand[1])
+        assert values(records, table=table, clip="random").equals(
+            values(defaults, table=table, clip="random")
+        )
+
+
+def the_paper_s_concepts_alone(records, defaults):
+    """Half of SUB's attributes are none of the 112: the corrected scoring counts fewer images."""
+    new, old = (
+        r[(r.table == "1, corrected") & (r.bottleneck == "cem") & (r.images == "exact")].set_index("metric")
+        for r in (records, defaults)
+    )
+    assert new.cases["S+"] < old.cases["S+"] and new.cases["recall"] < old.cases["recall"]
+    authors = [r[(r.table == "1") & (r.bottleneck == "cem")] for r in (records, defaults)]
+    assert authors[0].cases.tolist() == authors[1].cases.tolist()
+    assert values(records, table="2").equals(values(defaults, table="2"))
+
+
+def blind_and_sighted_rows(records, defaults):
+    """Who recites the class sees nothing and keeps all; who knows the truth is right about all of it."""
+    for part in (records, defaults):
+        rows = part[(part.table == "1, corrected") & (part.images == "exact")]
+        by_heart = rows[rows.bottleneck == "recites the class"].set_index("metric").value
+        assert by_heart["S+"] == by_heart["both"] == by_heart["false alarms"] == by_heart["gain"] == 0
+        truth = rows[rows.bottleneck == "the truth"].set_index("metric").value
+        assert truth["S+"] == truth["S-"] == truth["both"] == 100
+        gain = values(rows, bottleneck="cbm_independent", metric="gain").iloc[0]
+        sizes = part[(part.table == "seen by size") & (part.seen_by == "cbm_independent class hard")]
+        assert len(sizes) > 1 and np.average(sizes.value, weights=sizes.cases) == pytest.approx(gain)
+    small = {"exact, 64 pixels", "exact, 48 pixels"}
+    assert set(records.images.dropna()) & small == {"exact, 48 pixels"}
+    assert set(defaults.images.dropna()) & small == {"exact, 64 pixels"}
 
 
 def fewer_images(records, defaults):
@@ -559,7 +714,7 @@ def higher_threshold(records, defaults):
 
 def judged_heat_maps(records, defaults):
     """Shown heat-maps, the judge scores otherwise; the scripted judges, who see no picture, do not."""
-    for judge in ("annotator", "scripted: the truth"):
+    for judge in ("judge", "scripted: the truth"):
         cards = [values(r, table="card of a judge", judge=judge).tolist() for r in (records, defaults)]
         assert (cards[0] == cards[1]) == judge.startswith("scripted")
 
@@ -638,7 +793,7 @@ def denominators(records):
 def own_tables(records):
     """What the papers' own tables say, by claim."""
     found = records[records.table == "own table"].set_index("claim")
-    assert len(found) == 73 and found.index.is_unique
+    assert len(found) == len(load_claims()) and found.index.is_unique
     return found
 
 
@@ -783,8 +938,33 @@ CASES = [
     ),
     ("45", {"kind": "heat"}, judged_heat_maps),
     ("51", {"k": 1.0}, looser_tie),
+    ("51", {"levels": "paper"}, levels_as_printed),
+    (
+        "51",
+        {"t_min": 1.0, "t_max": 1.0, "t_max_patterns": 1.0, "attribute_weight": 0.0},
+        nothing_tied,
+    ),
+    ("51", {"world": "portraits"}, any_bird_of_the_aviary),
+    ("51", {"world": ""}, birds_of_the_data),
+    ("51", {"classifier": "aviary_resnet"}, species_by_a_classifier),
+    ("51", {"annotator": "annotator", "n_pairs": 1, "n_rivals": 1, "n_compared": 1}, a_model_that_is_asked),
     ("52", {"shards": 2, "shard": 1, "benchmark": "sub_in_parts"}, half_of_the_pairs),
+    ("52", {"failures": [0.0, 0.0, 0.0, 0.0, 0.0], "benchmark": "sub_of_good"}, all_is_drawn_as_asked),
+    (
+        "52",
+        {"annotator": "annotator", "compared": "", "n_real": 8, "benchmark": "sub_by_annotator"},
+        filtered_by_the_language_model,
+    ),
     ("53", {"text": "{attribute}"}, another_text),
+    ("53", {"all_attributes": False}, the_paper_s_concepts_alone),
+    ("53", {"portrait_size": 48}, blind_and_sighted_rows),
+    ("54", {"labels": ["image"]}, labels_of_images_alone),
+    ("54", {"models": ["cbm", "cem"], "decorrelated": [0, 30, 100]}, others_at_the_ends),
+    (
+        "54",
+        {"features": ["aviary_resnet"], "finetune": True, "side": 32, "epochs": 1, "draws": 1},
+        trained_from_pixels,
+    ),
     ("63", {"largest": 900}, larger_denominators),
     ("63", {"n_people": 1000}, more_items),
     ("63", {"planted": [1000]}, larger_mistakes),
@@ -870,11 +1050,32 @@ WRONG = [
     ("44", {"layer": "features.99"}, "SmallNetwork has no layer 'features.99'"),
     ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),
     ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
+    ("51", {"world": "studios"}, "world must be one of 'studio', 'portraits', '', not 'studios'"),
+    ("51", {"levels": "mine"}, "levels must be one of 'by size', 'paper', not 'mine'"),
+    ("51", {"n_rivals": 0}, "n_rivals is 0: it has to be 1 or more"),
+    ("51", {"compared": "shape"}, "compared is 'shape', but the pairs are of color, pattern"),
+    ("51", {"pipeline": "aviary_drawn"}, "aviary_drawn takes no steps that could be tied"),
     ("53", {"models": []}, "models is empty: name at least one concept model"),
     ("52", {"candidates": ["Cardinel"]}, "did you mean 'Cardinal'"),
     ("52", {"shard": 2, "shards": 2}, "shard 2 of 2: shards are numbered from 0 to 1"),
+    ("52", {"failures": [0.5, 0.1]}, "failures has 2 shares, for 5 kinds of failure: nothing changed"),
+    ("52", {"failures": [0.9, 0.9, 0.0, 0.0, 0.0]}, "at most 1 together"),
+    ("52", {"unknown": ["Cardinel"]}, "the nearest is 'Cardinal'"),
     ("53", {"benchmark": "nowhere"}, "no parquet file there"),
     ("53", {"models": ["cbm2"]}, "there is no model 'cbm2' in the zoo"),
+    ("53", {"draws": 0}, "draws is 0: it has to be 1 or more"),
+    ("53", {"queries": "no_such_queries.csv"}, "no_such_queries.csv"),
+    ("53", {"predictions": ["no_such_predictions.csv"]}, "there is no such file of predictions"),
+    ("53", {"recipe": "adam"}, "recipe must be one of adamw, koh, not 'adam'"),
+    ("53", {"transform": "resize"}, "transform must be empty or one of koh, posthoc"),
+    ("53", {"attribute": "has_breast_color::bleu"}, "did you mean 'has_breast_color::blue'"),
+    ("54", {"models": ["cbm2"]}, "there is no model 'cbm2' in the zoo"),
+    ("54", {"labels": ["species"]}, "labels must be of class, image, not ['species']"),
+    ("54", {"decorrelated": [50]}, "decorrelated needs two shares or more of 0 to 100 %"),
+    ("54", {"finetune": True}, "features names parts, which no network computes"),
+    ("54", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
+    ("54", {"attributes": ["has_crown_color::pink"]}, "attributes must be among the 112 concepts"),
+    ("54", {"reader": "no_such_reader"}, "no_such_reader: there is no such reader"),
     ("63", {"largest": 50}, "largest (50) has to be 600 or more"),
     ("63", {"level": 0.0}, "level (0) and likely (0.01) have to lie between 0 and 1"),
     ("63", {"planted": []}, "planted needs sizes of 1 or more"),
@@ -985,8 +1186,8 @@ def test_where_concepts_of_ones_own_lie(four_concepts, tmp_path):
 @pytest.mark.xdist_group("notebook 42")
 def test_two_judges_are_differenced(run_notebook, tmp_path):
     """The same judge under two names: it does not differ from itself, in any kind of image."""
-    (tmp_path / "the_same").symlink_to(PROJECT / "data" / "models" / "annotator")
-    given = BASE["42"] | {"judges": ["annotator", str(tmp_path / "the_same")]}
+    (tmp_path / "the_same").symlink_to(PROJECT / "data" / "models" / "judge")
+    given = BASE["42"] | {"judges": ["judge", str(tmp_path / "the_same")]}
     records = run_cells("42", given, tmp_path / "results", rendered=False)
     pairs = records[(records.table == "1, paired") & records.judge.str.contains(" less ", na=False)]
     assert set(pairs["masked image less"]) == {"(masked)", "(heat)"} and len(pairs) == 4
@@ -1010,7 +1211,7 @@ def test_people_rate_attention_and_read_texts(tmp_path):
     pd.concat(ratings).rename_axis("item").to_csv(tmp_path / "people.csv")
     lines = []
     for row in judged[judged.length == "own"].itertuples():
-        read = {"item": f"annotator, {row.shown}: {row.item}", "rater": "anna"}
+        read = {"item": f"judge, {row.shown}: {row.item}", "rater": "anna"}
         lines.append(read | {"rating": 1.0 if row.shown == "masked" else 0.5})
     pd.DataFrame(lines).to_csv(tmp_path / "readers.csv", index=False)
     given = {"people": str(tmp_path / "people.csv"), "accepted": str(tmp_path / "readers.csv")}
@@ -1026,7 +1227,7 @@ def test_people_rate_attention_and_read_texts(tmp_path):
     assert verdicts["autoxplain-judge-follows-people"]["controls"]["people's scores"]
     texts = verdicts["autoxplain-texts-better-when-masked"]
     assert texts["value"] == 100 and texts["controls"]["people's verdicts"]
-    heat = [name for name in texts["controls"] if name.startswith("annotator, heat: ")]
+    heat = [name for name in texts["controls"] if name.startswith("judge, heat: ")]
     assert len(heat) == 11  # a claim about both kinds of images rests on both cards
 
 
@@ -1137,6 +1338,24 @@ def test_a_misspelt_parameter_is_an_error(path):
 def test_papermill_ends_with_an_error(parameters, message, tmp_path):
     result = papermill("11", tmp_path, parameters)
     assert result.returncode != 0 and message in result.stderr
+
+
+@pytest.mark.notebooks
+@pytest.mark.xdist_group("notebook 53")
+def test_predictions_of_ones_own_are_a_line_of_the_table(run_notebook, tmp_path):
+    """A file that knows what was changed, written for the exact substitutions that the notebook drew."""
+    run_notebook("53", BASE["53"])
+    images = datasets.load("sub_exact_of_tests").images
+    attributes = sorted(set(images.attribute).union(*images.removed))
+    rows = []
+    for row in images.itertuples():
+        for name in attributes:
+            rows.append({"image id": row.id, "attribute": name, "probability": float(name == row.attribute)})
+    file = tmp_path / "knowing.parquet"
+    pd.DataFrame(rows).to_parquet(file)
+    records = run_cells("53", BASE["53"] | {"predictions": [str(file)]}, tmp_path / "results", rendered=False)
+    own = values(records, table="1, corrected", bottleneck="knowing", labels="own")
+    assert own.xs("S+", level="metric").eq(100).all() and own.xs("both", level="metric").eq(100).all()
 
 
 @pytest.mark.notebooks

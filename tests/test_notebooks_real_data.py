@@ -91,7 +91,7 @@ def test_a_benchmark_of_photographs(real_data, tmp_path):
     real, weights = real_data("CUB_200_2011_full50"), real_data("weights/squeezenet1_0_imagenet.safetensors")
     few_classes(real, tmp_path / "some_birds", 6)
     world = datasets.load(tmp_path / "some_birds", attributes="class")
-    names, attributes = world.classes.name.tolist(), ["has_wing_color--blue", "has_crown_color--red"]
+    names, attributes = world.classes.name.tolist(), ["has_wing_color--grey", "has_crown_color--grey"]
     images = world.images.groupby("label").head(4)
     datasets.write_sub(
         tmp_path / "photographs",
@@ -106,12 +106,13 @@ def test_a_benchmark_of_photographs(real_data, tmp_path):
         "labels": ["class"],
         "label_kinds": ["hard"],
         "models": ["cbm_independent", "cem"],
+        "draws": 2,
         "backbone": "squeezenet1_0",
         "weights": str(weights),
         "benchmark": str(tmp_path / "photographs"),
     }
     records = run_cells("53", given, tmp_path / "results")
-    assert values(records[records.bottleneck != "random"], table="1", metric="T").between(70, 100).all()
+    assert values(records, table="1", metric="T").between(70, 100).all()
     assert set(records[(records.table == "2") & (records.metric == "S+")]["clip"]) == {
         "aviary_clip",
         "random",

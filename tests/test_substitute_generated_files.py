@@ -15,7 +15,14 @@ from PIL import Image
 from tiny_pipelines import SIZE, flux
 
 from xaihelpers import paths
-from xaihelpers.substitute import GenerationJob, SubstituteError, generate, generate_files, generated_files
+from xaihelpers.substitute import (
+    GenerationJob,
+    SubstituteError,
+    generate,
+    generate_averaged,
+    generate_files,
+    generated_files,
+)
 from xaihelpers.substitute.generation import pipeline_identity
 
 SETTINGS = {"steps": 2, "size": SIZE}
@@ -148,3 +155,27 @@ generate_files(pipe, jobs, batch_size=1, steps=2, size=SIZE)
     jobs = [GenerationJob(("a photo of a bird",), seed) for seed in range(len(there) + 2)]
     generate_files(tiny(), jobs, **SETTINGS)
     assert len(list(folder.rglob("*.png"))) == len(there) + 2  # nothing was made twice
+
+
+def test_rivals_of_the_tie_have_files_of_their_own(home):
+    """By what is no tie there is one image; rules and weights have their own, a tie's stays where it was."""
+    pipe, (prompts, seed, tie, *_) = tiny(), JOBS[2]
+    jobs = [
+        JOBS[2],
+        GenerationJob(prompts, seed, tie, "tied noise"),
+        GenerationJob(prompts, seed, tie, "averaged"),
+    ]
+    jobs += [GenerationJob(prompts, seed, tie, "swapped")]
+    jobs += [GenerationJob(prompts, seed, tie, "weighted", weight) for weight in (1.0, 3.0)]
+    files = generate_files(pipe, jobs, **SETTINGS)
+    assert [len(job_files) for job_files in files] == [2, 2, 1, 1, 1, 1]
+    assert len(set(all_files(files))) == 8
+    averaged = generate_averaged(pipe, [prompts], [seed], **SETTINGS)[0]
+    assert np.array_equal(np.asarray(Image.open(files[2][0])), np.asarray(averaged))
+    weighted = [np.asarray(Image.open(job_files[0])) for job_files in files[4:]]
+    assert not np.array_equal(*weighted)
+    assert generate_files(pipe, [GenerationJob(prompts, seed, tie)], **SETTINGS) == files[:1]
+    # one prompt alone knows no rule
+    assert generate_files(pipe, [JOBS[0]], **SETTINGS) == generate_files(
+        pipe, [JOBS[0]._replace(weight=2.0)], **SETTINGS
+    )

@@ -5,12 +5,20 @@ import math
 import numpy as np
 import pytest
 import torch
-from diffusers import FluxPipeline
+from diffusers import DDIMScheduler, FluxPipeline
 from PIL import Image
 from tiny_pipelines import PIPELINES, SIZE, flux
 
 from xaihelpers import substitute
-from xaihelpers.substitute import SubstituteError, generate, generate_pairs, tied_share
+from xaihelpers.substitute import (
+    DrawnPipeline,
+    SubstituteError,
+    generate,
+    generate_averaged,
+    generate_pairs,
+    tied_share,
+)
+from xaihelpers.substitute.generation import pipeline_identity
 
 STEPS = 4
 PROMPTS = [
@@ -91,6 +99,25 @@ def test_the_tie_is_between_both(pipe):
         assert 0 < apart_tied < apart_free
 
 
+def test_a_prompt_that_is_swapped_at_once_or_never(pipe):
+    references, guides = zip(*PROMPTS, strict=True)
+    for share, prompts in ((nothing_tied, references), (all_tied, guides)):
+        pairs = tied_pairs(pipe, share, rule="swapped")
+        assert difference(pairs.references, generate(pipe, prompts, (3, 4), **options(pipe))) < NOISE
+        assert difference(pairs.references, pairs.guides) == 0
+
+
+def test_the_mean_of_two_prompts(pipe):
+    """Of a prompt and itself: its own image; of two: another one, whichever comes first."""
+    (own, other), settings = PROMPTS[0], options(pipe)
+    alone = generate(pipe, [own], (3,), **settings)
+    assert difference(generate_averaged(pipe, [(own, own)], (3,), **settings), alone) < NOISE
+    mixed = generate_averaged(pipe, [(own, other)], (3,), **settings)
+    assert difference(mixed, generate_averaged(pipe, [(other, own)], (3,), **settings)) < NOISE
+    assert difference(mixed, alone) > 3 * NOISE  # these weights hardly read their prompts
+    assert "encode_prompt" not in vars(pipe)
+
+
 def test_the_pipeline_is_left_as_it_was(pipe):
     scheduler = pipe.scheduler
     tied_pairs(pipe, tied_share)
@@ -118,6 +145,32 @@ def test_trajectory(pipe):
     assert len(images) == 2 and np.abs(np.asarray(images[0]) / 255 - pairs.references[0]).mean() < 0.15
 
 
+def test_flux_has_the_same_mean_and_the_same_weighted_guidance():
+    """The mean handed over as embeddings, and the second direction as Flux's own negative prompt."""
+    torch.manual_seed(0)
+    pipe = flux()
+    pipe.set_progress_bar_config(disable=True)
+    settings = options(pipe)
+    encoded = [pipe.encode_prompt(prompt, None, max_sequence_length=20) for prompt in PROMPTS[0]]
+    sequence, pooled = ((own + other) / 2 for own, other in zip(*(two[:2] for two in encoded), strict=True))
+    by_hand = pipe(
+        prompt_embeds=sequence,
+        pooled_prompt_embeds=pooled,
+        generator=[torch.Generator().manual_seed(3)],
+        num_inference_steps=STEPS,
+        height=SIZE,
+        width=SIZE,
+        output_type="np",
+    ).images
+    assert difference(generate_averaged(pipe, PROMPTS[:1], (3,), **settings), by_hand) < NOISE
+
+    own = generate(
+        pipe, [PROMPTS[0][0]], (3,), negative_prompt=[PROMPTS[0][1]], true_cfg_scale=3.0, **settings
+    )
+    pairs = generate_pairs(pipe, PROMPTS[:1], (3,), lambda t: 2.0, rule="weighted", **settings)
+    assert difference(own, pairs.references) < NOISE
+
+
 def test_one_call():
     torch.manual_seed(0)
     pairs = substitute.substitute(flux(), "Blue_Jay", "has_crown_color--yellow", n=2, seed=5, steps=2)
@@ -134,6 +187,10 @@ def test_errors_name_the_thing_and_the_remedy():
         generate(pipe, ["a bird"], (1, 2))
     with pytest.raises(SubstituteError, match=r"has \d+ tokens, but this pipeline's text encoder reads 20"):
         generate(pipe, ["a photo of " + "a bird with a crown and " * 5], (1,), steps=1)
+    with pytest.raises(SubstituteError, match="1 pairs and 2 seeds"):
+        generate_averaged(pipe, PROMPTS[:1], (1, 2))
+    with pytest.raises(SubstituteError, match="DrawnPipeline does not encode its prompts"):
+        generate_averaged(DrawnPipeline(), PROMPTS[:1], (1,))
     pipe.scheduler = None
     with pytest.raises(SubstituteError, match="FluxPipeline has no scheduler"):
         generate_pairs(pipe, PROMPTS, (1, 2), tied_share)
@@ -148,10 +205,27 @@ def test_loading(tmp_path):
     message = "pipeline 'nobody/nothing' could not be loaded.*hf download nobody/nothing"
     with pytest.raises(SubstituteError, match=message):
         substitute.load_pipeline("nobody/nothing")
-    with pytest.raises(SubstituteError, match="offload must be one of '', 'model', 'sequential', not 'all'"):
+    message = "offload must be one of '', 'auto', 'model', 'sequential', not 'all'"
+    with pytest.raises(SubstituteError, match=message):
         substitute.load_pipeline(str(tmp_path / "tiny"), offload="all")
     with pytest.raises(SubstituteError, match="both are for a GPU"):
         substitute.load_pipeline(str(tmp_path / "tiny"), quantise="4bit")
+
+
+def test_a_shift_of_the_noise_levels(tmp_path):
+    """By hand: 0.5 becomes 0.25 * 0.5 / (1 - 0.75 * 0.5) = 0.2; another shift is another pipeline."""
+    flux().save_pretrained(tmp_path / "tiny")
+    own, shifted = (substitute.load_pipeline(str(tmp_path / "tiny"), shift=shift) for shift in (0.0, 0.25))
+    assert own.scheduler.config.use_dynamic_shifting and not shifted.scheduler.config.use_dynamic_shifting
+    images = [generate(pipe, ["a photo of a bird"], (1,), steps=2) for pipe in (own, shifted)]
+    assert shifted.scheduler.sigmas.tolist() == pytest.approx([1, 0.2, 0])
+    assert difference(*images) > 0 and pipeline_identity(own) != pipeline_identity(shifted)
+    with pytest.raises(SubstituteError, match="shift is -1: it has to be above 0"):
+        substitute.load_pipeline(str(tmp_path / "tiny"), shift=-1)
+    own.scheduler = DDIMScheduler()
+    own.save_pretrained(tmp_path / "without")
+    with pytest.raises(SubstituteError, match="DDIMScheduler has no shift of its noise levels"):
+        substitute.load_pipeline(str(tmp_path / "without"), shift=2.0)
 
 
 def test_decoded_latents_are_the_pipelines_image():
@@ -188,3 +262,7 @@ def test_images_as_the_autoencoder_reconstructs_them():
 def test_until_when_all_is_tied():
     assert substitute.T_MAX == {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # section 5
     assert substitute.paper_tie("has_wing_pattern::solid") == (10.0, 0.2, 0.6)
+    k, t_min, t_max = substitute.paper_tie("has_wing_color::red", numbers=4 * 4 * 16)  # a is 32
+    assert k == 10 and np.isclose(t_min, 0.2 / (32 - 31 * 0.2)) and np.isclose(t_max, 0.9 / (32 - 31 * 0.9))
+    # as uncertain: t / (1 - t) / sqrt(numbers)
+    assert np.isclose(t_max / (1 - t_max) / 16, 0.9 / 0.1 / (128 * 4))

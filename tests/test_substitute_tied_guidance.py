@@ -89,3 +89,65 @@ def test_predictions_that_cannot_be_tied():
         tied.step(torch.zeros(3, 4), tied.timesteps[0], torch.zeros(3, 4))
     with pytest.raises(SubstituteError, match="holds NaN or infinite values: run the pipeline in"):
         tied.step(torch.full((2, 4), torch.nan), tied.timesteps[0], torch.zeros(2, 4))
+
+
+def stepped(rule, eta, predictions, sample, scheduler=None, number=2):
+    """The predictions after a rule, at the `number`-th of four steps."""
+    seen = []
+    tied = tied_scheduler(
+        scheduler or FlowMatchEulerDiscreteScheduler(),
+        lambda t: eta,
+        watch=lambda *step: seen.append(step),
+        rule=rule,
+    )
+    tied.set_timesteps(4)
+    tied.step(predictions, tied.timesteps[number], sample)
+    t, _, _, _, combined = seen[0]
+    return t, combined
+
+
+def test_prompts_swapped_and_guidance_weighted_by_hand():
+    predictions, sample = torch.tensor([[1.0, 2.0], [3.0, -2.0]]), torch.zeros(2, 2)
+    _, both = stepped("swapped", 0.25, predictions, sample)
+    assert torch.equal(both, torch.tensor([[1.5, 1.0], [1.5, 1.0]]))
+    assert torch.equal(stepped("swapped", 1.0, predictions, sample)[1], predictions[[1, 1]])
+    assert torch.equal(stepped("swapped", 0.0, predictions, sample)[1], predictions[[0, 0]])
+    _, both = stepped("weighted", 2.0, predictions, sample)
+    assert torch.equal(both, torch.tensor([[-3.0, 10.0], [-3.0, 10.0]]))
+
+
+def test_the_noise_of_velocities_tied_by_hand():
+    """Two numbers a pair: the first differ by 1 in their noise, the second by 3, so half of them is tied."""
+    sample = torch.tensor([[0.0, 1.0], [0.5, 0.0]])
+    t, _ = stepped("tied noise", 0.0, torch.zeros(2, 2), sample)
+    noise = torch.tensor([[1.0, 2.0], [2.0, 5.0]])
+    velocity = (noise - sample) / (1 - t)
+    _, tied = stepped("tied noise", 0.5, velocity, sample)
+    # the percentile lies between the two distances
+    assert torch.allclose(sample + (1 - t) * tied, torch.tensor([[1.5, 2.0], [1.5, 5.0]]))
+    assert torch.equal(tied[:, 1], velocity[:, 1])
+    assert torch.equal(stepped("tied noise", 0.0, velocity, sample)[1], velocity)
+
+
+def test_the_two_ties_are_one_while_the_samples_are():
+    """The same noise, or the same picture so far: distances of noise are those of velocities, times 1 - t."""
+    torch.manual_seed(0)
+    predictions, sample = torch.randn(4, 6, 5), torch.randn(2, 6, 5).repeat(2, 1, 1)
+    for number in (0, 2):
+        of_noise = stepped("tied noise", 0.6, predictions, sample, number=number)[1]
+        assert torch.allclose(
+            of_noise, stepped("tied", 0.6, predictions, sample, number=number)[1], atol=1e-6
+        )
+    apart = torch.randn(4, 6, 5)
+    of_noise = stepped("tied noise", 0.6, predictions, apart)[1]
+    assert not torch.allclose(of_noise, stepped("tied", 0.6, predictions, apart)[1], atol=1e-2)
+
+
+def test_what_predicts_noise_has_one_tie():
+    predictions, sample = torch.randn(2, 5), torch.randn(2, 5)
+    both = [stepped(rule, 0.6, predictions, sample, DDIMScheduler())[1] for rule in ("tied", "tied noise")]
+    assert torch.equal(*both)
+    with pytest.raises(SubstituteError, match="of the type v_prediction, neither noise nor a velocity"):
+        tied_scheduler(DDIMScheduler(prediction_type="v_prediction"), tied_share, rule="tied noise")
+    with pytest.raises(SubstituteError, match="rule must be one of tied, tied noise, swapped, weighted, not"):
+        tied_scheduler(DDIMScheduler(), tied_share, rule="untied")

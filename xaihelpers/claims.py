@@ -163,7 +163,7 @@ def control_passed(
     if below < math.inf:
         levels.append(f"below {below:g}")
     wanted = " and ".join(levels)
-    log.info("Control, %s: %s, wanted %s: %s", name, _spoken(measured, unit), wanted, _outcome(passed))
+    log.info("Control, %s: %s, wanted %s: %s", name, spoken(measured, unit), wanted, _outcome(passed))
     return bool(passed)
 
 
@@ -174,11 +174,14 @@ def control_agrees(name: str, claim: Claim, measured: Interval, other: Interval)
     """
     decided, again = decide(claim, measured), decide(claim, other)
     passed = decided.outcome in (OPEN, again.outcome)
-    log.info("Control, %s: %s, %s: %s", name, _spoken(other, claim.unit), again, _outcome(passed))
+    log.info("Control, %s: %s, %s: %s", name, spoken(other, claim.unit), again, _outcome(passed))
     return passed
 
 
-def _spoken(measured: Interval, unit: str) -> str:
+def spoken(measured: Interval, unit: str) -> str:
+    """A quantity as the log says it: the value, its interval where it has one, and the unit."""
+    if math.isnan(measured.low):  # all alike, or a single case
+        return f"{measured.value:.3g} {unit}, without an interval"
     return f"{measured.value:.3g} [{measured.low:.3g}, {measured.high:.3g}] {unit}"
 
 

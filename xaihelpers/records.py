@@ -25,7 +25,7 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from xaihelpers.claims import Verdict, decide, load_claims
+from xaihelpers.claims import Verdict, decide, load_claims, spoken
 from xaihelpers.devices import resolve_device
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
 from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
@@ -164,8 +164,8 @@ class Run:
             "model": model,
             "figure": figure,
         }
-        limits = f"{measured.value:.3g} [{measured.low:.3g}, {measured.high:.3g}] {about.unit}"
-        log.info("Claim (%s, %s): %s\n  %s: %s", about.paper, about.section, about.claim, limits, verdict)
+        quantity = spoken(measured, about.unit)
+        log.info("Claim (%s, %s): %s\n  %s: %s", about.paper, about.section, about.claim, quantity, verdict)
         return verdict
 
     def rows(self) -> pd.DataFrame:

@@ -33,8 +33,9 @@ def load_vlm(
 ) -> LocalModel | ServerModel:
     """Load a vision-language model.
 
-    name: the shipped "annotator", a folder or a name on Hugging Face; or "server:NAME" for a model behind an
-        OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and OPENAI_API_KEY.
+    name: the shipped "annotator" or "judge", a folder or a name on Hugging Face; or "server:NAME" for a model
+        behind an OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and
+        OPENAI_API_KEY.
     device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
     concurrency, timeout: of a server: requests at a time, and seconds that each may take.
     Raises AskError: the model cannot be loaded, no server is named, there is no such device.

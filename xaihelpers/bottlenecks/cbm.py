@@ -21,10 +21,13 @@ Koh et al. 2020, section 3, with x the features, c the concept labels and y the 
 
 import copy
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from einops import einsum
+from safetensors import SafetensorError
 from torch import nn
 
 from xaihelpers.bottlenecks.head import fit_head, linear_head_outputs
@@ -37,9 +40,12 @@ from xaihelpers.bottlenecks.minibatch import (
     frozen,
     layer,
     pixel_features,
+    rarity,
     train,
 )
+from xaihelpers.bottlenecks.model_files import read_model, save_model
 from xaihelpers.outputs import ConceptOutputs
+from xaihelpers.paths import set_aside
 
 KINDS = ("joint", "independent", "sequential")
 CONCEPT_LAYERS = ("concept_weights", "concept_bias")
@@ -128,6 +134,8 @@ def fit_cbm(
     seed: int = 0,
     trunk: nn.Module | None = None,
     device: str | torch.device = "cpu",
+    recipe: str = "adamw",
+    checkpoints: str | Path | None = None,
 ) -> ConceptBottleneck:
     """Concept bottleneck of training images, in one of the three ways of the module's equations.
 
@@ -138,6 +146,10 @@ def fit_cbm(
     kind: "joint", "sequential" or "independent". concept_weight: λ, of "joint" alone.
     per_concept: one network per concept, which share no weights.
     penalty: of the head that "sequential" and "independent" fit by `fit_head`.
+    recipe: "adamw", or "koh" for the optimiser, the weights of rare concepts and the augmentation of Koh et
+        al. 2020; their learning rate and weight decay are to be given with it.
+    checkpoints: a folder that keeps each network of one concept when it is trained from pixels, so that a run
+        that was killed goes on with the next one. It must be of these data and settings alone.
 
     Raises ValueError for an unknown kind, inputs that do not fit, "joint" from pixels with one network per
     concept, and a loss that is not finite.
@@ -153,6 +165,7 @@ def fit_cbm(
         "learning_rate": learning_rate,
         "weight_decay": weight_decay,
         "generator": generator,
+        "recipe": recipe,
     }
     if trunk is not None and per_concept:
         if kind == "joint":
@@ -160,7 +173,9 @@ def fit_cbm(
                 "from pixels the networks of the concepts are trained one after the other, so none sees the "
                 "class: choose kind independent or sequential"
             )
-        model = _fit_each_from_pixels(inputs, present, trunk.to(device), concepts, classes, options)
+        model = _fit_each_from_pixels(
+            inputs, present, trunk.to(device), concepts, classes, options, seed, checkpoints
+        )
     else:
         model = _untrained(inputs, present, trunk, concepts, classes, per_concept, hidden, generator, device)
         _train_together(model, inputs, present, labels, concept_weight if kind == "joint" else None, options)
@@ -213,11 +228,13 @@ def _train_together(model, inputs, present, labels, concept_weight, options) -> 
         names += CLASS_LAYERS
     trunk = model.trunks[0].train().requires_grad_(True) if model.trunks else None
     inputs = inputs if trunk else inputs.to(present.device)
+    generator, recipe = options["generator"], options["recipe"]
+    weights = rarity(present, recipe)
 
     def loss(rows):
-        features = pixel_features(trunk, inputs[rows], options["generator"]) if trunk else inputs[rows]
+        features = pixel_features(trunk, inputs[rows], generator, recipe) if trunk else inputs[rows]
         logits = concept_logits(features, model)
-        of_concepts = concept_loss(logits, present[rows])
+        of_concepts = concept_loss(logits, present[rows], weights)
         if concept_weight is not None:
             class_logits = logits.sigmoid() @ model.class_weights + model.class_bias
             return concept_weight * of_concepts + F.cross_entropy(class_logits, labels[rows])
@@ -231,15 +248,24 @@ def _train_together(model, inputs, present, labels, concept_weight, options) -> 
     model.trunks = [frozen(trunk)] if trunk else []
 
 
-def _fit_each_from_pixels(pixels, present, trunk, concepts, classes, options) -> ConceptBottleneck:
-    """One copy of the trunk for each concept, trained one after the other; the head is left at zero."""
+def _fit_each_from_pixels(
+    pixels, present, trunk, concepts, classes, options, seed, checkpoints
+) -> ConceptBottleneck:
+    """One copy of the trunk for each concept, trained one after the other; the head is left at zero.
+
+    Each has a generator of its own, so that it is the same whether those before it were trained or read.
+    """
     networks = []
     for j, name in enumerate(concepts):
-        column = present[:, j : j + 1]
-        network = _untrained(
-            pixels, column, trunk, [name], classes, False, 0, options["generator"], present.device
-        )
-        _train_together(network, pixels, column, None, None, options)
+        file = Path(checkpoints) / f"{j:03d}.safetensors" if checkpoints else None
+        network = _read_checkpoint(file, name, trunk, present.device)
+        if network is None:
+            generator = torch.Generator().manual_seed(1000 * seed + j)
+            column = present[:, j : j + 1]
+            network = _untrained(pixels, column, trunk, [name], classes, False, 0, generator, present.device)
+            _train_together(network, pixels, column, None, None, options | {"generator": generator})
+            if file:
+                save_model(network, file)
         networks.append(network)
     weights = torch.cat([network.concept_weights for network in networks], 1)  # (d, L)
     return ConceptBottleneck(
@@ -254,3 +280,17 @@ def _fit_each_from_pixels(pixels, present, trunk, concepts, classes, options) ->
         per_concept=True,
         trunks=[network.trunks[0] for network in networks],
     )
+
+
+def _read_checkpoint(file, name, trunk, device) -> ConceptBottleneck | None:
+    """The network of one concept that an earlier run kept; a damaged file, or another's, is set aside."""
+    if file is None or not file.exists():
+        return None
+    try:
+        network, _ = read_model(ConceptBottleneck, file, device, partial(copy.deepcopy, trunk))
+        if network.concepts != [name]:
+            raise ValueError(f"it is of {network.concepts}, not of {name}")
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        set_aside(file, error)
+        return None
+    return network

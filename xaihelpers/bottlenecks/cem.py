@@ -40,6 +40,7 @@ from xaihelpers.bottlenecks.minibatch import (
     frozen,
     layer,
     pixel_features,
+    rarity,
     train,
 )
 from xaihelpers.outputs import ConceptOutputs
@@ -147,6 +148,7 @@ def fit_cem(
     seed: int = 0,
     trunk: nn.Module | None = None,
     device: str | torch.device = "cpu",
+    recipe: str = "adamw",
 ) -> ConceptEmbeddingModel:
     """Concept embedding model of training images, by cross-entropy + `concept_weight` · mean concept loss.
 
@@ -155,6 +157,7 @@ def fit_cem(
     size: m, numbers in an embedding.
     intervention: the probability with which, in training, a concept of an image is set to its label before
         its embeddings are mixed (RandInt), so that the head learns to trust corrections.
+    recipe: as of `fit_cbm`.
 
     Raises ValueError for inputs that do not fit, a probability outside [0, 1), and a loss that is not finite.
     Source: Espinosa Zarlenga et al. 2022, sections 3.1 and 3.2 (RandInt).
@@ -171,15 +174,18 @@ def fit_cem(
     else:
         trunk.train()
 
+    weights = rarity(present, recipe)
+
     def loss(rows):
-        features = inputs[rows] if trunk is None else pixel_features(trunk, inputs[rows], generator)
+        features = inputs[rows] if trunk is None else pixel_features(trunk, inputs[rows], generator, recipe)
         pairs, scores = pairs_and_scores(features, model)
         corrected = torch.rand(scores.shape, generator=generator).to(device) < intervention
         probability = torch.where(corrected, present[rows], scores.sigmoid())
         embeddings = rearrange(mix_embeddings(pairs, probability), "n l m -> n (l m)")
         head = rearrange(model.class_weights, "l m k -> (l m) k")
         logits = embeddings @ head + model.class_bias
-        return F.cross_entropy(logits, labels[rows]) + concept_weight * concept_loss(scores, present[rows])
+        of_concepts = concept_loss(scores, present[rows], weights)
+        return F.cross_entropy(logits, labels[rows]) + concept_weight * of_concepts
 
     train(
         [getattr(model, name) for name in TRAINED],
@@ -192,6 +198,7 @@ def fit_cem(
         weight_decay,
         generator,
         "concept embeddings",
+        recipe,
     )
     for name in TRAINED:
         setattr(model, name, getattr(model, name).detach())

@@ -85,6 +85,7 @@ def load_concept_dataset(
     concept_file: str = "",
     finetune: bool = False,
     device: str | torch.device = "cpu",
+    transform: str = "",
 ) -> ConceptDataset:
     """A data set with the features of its images and its concepts.
 
@@ -101,13 +102,14 @@ def load_concept_dataset(
         attributes; data without attributes need one.
     finetune: read all pixels too, for models that train the backbone.
     device: where the networks run.
+    transform: how the backbone's input is cut and scaled, as of `models.load_backbone`.
 
     Raises DatasetError, ModelError and ValueError as its parts do: `datasets.load`, `models.load_backbone`,
     `models.extract_features`, `models.clip.load_clip`, `read_concepts`.
     """
     truth_labels = truth_labels or labels
     world = load(data, attributes="image" if "image" in (labels, truth_labels) else "class")
-    network = load_backbone(backbone, weights, layer, device) if backbone else None
+    network = load_backbone(backbone, weights, layer, device, transform) if backbone else None
     annotations = _annotations(world, concepts, labels, label_kind, truth_labels)
     if concept_file:
         annotations |= {"phrases": read_concepts(concept_file), "phrase_truth": None}
@@ -122,7 +124,7 @@ def load_concept_dataset(
         **_features(network, world),
         **annotations,
         **(_clip_parts(load_clip(clip, clip_weights, long, device), world) if clip else {}),
-        **(_trainable_parts(network, world, backbone, weights, layer) if finetune else {}),
+        **(_trainable_parts(network, world, backbone, weights, layer, transform) if finetune else {}),
     )
 
 
@@ -223,8 +225,10 @@ def _clip_parts(clip: Clip, world: Dataset) -> dict:
     }
 
 
-def _trainable_parts(network: Backbone, world: Dataset, backbone: str, weights: str, layer: str) -> dict:
+def _trainable_parts(
+    network: Backbone, world: Dataset, backbone: str, weights: str, layer: str, transform: str
+) -> dict:
     def new_trunk() -> Trunk:
-        return Trunk(load_backbone(backbone, weights, layer))
+        return Trunk(load_backbone(backbone, weights, layer, transform=transform))
 
     return {"pixels": read_pixels(network, world.images.path), "trunk": new_trunk}

@@ -5,7 +5,11 @@ from collections.abc import Callable, Iterable
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torchvision.transforms import ColorJitter, RandomResizedCrop
+from torchvision.transforms import functional as transforms
 from tqdm.auto import tqdm
+
+RECIPES = ("adamw", "koh")
 
 
 def train(
@@ -19,24 +23,34 @@ def train(
     weight_decay: float,
     generator: torch.Generator,
     what: str,
+    recipe: str = "adamw",
 ) -> None:
-    """AdamW over examples, with a learning rate that falls along a cosine; in place.
+    """Minimise a loss over examples; in place.
 
-    layers: tensors to train. trunk: a network that has learnt before, trained at a tenth of the
-        `learning_rate`.
+    layers: tensors to train. trunk: a network that has learnt before.
     loss: rows of a batch (B,) -> a number.
     generator: draws the batches, on the CPU.
     what: what the progress bar and errors call the model.
+    recipe: "adamw" with a learning rate that falls along a cosine, a tenth of it for the trunk; "koh",
+        stochastic gradient descent with momentum 0.9 and one learning rate for all, as Koh et al. 2020 train.
 
-    Raises ValueError if the loss is not finite.
+    Raises ValueError for another recipe and if the loss is not finite.
     """
+    if recipe not in RECIPES:
+        raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, not {recipe!r}")
     parameters = [{"params": list(layers)}]
     if trunk is not None:
-        parameters.append({"params": list(trunk.parameters()), "lr": learning_rate / 10})
+        rate = learning_rate if recipe == "koh" else learning_rate / 10
+        parameters.append({"params": list(trunk.parameters()), "lr": rate})
     batch_size = min(batch_size, n_examples)
     n_batches = n_examples // batch_size
-    optimiser = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay, foreach=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(epochs * n_batches, 1))
+    n_steps = max(epochs * n_batches, 1)
+    if recipe == "koh":
+        optimiser = torch.optim.SGD(parameters, learning_rate, momentum=0.9, weight_decay=weight_decay)
+        schedule = torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0, total_iters=n_steps)
+    else:
+        optimiser = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay, foreach=True)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, n_steps)
     value = torch.zeros(())
     for epoch in tqdm(range(epochs), desc=what, leave=False, delay=2):
         order = torch.randperm(n_examples, generator=generator)[: n_batches * batch_size]
@@ -74,18 +88,38 @@ def feature_statistics(
 
 
 def pixel_features(
-    trunk: nn.Module, pixels: torch.Tensor, generator: torch.Generator | None = None
+    trunk: nn.Module,
+    pixels: torch.Tensor,
+    generator: torch.Generator | None = None,
+    recipe: str = "adamw",
 ) -> torch.Tensor:
     """Features (B, d) float32 of pixels (B, 3, H, W) uint8, on the trunk's device; bfloat16 inside on CUDA.
 
-    generator: for training; each image is mirrored with probability 1/2.
+    generator: for training; each image is mirrored with probability 1/2, and by the recipe "koh" its colours
+        and its section are changed as well (`koh_augmented`).
     """
     device = next(trunk.parameters()).device
     if generator is not None:
+        if recipe == "koh":
+            pixels = torch.stack([koh_augmented(image, generator) for image in pixels])
         mirrored = torch.rand(len(pixels), generator=generator) < 0.5
         pixels = torch.where(mirrored[:, None, None, None].to(pixels.device), pixels.flip(3), pixels)
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
         return trunk(pixels.to(device)).float()
+
+
+def koh_augmented(image: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """An image as Koh et al. 2020 change it in training, but for the mirroring: (3, H, W) uint8 of its size.
+
+    Brightness by up to 32/255 and saturation by up to a half, then a random section of at least 8 % of the
+    area, enlarged to the whole.
+    """
+    seed = int(torch.randint(2**31, (1,), generator=generator))
+    with torch.random.fork_rng(devices=[]):  # torchvision draws from torch's own generator
+        torch.manual_seed(seed)
+        changed = ColorJitter(brightness=32 / 255, saturation=0.5)(image)
+        top, left, height, width = RandomResizedCrop.get_params(changed, (0.08, 1.0), (3 / 4, 4 / 3))
+    return transforms.resized_crop(changed, top, left, height, width, list(image.shape[1:]), antialias=True)
 
 
 @torch.no_grad()
@@ -115,6 +149,22 @@ def frozen(trunk: nn.Module) -> nn.Module:
     return trunk.eval().requires_grad_(False)
 
 
-def concept_loss(logits: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """Mean binary cross-entropy over images and concepts, of logits and labels in [0, 1], both (B, L)."""
-    return F.binary_cross_entropy_with_logits(logits, present)
+def concept_loss(
+    logits: torch.Tensor, present: torch.Tensor, weights: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Mean binary cross-entropy over images and concepts, of logits and labels in [0, 1], both (B, L).
+
+    weights: (L,), of the presence of each concept, see `rarity`.
+    """
+    return F.binary_cross_entropy_with_logits(logits, present, pos_weight=weights)
+
+
+def rarity(present: torch.Tensor, recipe: str) -> torch.Tensor | None:
+    """How much the presence of each concept weighs in the loss, (L,): as absent over present, by Koh et al.
+
+    present: (N, L) in [0, 1]. None by the recipe "adamw".
+    """
+    if recipe != "koh":
+        return None
+    shares = present.mean(0).clamp(1 / len(present), 1 - 1 / len(present))
+    return (1 - shares) / shares

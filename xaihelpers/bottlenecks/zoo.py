@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import json
 import logging
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -67,11 +68,16 @@ def fit_or_load(
     cached = _read_cached(recipe.kind, file, device, dataset)
     if cached is None:
         start = time.perf_counter()
-        model, dropped = recipe.make(dataset, seed, device, **settings)
+        one_by_one = {}  # networks that are kept as they are done
+        if name == "cbm_per_concept" and dataset.trunk is not None:
+            one_by_one["checkpoints"] = file.with_suffix(".parts")
+        model, dropped = recipe.make(dataset, seed, device, **settings, **one_by_one)
         about = {"dropped": dropped, "seconds": time.perf_counter() - start}
         inputs = _test_inputs(name, dataset, model, device)
         outputs = model.explain(inputs, image_ids=dataset.test_ids).cpu()
         _keep(model, outputs, file, name, about)
+        if one_by_one and file.exists():
+            shutil.rmtree(one_by_one["checkpoints"], ignore_errors=True)
     else:
         model, outputs, about = cached
         inputs = _test_inputs(name, dataset, model, device)
@@ -273,7 +279,8 @@ def _defaults(function) -> dict:
     """Settings of a function and their defaults, so that naming a default gives the same key."""
     defaults = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.default is not parameter.empty and name not in ("seed", "device", "trunk"):
+        where = ("seed", "device", "trunk", "checkpoints")
+        if parameter.default is not parameter.empty and name not in where:
             defaults[name] = parameter.default
     return defaults
 

@@ -1,7 +1,8 @@
 """A substitution benchmark on disk, in the layout of the published SUB.
 
 Parquet files with the columns image, attr_label and bird_label; labels are numbers whose names stand in the
-metadata.
+metadata. Where more is known there are two columns more, which the published one lacks: before, the picture
+of the same bird before the change, and removed, the attributes that are gone, with blanks between them.
 """
 
 import hashlib
@@ -21,6 +22,7 @@ from xaihelpers.datasets.attribute_names import class_name, known_attribute, nor
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 
 COLUMNS = ("image", "attr_label", "bird_label")
+FURTHER = ("before", "removed")
 SHARDS = re.compile(r"-of-(\d+)\.parquet$")
 
 
@@ -34,6 +36,8 @@ def write_sub(
     shard: int = 0,
     shards: int = 1,
     note: str = "",
+    before: Sequence[Image.Image | str | Path] = (),
+    removed: Sequence[Sequence[str]] = (),
 ) -> Path:
     """Write one shard of a benchmark, data/test-<shard>-of-<shards>.parquet, whole or not at all.
 
@@ -42,8 +46,11 @@ def write_sub(
     attribute_names, bird_names: all labels of the benchmark in the order of their numbers, the same for every
         shard.
     note: what readers of the benchmark must know, for instance that people rejected it.
+    before: N images of the same birds before the change; none where they are not known.
+    removed: N lists of the attributes that are gone; none where the labels of the classes are to say it.
     Returns the file.
-    Raises DatasetError: a number of labels that is not that of the images, a label without a name.
+    Raises DatasetError: a number of labels or of images before that is not that of the images, a label
+        without a name, a removed attribute that is none of CUB's 312.
     Raises OSError where the file cannot be written.
     """
     names = {"attr_label": _attribute_labels(attribute_names), "bird_label": _bird_labels(bird_names)}
@@ -60,19 +67,34 @@ def write_sub(
     for column in labels:
         numbers[column] = [names[column].index(label) for label in labels[column]]
         features[column] = {"names": names[column], "_type": "ClassLabel"}
-    schema = pa.schema(
-        [
-            ("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
-            ("attr_label", pa.int64()),
-            ("bird_label", pa.int64()),
-        ],
-        {"huggingface": json.dumps({"info": {"features": features}}), "note": note},
-    )
-    stored = [{"bytes": _image_bytes(image), "path": f"{row:06d}.png"} for row, image in enumerate(images)]
+    for column, values in (("before", before), ("removed", removed)):
+        if len(values) not in (0, len(images)):
+            raise DatasetError(
+                f"{len(images)} images with {len(values)} in {column}: give one for each, or none"
+            )
+    picture = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    columns = {
+        "image": pa.array(_stored(images), picture),
+        "attr_label": pa.array(numbers["attr_label"], pa.int64()),
+        "bird_label": pa.array(numbers["bird_label"], pa.int64()),
+    }
+    if len(before):
+        columns["before"] = pa.array(_stored(before), picture)
+        features["before"] = {"_type": "Image"}
+    if len(removed):
+        gone = [" ".join(_attribute_labels([known_attribute(name) for name in some])) for some in removed]
+        columns["removed"] = pa.array(gone, pa.string())
+        features["removed"] = {"dtype": "string", "_type": "Value"}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}}), "note": note}
     content = io.BytesIO()
-    pq.write_table(pa.table([stored, numbers["attr_label"], numbers["bird_label"]], schema=schema), content)
+    pq.write_table(pa.table(columns).replace_schema_metadata(metadata), content)
     file = Path(folder) / "data" / f"test-{shard:05d}-of-{shards:05d}.parquet"
     return paths.write_whole(file, content.getvalue())
+
+
+def _stored(images: Sequence[Image.Image | str | Path]) -> list[dict]:
+    """Images as the datasets library stores them."""
+    return [{"bytes": _image_bytes(image), "path": f"{row:06d}.png"} for row, image in enumerate(images)]
 
 
 def _attribute_labels(names: Sequence[str]) -> list[str]:
@@ -108,8 +130,9 @@ def load_sub(place: Path) -> Dataset:
     """A benchmark in the published SUB's layout, all for testing; its classes are the birds.
 
     `images` has three columns more: the substituted `attribute` (group::value), the plain name of the `bird`,
-    and the row's own `id`. `note` holds what the benchmark's author wants its readers to know. Images are
-    unpacked into the cache, each once, even where several rows hold the same one.
+    and the row's own `id`; and, where all files have them, `before`, the file of the bird before the change,
+    and `removed`, the list of attributes that are gone. `note` holds what the benchmark's author wants its
+    readers to know. Images are unpacked into the cache, each once, even where several rows hold the same one.
 
     Raises DatasetError as `read_sub` does.
     """
@@ -126,6 +149,8 @@ def load_sub(place: Path) -> Dataset:
             "id": _row_ids(table["path"]),
         }
     )
+    for column in set(FURTHER) & set(table.columns):
+        images[column] = table[column]
     class_ids = pd.RangeIndex(1, len(birds) + 1, name="class_id")
     classes = pd.DataFrame({"name": birds, "label": range(len(birds))}, index=class_ids)
     return Dataset(place, images, classes, place.stem, note=table.attrs["note"])
@@ -140,7 +165,7 @@ def _row_ids(files: pd.Series) -> list[str]:
 
 
 def read_sub(place: Path) -> pd.DataFrame:
-    """The table behind `load_sub`: a row for each image with path, attribute and bird.
+    """The table behind `load_sub`: a row for each image with path, attribute and bird, perhaps more.
 
     Its `attrs["note"]` is the author's note.
 
@@ -164,14 +189,19 @@ def read_sub(place: Path) -> pd.DataFrame:
             "those that are missing"
         )
     parts = [_read_file(file) for file in files]
-    table = pd.concat(parts, ignore_index=True)
+    shared = [name for name in parts[0].columns if all(name in part for part in parts)]
+    table = pd.concat([part[shared] for part in parts], ignore_index=True)
     notes = [part.attrs["note"] for part in parts if part.attrs["note"]]
     table.attrs = {"note": "; ".join(dict.fromkeys(notes))}
-    try:
-        for name in table["attribute"].unique():
-            known_attribute(name)
-    except DatasetError as error:
-        raise DatasetError(f"{place}, attr_label: {error}") from error
+    named = {"attr_label": set(table["attribute"])}
+    if "removed" in table:
+        named["removed"] = set().union(*table["removed"])
+    for column, names in named.items():
+        try:
+            for name in sorted(names):
+                known_attribute(name)
+        except DatasetError as error:
+            raise DatasetError(f"{place}, {column}: {error}") from error
     return table
 
 
@@ -195,15 +225,19 @@ def _read_file(file: Path) -> pd.DataFrame:
     for column in COLUMNS[1:]:
         names = features.get(column, {}).get("names")
         labels[column] = _label_names(file, column, content[column].to_pylist(), names)
-    stored = content["image"].to_pylist()  # bytes, or as the datasets library has it, bytes and path
-    images = [image.get("bytes") if isinstance(image, dict) else image for image in stored]
     table = pd.DataFrame(
         {
-            "path": _unpack(file, images),
+            "path": _unpack(file, content["image"].to_pylist()),
             "attribute": [normalise_attribute(name) for name in labels["attr_label"]],
             "bird": [class_name(name) for name in labels["bird_label"]],
         }
     )
+    if "before" in content.column_names:
+        table["before"] = _unpack(file, content["before"].to_pylist())
+        table["before"] = table["before"].map(str)
+    if "removed" in content.column_names:
+        gone = [text.split() for text in content["removed"].to_pylist()]
+        table["removed"] = [[normalise_attribute(name) for name in names] for names in gone]
     table.attrs = {"note": metadata.get(b"note", b"").decode()}
     return table
 
@@ -224,11 +258,15 @@ def _label_names(file: Path, column: str, labels: list, names: list[str] | None)
     return [names[label] for label in labels]
 
 
-def _unpack(file: Path, images: list[bytes | None]) -> list[Path]:
-    """Files of the images in the cache, named by their content; the missing and damaged are written."""
+def _unpack(file: Path, images: list[bytes | dict | None]) -> list[Path]:
+    """Files of the images in the cache, named by their content; the missing and damaged are written.
+
+    images: bytes, or as the datasets library has it, bytes and path.
+    """
     folder = paths.cache_home() / "sub"
     unpacked = []
-    for row, image in enumerate(images):
+    for row, stored in enumerate(images):
+        image = stored.get("bytes") if isinstance(stored, dict) else stored
         if not image:
             raise DatasetError(f"{file}: row {row} has no image; a row's image is its bytes, not a path")
         # always .png: readers go by the content, not by the name

@@ -26,7 +26,8 @@ class ImageNetwork:
     model: nn.Module
     # where feature maps are taken: "forward_features" (timm), a submodule's output, or "submodule:input"
     layer: str
-    resize: int | tuple[int, int]  # new length of the short side, or (height, width), in pixels
+    # new length of the short side, or (height, width), in pixels; 0 leaves images as they are
+    resize: int | tuple[int, int]
     crop: int  # side of the centred square that the network sees, in pixels
     interpolation: str
     mean: tuple[float, ...]
@@ -36,6 +37,8 @@ class ImageNetwork:
 
     def cropped(self, image: Image.Image) -> Image.Image:
         """An RGB image resized and centrally cropped, (crop, crop) pixels."""
+        if not self.resize:
+            return transforms.center_crop(image, [self.crop])  # black where the image is smaller
         size = [self.resize] if isinstance(self.resize, int) else list(self.resize)
         resized = transforms.resize(image, size, InterpolationMode(self.interpolation))
         return transforms.center_crop(resized, [self.crop])

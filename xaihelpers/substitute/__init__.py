@@ -13,12 +13,17 @@ from xaihelpers.substitute.attribute_reader import (
     read_attributes,
 )
 from xaihelpers.substitute.counterfactual import counterfactual_pair, portrait_of
+from xaihelpers.substitute.drawn_pipeline import FAILURES, GOOD, Drawn, DrawnPipeline, read_drawn
 from xaihelpers.substitute.generated_files import GenerationJob, generate_files
 from xaihelpers.substitute.generation import (
+    PAPER_NUMBERS,
     T_MAX,
     decode,
     generate,
+    generate_averaged,
     generate_pairs,
+    latent_numbers,
+    level_at_size,
     load_pipeline,
     paper_tie,
     reconstruct,
@@ -38,8 +43,13 @@ from xaihelpers.substitute.tied_guidance import tied_scheduler, tied_share
 
 __all__ = [
     "AttributeReader",
+    "Drawn",
+    "DrawnPipeline",
+    "FAILURES",
     "FORMS",
+    "GOOD",
     "GenerationJob",
+    "PAPER_NUMBERS",
     "Reading",
     "SHOWN_FROM",
     "SubstituteError",
@@ -54,11 +64,14 @@ __all__ = [
     "counterfactual_pair",
     "decode",
     "generate",
+    "generate_averaged",
     "generate_files",
     "generate_pairs",
     "group_of",
     "group_values",
     "is_shown",
+    "latent_numbers",
+    "level_at_size",
     "load_pipeline",
     "load_reader",
     "pair_prompts",
@@ -66,6 +79,7 @@ __all__ = [
     "plumage_preserved",
     "portrait_of",
     "read_attributes",
+    "read_drawn",
     "reconstruct",
     "substitutable",
     "substitute",

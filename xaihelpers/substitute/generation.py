@@ -14,7 +14,10 @@ guide, and in every step ties their guided predictions where they are alike (`ke
 
 import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,11 +30,16 @@ from PIL import Image
 from xaihelpers import paths
 from xaihelpers.datasets.dataset import Dataset
 from xaihelpers.devices import resolve_device
+from xaihelpers.substitute.drawn_pipeline import DrawnPipeline
 from xaihelpers.substitute.pair_prompts import FORMS, SubstituteError, category, check_pair, pair_prompts
 from xaihelpers.substitute.tied_guidance import tied_scheduler, tied_share
 
+log = logging.getLogger(__name__)
+
+PAPER_NUMBERS = 128 * 128 * 16  # latent numbers of FLUX.1-dev's images of 1024 pixels
 T_MAX = {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # section 5, by the form of the attribute
-OFFLOADS = ("", "model", "sequential")
+OFFLOADS = ("", "auto", "model", "sequential")
+ROOM = 1.3  # memory that a pipeline works in, over that of its weights
 QUANTISATIONS = {
     "": {},
     "8bit": {"load_in_8bit": True},
@@ -39,28 +47,60 @@ QUANTISATIONS = {
 }
 
 
-def paper_tie(attribute: str) -> tuple[float, float, float]:
-    """k, t_min and t_max of eta as the paper sets them for an attribute (section 5)."""
-    return 10.0, 0.2, T_MAX[category(attribute)]
+def latent_numbers(pipe, size: int = 0) -> int:
+    """Latent numbers of a pipeline's images of size x size pixels; size 0: of its own size."""
+    places = (size or pipe.vae.config.sample_size) // pipe.vae_scale_factor
+    return places**2 * pipe.vae.config.latent_channels
+
+
+def level_at_size(t: float, numbers: int) -> float:
+    """The noise level in an image of `numbers` latent numbers that is t in one of the paper's.
+
+    In flow matching, for which the mean of a flat patch is as uncertain at both (notebook 51, section 1).
+    """
+    ratio = math.sqrt(PAPER_NUMBERS / numbers)
+    return t / (ratio - (ratio - 1) * t)
+
+
+def paper_tie(attribute: str, numbers: int = PAPER_NUMBERS) -> tuple[float, float, float]:
+    """k, t_min and t_max of eta as the paper sets them for an attribute (section 5).
+
+    numbers: latent numbers of the images, to which both levels are translated by `level_at_size`.
+    """
+    levels = (level_at_size(t, numbers) for t in (0.2, T_MAX[category(attribute)]))
+    return (10.0, *levels)
 
 
 def load_pipeline(
-    name: str = "aviary_flux", device: str | torch.device = "cpu", offload: str = "", quantise: str = ""
+    name: str = "studio_flux",
+    device: str | torch.device = "cpu",
+    offload: str = "",
+    quantise: str = "",
+    shift: float = 0.0,
 ):
     """A text-to-image pipeline of diffusers without its progress bar, in bfloat16 on a GPU, else in float32.
 
-    name: the shipped "aviary_flux", a folder, or a name on Hugging Face ("black-forest-labs/FLUX.1-dev").
+    name: the shipped "studio_flux", "aviary_drawn" for a `DrawnPipeline` with its own rates, a folder, or a
+        name on Hugging Face ("black-forest-labs/FLUX.1-dev").
     offload: "" keeps it on `device`; "model" or "sequential" moves its parts, or their layers, to the GPU
-        only while they work.
+        only while they work; "auto" is "model" where a GPU has too little memory for all of it, else "".
     quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the second and third text
         encoder).
+    shift: s of the noise levels that a flow-matching scheduler takes, s sigma / (1 + (s - 1) sigma), the same
+        for images of every size: more steps in noise above 1, in detail below it; 0 leaves its own.
     Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise, or
-        one that needs a GPU; no such device.
+        one that needs a GPU; no such device; a shift below 0, or of a scheduler without one.
     """
+    if shift < 0:
+        raise SubstituteError(f"shift is {shift}: it has to be above 0, or 0 for the scheduler's own")
     for option, value, known in (("offload", offload, OFFLOADS), ("quantise", quantise, QUANTISATIONS)):
         if value not in known:
             raise SubstituteError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r}")
+    if name == "aviary_drawn":
+        return DrawnPipeline()
     device = resolve_device(device, SubstituteError)
+    if offload == "auto" and device.type != "cuda":
+        offload = ""
     if (offload or quantise) and device.type != "cuda":
         raise SubstituteError(
             f"offload={offload!r}, quantise={quantise!r}: both are for a GPU, but the device is {device}; "
@@ -87,7 +127,11 @@ def load_pipeline(
             f"(hf download {name}), without one it must lie in the hub's cache.{remedy}"
         ) from error
     pipe.set_progress_bar_config(disable=True)
+    if shift:
+        pipe.scheduler = _shifted(pipe.scheduler, shift)
     pipe._fingerprint = pipeline_identity(pipe)
+    if offload == "auto":
+        offload = _needed_offload(pipe, device)
     if offload == "model":
         pipe.enable_model_cpu_offload(device=device)
     elif offload == "sequential":
@@ -95,6 +139,34 @@ def load_pipeline(
     else:
         pipe.to(device)
     return pipe
+
+
+def _shifted(scheduler, shift: float):
+    """The scheduler with a shift of its noise levels that no image size changes."""
+    if "shift" not in getattr(scheduler, "config", {}):
+        raise SubstituteError(
+            f"{type(scheduler).__name__} has no shift of its noise levels, which is flow matching's: leave "
+            "shift at 0"
+        )
+    own = {"use_dynamic_shifting": False} if "use_dynamic_shifting" in scheduler.config else {}
+    return type(scheduler).from_config(scheduler.config, shift=shift, **own)
+
+
+def _needed_offload(pipe, device: torch.device) -> str:
+    """How to off-load: "model" where weights and room to work do not fit into a GPU's free memory, or ""."""
+    networks = [part for part in pipe.components.values() if isinstance(part, torch.nn.Module)]
+    weights = [weight for network in networks for weight in network.parameters()]
+    n_bytes = sum(weight.numel() * weight.element_size() for weight in weights)
+    free, _ = torch.cuda.mem_get_info(device)
+    fits = ROOM * n_bytes <= free
+    log.info(
+        "%.1f GB of weights, %.1f GB free on %s: %s",
+        n_bytes / 1e9,
+        free / 1e9,
+        device,
+        "all of it stays there" if fits else "parts are moved there while they work",
+    )
+    return "" if fits else "model"
 
 
 def pipeline_identity(pipe) -> str:
@@ -212,6 +284,7 @@ def generate_pairs(
     share: Callable[[float], float],
     batch_size: int = 16,
     trajectory: bool = False,
+    rule: str = "tied",
     **settings,
 ) -> Substituted:
     """A tied pair of images for each (c_R, c_G) and its seed: Tied Diffusion Guidance (section 3 of sub).
@@ -219,8 +292,10 @@ def generate_pairs(
     The pipeline has its own scheduler again afterwards, whatever happens.
 
     share: eta as a function of t in [0, 1]. batch_size: images at a time, two to a pair.
-    trajectory: keep every step. settings: as of `generate`.
-    Raises SubstituteError as `generate` and `tied_scheduler` do, and for a pipeline without a scheduler.
+    trajectory: keep every step. rule: of `tied_scheduler`: how the pairs are tied, or a rival of the tie.
+    settings: as of `generate`.
+    Raises SubstituteError as `generate` and `tied_scheduler` do, for a pipeline without a scheduler, and for
+        a trajectory of one that takes no steps.
     """
     if len(prompts) != len(seeds):
         raise SubstituteError(f"{len(prompts)} pairs and {len(seeds)} seeds: each pair needs one")
@@ -237,12 +312,17 @@ def generate_pairs(
             batch = slice(start, start + n_pairs)
             steps: list[TrajectoryStep] = []
             watch = partial(_keep_step, steps) if trajectory else None
-            pipe.scheduler = tied_scheduler(original, share, watch=watch)
+            pipe.scheduler = tied_scheduler(original, share, watch=watch, rule=rule)
             references, guides = zip(*prompts[batch], strict=True)
             batch_seeds = 2 * list(seeds[batch])
             images = generate(pipe, [*references, *guides], batch_seeds, batch_size=2 * n_pairs, **settings)
             pairs.references += images[: len(references)]
             pairs.guides += images[len(references) :]
+            if trajectory and not steps:
+                raise SubstituteError(
+                    f"{type(pipe).__name__} takes no steps that could be kept: trajectories are those of "
+                    "diffusion models"
+                )
             if trajectory:
                 pairs.trajectory.append(steps)
     finally:
@@ -253,6 +333,60 @@ def generate_pairs(
 def _keep_step(steps: list[TrajectoryStep], *values) -> None:
     """The `watch` of a tied scheduler that keeps every step in a list."""
     steps.append(TrajectoryStep(*values))
+
+
+def generate_averaged(
+    pipe, prompts: Sequence[tuple[str, str]], seeds: Sequence[int], batch_size: int = 16, **settings
+) -> list[Image.Image]:
+    """An image for each two prompts and a seed, from the mean of all that the text encoders make of the two.
+
+    prompts: P pairs of texts. batch_size: images at a time. settings: as of `generate`.
+    Raises SubstituteError as `generate` does, and for a pipeline that does not encode its prompts.
+    """
+    if len(prompts) != len(seeds):
+        raise SubstituteError(f"{len(prompts)} pairs and {len(seeds)} seeds: each pair needs one")
+    if not hasattr(pipe, "encode_prompt"):
+        raise SubstituteError(
+            f"{type(pipe).__name__} does not encode its prompts, so no mean of two can be taken: name a "
+            "pipeline of diffusers"
+        )
+    images = []
+    for start in range(0, len(prompts), batch_size):
+        batch = slice(start, start + batch_size)
+        own, others = zip(*prompts[batch], strict=True)
+        _call_settings(pipe, others, settings.get("size"))  # whether these fit as well
+        with _averaged_with(pipe, others):
+            images += generate(pipe, own, seeds[batch], batch_size=batch_size, **settings)
+    return images
+
+
+@contextmanager
+def _averaged_with(pipe, others: Sequence[str]) -> Iterator[None]:
+    """Within, the pipeline encodes its prompts and the others, and takes the mean of the two."""
+    encode = pipe.encode_prompt
+    signature = inspect.signature(encode)
+
+    def averaged(*args, **kwargs):
+        given = signature.bind(*args, **kwargs)
+        own = encode(*given.args, **given.kwargs)
+        given.arguments["prompt"] = list(others)
+        for name in ("prompt_2", "prompt_3"):
+            if given.arguments.get(name) is not None:  # Stable Diffusion 3 hands the same prompts on
+                given.arguments[name] = list(others)
+        return tuple(map(_mean, own, encode(*given.args, **given.kwargs)))
+
+    pipe.encode_prompt = averaged
+    try:
+        yield
+    finally:
+        del pipe.encode_prompt  # the class has its own
+
+
+def _mean(own: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
+    """The mean of two encodings; of two masks, which are no numbers to be averaged, what either has."""
+    if own is None:
+        return None
+    return (own + other) / 2 if own.is_floating_point() else torch.maximum(own, other)
 
 
 def substitute(
@@ -290,8 +424,11 @@ def substitute(
 def reconstruct(pipe, images: Sequence[Image.Image], batch_size: int = 64) -> list[Image.Image]:
     """Images, all of one size, encoded and decoded by the pipeline's autoencoder.
 
-    What is lost there no prompt can draw: the upper limit of the pipeline's images.
+    What is lost there no prompt can draw: the upper limit of the pipeline's images. A `DrawnPipeline` has
+    none, and loses nothing.
     """
+    if isinstance(pipe, DrawnPipeline):
+        return list(images)
     reconstructed = []
     for start in range(0, len(images), batch_size):
         batch = [image.convert("RGB") for image in images[start : start + batch_size]]

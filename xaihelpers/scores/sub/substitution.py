@@ -6,6 +6,7 @@ bottleneck, sigmoid >= 0.5; of a CLIP, the most similar attribute of each group 
     symbol   name                            shape
     S+       SubstitutionScores.s_plus       (N,), the substituted attribute is predicted
     S-       SubstitutionScores.s_minus      (N,), share of the removed attributes that are not predicted
+    both     SubstitutionScores.both         (N,), the substituted one is predicted and no removed one
     T, T_A   concept_accuracy                (N,), share of the concepts predicted right on real images, of
                                              all concepts and of those of the benchmark
     recall   concept_recall                  (N,), share of the concepts present that are predicted
@@ -94,6 +95,13 @@ class SubstitutionScores(NamedTuple):
     s_plus: torch.Tensor
     # (N,), share of the removed attributes not predicted; NaN where there is none, or `s_plus` is NaN
     s_minus: torch.Tensor
+
+    @property
+    def both(self) -> torch.Tensor:
+        """(N,), whether the new attribute is predicted and every removed one is not; NaN where one is NaN."""
+        counts = (self.s_plus + self.s_minus).isfinite()
+        right = ((self.s_plus == 1) & (self.s_minus == 1)).float()
+        return torch.where(counts, right, torch.nan)
 
 
 def substitution_scores(

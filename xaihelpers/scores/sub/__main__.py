@@ -1,0 +1,133 @@
+"""The command: `python -m xaihelpers.scores.sub predictions.parquet [more files]` prints a model's page."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from xaihelpers.datasets.dataset import Dataset, DatasetError
+from xaihelpers.datasets.loading import load
+from xaihelpers.paths import find, write_whole
+from xaihelpers.scores.sub.image_scores import RULES, breakdown, threshold_curve
+from xaihelpers.scores.sub.page import (
+    benchmark_images,
+    differences,
+    differences_text,
+    judge_predictions,
+    page_text,
+)
+from xaihelpers.scores.sub.predictions import Predictions, read_predictions
+
+EPILOG = """
+A file of predictions is CSV or parquet with the columns image_id, attribute and probability, one row for each
+image and attribute, or safetensors with ConceptOutputs. Images are called by their id (the column id of
+datasets.load(benchmark).images) or by their row in the benchmark, from 0. Several files are several models;
+each is compared with the first, image by image.
+"""
+
+
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m xaihelpers.scores.sub",
+        description="Score predictions of attributes on a substitution benchmark.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("predictions", nargs="+", help="a file of predictions for each model")
+    parser.add_argument(
+        "--benchmark",
+        default="sub_exact",
+        help="folder of the benchmark, a path or a name under XAI_DATA (default: %(default)s, which notebook "
+        "53 writes)",
+    )
+    parser.add_argument("--data", default="aviary", help="the real birds, for the labels of their classes")
+    parser.add_argument(
+        "--before",
+        nargs="+",
+        default=[],
+        help="predictions for the birds before the change, under the same ids, a file for each model",
+    )
+    parser.add_argument(
+        "--test", nargs="+", default=[], help="predictions for the real test images, a file for each model"
+    )
+    parser.add_argument(
+        "--rule",
+        choices=RULES,
+        default="threshold",
+        help="what is predicted: what reaches the threshold, or the greatest of each group",
+    )
+    parser.add_argument("--threshold", type=float, default=0.5)
+    parser.add_argument("--csv", type=Path, help="write all numbers, by pair as well, to this file")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code: 0, or 2 if something is wrong with the files."""
+    options = options_of(arguments)
+    try:
+        for name in ("before", "test"):
+            files = getattr(options, name)
+            if files and len(files) != len(options.predictions):
+                raise DatasetError(f"--{name} has {len(files)} files for {len(options.predictions)} models")
+        print(pages(options))
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def pages(options: argparse.Namespace) -> str:
+    """The pages of all models, and their differences, as text; writes the CSV that is asked for."""
+    if find(options.benchmark) is None:
+        raise DatasetError(
+            f"{options.benchmark}: there is no such benchmark. Notebook 53 writes exact substitutions into "
+            "sub_exact, notebook 52 makes one; the published one is Jessica-bader/SUB on Hugging Face "
+            "(hf download --repo-type dataset Jessica-bader/SUB)."
+        )
+    world = load(options.data, attributes="class")
+    images = benchmark_images(load(options.benchmark), world)
+    texts, tables, compared = [], [], {}
+    for number, file in enumerate(options.predictions):
+        held, given = held_by_files(options, number, images, world)
+        concepts, rule = held.concepts, {"rule": options.rule, "threshold": options.threshold}
+        judged = judge_predictions(images, world, concepts, held.values[None], **given, **rule)
+        corrected = compared[file] = judged.scores["corrected"]
+        parts = {
+            "all": judged.rows,
+            "attribute": breakdown(corrected, images, ["attribute"]),
+            "pair": breakdown(corrected, images, ["attribute", "bird"]),
+        }
+        if options.rule == "threshold":
+            more = held.values[None], images, judged.removed, concepts
+            parts["threshold"] = threshold_curve(*more, given.get("before"))
+        text = page_text(file, judged, images, concepts, parts["attribute"], parts.get("threshold"))
+        texts.append(text)
+        tables += [table.assign(model=file, by=by) for by, table in parts.items()]
+    if len(compared) > 1:
+        rows = differences(compared, images)
+        texts.append(differences_text(rows))
+        tables.append(rows.assign(by="difference"))
+    if options.csv:
+        write_whole(options.csv, pd.concat(tables, ignore_index=True).to_csv(index=False).encode())
+    return "\n\n".join(texts)
+
+
+def held_by_files(
+    options: argparse.Namespace, number: int, images: pd.DataFrame, world: Dataset
+) -> tuple[Predictions, dict[str, torch.Tensor]]:
+    """The predictions of one model, and those before the change and for real images that are given."""
+    held = read_predictions(options.predictions[number], images.id)
+    test_ids = np.array(world.image_ids)[~world.train.numpy()]
+    given = {}
+    for name, files, ids in (("before", options.before, images.id), ("real", options.test, test_ids)):
+        if files:
+            given[name] = read_predictions(files[number], ids, held.concepts).values[None]
+    return held, given
+
+
+if __name__ == "__main__":
+    sys.exit(main())
