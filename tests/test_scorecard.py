@@ -361,7 +361,7 @@ def test_records_are_read_and_not_written_here(tmp_path):
     assert scorecard.read_fault_records("mine", [tmp_path / "empty"]) == {}
 
 
-def test_probes(drawn_birds):
+def test_probes(drawn_birds, tmp_path):
     """Pairs differ in the attribute asked about; a covered part is no longer seen."""
     probes = scorecard.draw_probes(drawn_birds, 2, 2, seed=5)
     held = drawn_birds.attributes["name"].tolist()
@@ -372,3 +372,7 @@ def test_probes(drawn_birds):
     assert all(file.is_file() for file in probes.files) and len(probes.ids) == 4 + 6
     again = scorecard.draw_probes(drawn_birds, 2, 2, seed=5)
     assert again.ids == probes.ids and torch.equal(again.truth, probes.truth)
+    scorecard.draw_probes(drawn_birds, 1, 1, folder=str(tmp_path))
+    assert scorecard.draw_probes(drawn_birds, 1, 1, folder=str(tmp_path)).folder == tmp_path
+    with pytest.raises(DatasetError, match="holds probes of other data or settings"):
+        scorecard.draw_probes(drawn_birds, 2, 1, folder=str(tmp_path))

@@ -65,15 +65,21 @@ def draw_probes(world: Dataset, n_pairs: int, n_covered: int, seed: int = 0, fol
 
     n_pairs: pairs of a bird before and after. n_covered: test images of which two parts are covered in turn.
     folder: where the pictures lie; empty takes one in the cache.
-    Raises DatasetError for a world that is not drawn, and FolderError where the folder cannot be written.
+    Raises DatasetError for a world that is not drawn and for a folder that holds other probes, FolderError
+        where the folder cannot be written.
     """
     if not world.drawn:
         raise DatasetError(f"{world.name} is no drawn world: nobody can draw its pictures with one change")
     about = f"{world.name} {n_pairs} {n_covered} {seed} {aviary.renderer_version()} {world.image_ids[:50]}"
     home = paths.cache_home() / "probes" / hashlib.sha256(about.encode()).hexdigest()[:12]
     place = Path(folder) if folder else home
-    done = place / "probes.csv"
+    done, settings = place / "probes.csv", place / "settings.txt"
     if done.is_file() and (place / "truth.npy").is_file():
+        if folder and (not settings.is_file() or settings.read_text() != about):
+            raise DatasetError(
+                f"{place} holds probes of other data or settings: name another folder, or the data, numbers "
+                "and seed that these were drawn with"
+            )
         return Probes(place, _read(done), torch.from_numpy(np.load(place / "truth.npy")))
     paths.ensure_writable(place, "make room or permit writing there, or name another folder")
     rows, truth = [], []
@@ -81,6 +87,7 @@ def draw_probes(world: Dataset, n_pairs: int, n_covered: int, seed: int = 0, fol
         _draw_pairs(world, n_pairs, seed, place, rows, truth)
     _draw_covered(world, n_covered, seed, place, rows, truth)
     np.save(place / "truth.npy", np.array(truth))
+    settings.write_text(about)
     pictures = pd.DataFrame(rows, columns=COLUMNS)
     paths.write_whole(done, pictures.to_csv(index=False).encode())
     log.info("%d probes drawn", len(pictures))
