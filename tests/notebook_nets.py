@@ -179,7 +179,7 @@ BASE = {
     },
     "94": {
         "drawn": 24,
-        "autoencoder_steps": 1,
+        "autoencoder_steps": [1, 1],
         "flow_steps": [1, 1, 1],
         "guidance_steps": 1,
         "reader_steps": [1, 1],
