@@ -99,14 +99,19 @@ def importances(keys, shift=0.0):
     ]
 
 
+def draw(run, name, caption):
+    """A figure of a run."""
+    fig, ax = plt.subplots(figsize=(5, 3))
+    ax.plot([0, 1])
+    run.figure(fig, name, caption)
+    plt.close(fig)
+
+
 def fill(folder):
     """A results folder with runs at the defaults, another seed, real birds, and one that failed."""
     run = recorded(folder, "13", {("alignment", 1): existence(61.7)}, heading=("Old title", "Old."))
     run.note("Table 1: the order is another <here>.")
-    fig, ax = plt.subplots(figsize=(5, 3))
-    ax.plot([0, 1])
-    run.figure(fig, "figure", "Birds & concepts.")
-    plt.close(fig)
+    draw(run, "figure", "Birds & concepts.")
     half = "alignment-product-half-absent"
     about = {"data": "aviary", "model": "aviary_resnet", "figure": "figure"}
     run.verdict(half, Interval(47.0, 41.0, 53.0, 960, 260.0), controls={"one <value>": False}, **about)
@@ -141,6 +146,11 @@ def fill(folder):
     printed = {"claim": half, "verdict": claims.UNDOCUMENTED, "why": "5,794 test birds", "metric": "%"}
     printed |= {"value": 50.7, "low": 49.4, "high": 52.0, "cases": 5794}
     recorded(folder, "63", {("alignment", "own table"): [printed]}, "printed tables", "as printed").finish()
+    # keys that the report could take for its own
+    told = [{"source": "seed", "block": "first", "metric": "AUC", "value": 0.5}]
+    run = recorded(folder, "62", {("collection", "told"): told})
+    draw(run, "yardsticks", "Yardsticks and faults.")
+    run.finish()
     recorded(folder, "81", {("collection", "world"): [{"metric": "images", "value": 40.0}]}).finish()
     (folder / "notebooks").mkdir()
     error = nbformat.v4.new_output("error", ename="ValueError", evalue="no such bird")
@@ -221,7 +231,7 @@ def test_the_ledger_of_claims_comes_first(made):
     ]
     assert falls[1] == "not decided"  # its own table was not asked
     assert "−3.00 [−9.00, 3.00]" in falls[2] and "cannot be told" in falls[3]
-    assert "own table: 1 of 73 claims have a verdict" in printed
+    assert f"own table: 1 of {len(claims.load_claims())} claims have a verdict" in printed
     assert "holds 1, fails 0, cannot be told 1, instrument blind 0" in printed
     assert "holds 0, fails 1, cannot be told 0, instrument blind 0" in printed
 
@@ -322,9 +332,26 @@ def test_notes_and_figures(made):
     assert notes.text.startswith(
         "Table 1: the order is another <here>. (notebook 13 · aviary · aviary_resnet"
     )
-    (figure,) = soup.find_all("figure")
+    figures = {figure.figcaption.text.split(".")[0]: figure for figure in soup.find_all("figure")}
+    figure = figures["Birds & concepts"]
     assert figure.img["src"].startswith("data:image/png;base64,iVBOR")
     assert figure.figcaption.text.startswith("Birds & concepts. (notebook 13")
+
+
+@pytest.mark.notebooks
+def test_the_second_page_is_about_the_yardsticks(made):
+    soup = BeautifulSoup(made[0], "html.parser")
+    places = [heading["id"] for heading in soup.find_all("h2") if heading.get("id")]
+    assert places[:3] == ["ledger", "yardsticks", "runs"]
+    figure = soup.find(id="yardsticks").find_next("figure")
+    assert figure.img["src"].startswith("data:image/png;base64,iVBOR")
+    assert "(notebook 62" in figure.figcaption.text
+
+
+@pytest.mark.notebooks
+def test_keys_of_any_name_are_shown(made):
+    rows, heads = table_of(made[0], "told", "collection")
+    assert heads[:2] == ["source", "block"] and rows == [["seed", "first", "0.5"]]
 
 
 @pytest.mark.notebooks

@@ -37,12 +37,13 @@ def error_text(notebook: dict) -> str:
     return ""
 
 
-def first_picture(notebook: dict) -> bytes:
-    """The first figure of an executed notebook as a PNG; empty if it has none."""
+def picture(notebook: dict, name: str) -> bytes:
+    """The figure that an executed notebook records by a name, as a PNG; empty if it has none."""
     for cell in notebook["cells"]:
-        for output in cell.get("outputs", []):
-            if png := output.get("data", {}).get("image/png"):
-                return base64.b64decode("".join(png))
+        if f'run.figure(fig, "{name}"' in "".join(cell["source"]):
+            for output in cell["outputs"]:
+                if png := output.get("data", {}).get("image/png"):
+                    return base64.b64decode("".join(png))
     return b""
 
 

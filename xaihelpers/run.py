@@ -24,10 +24,11 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from xaihelpers.dependencies import notebook_key
-from xaihelpers.notebook_files import clean_notebook, error_text, first_picture
+from xaihelpers.notebook_files import clean_notebook, error_text, picture
 from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
 
 DEFAULT_NEEDS = {"00": [], "99": ["*"]}  # all others: 00, which draws the built-in world
+README_FIGURES = {"62": "yardsticks", "99": "ledger"}  # notebook -> the figure that the README shows
 
 
 @dataclass
@@ -150,8 +151,9 @@ def finish(job: NotebookJob, results: Path, inplace: bool) -> str:
     if not inplace:
         written = [path.parent.name for path in results.glob(f"{job.id}-*/run.json")]
         notebook["metadata"]["xaihelpers_run"] = {"key": job.key, "records": written}
-    elif job.id == "99":  # the README shows its ledger of claims
-        job.path.with_name("ledger.png").write_bytes(first_picture(notebook))
+    elif job.id in README_FIGURES:
+        name = README_FIGURES[job.id]
+        job.path.with_name(f"{name}.png").write_bytes(picture(notebook, name))
     job.partial.write_text(json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     os.replace(job.partial, job.output)
     job.failed.unlink(missing_ok=True)
