@@ -183,6 +183,10 @@ def test_marks_of_comparison_are_seen_and_not_empty(path):
                 f"nothing to compare in cell [{cell.execution_count}]"
             )
             assert not cell.source.rstrip().endswith(";")
+            shown = [name for output in cell.outputs for name in output.get("data", {})]
+            assert "text/html" not in shown, (
+                f"cell [{cell.execution_count}] shows a table, whose HTML holds a random name: print instead"
+            )
     assert not any("NBVAL_SKIP" in cell.source for cell in code_cells(path)), "a skipped cell is not tested"
 
 
