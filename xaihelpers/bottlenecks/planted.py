@@ -240,7 +240,7 @@ def _some(count: int, share: float, generator: torch.Generator) -> torch.Tensor:
 
 
 def _permutation_of_some(count: int, share: float, generator: torch.Generator) -> torch.Tensor:
-    """Numbers 0 to count − 1 with a random share of them in each other's places, none of these in its own."""
+    """Numbers 0 to count − 1 with a random share of them exchanged, none of these in its own place."""
     some = _some(count, share, generator)
     order = torch.arange(count)
     if len(some) > 1:

@@ -1,8 +1,8 @@
 """What a person's corrections do to a bottleneck's decision, and how much its concepts suffice for.
 
-    curve(s)     = accuracy with a share s of the concepts corrected, in a policy's order    Koh et al. 2020
+    curve(s)     = accuracy with a share s of the concepts corrected, in a policy's order  Koh et al. 2020
     area         = ∫_0^1 curve(s) ds, by the trapezoid rule
-    completeness = (a_concepts − chance) / (a_network − chance)                              Yeh et al. 2020
+    completeness = (a_concepts − chance) / (a_network − chance)                            Yeh et al. 2020
 
 Accuracy at n effective concepts is that of the head with its n largest weights of each class alone, after
 Srivastava et al. 2024, who fit a sparse head and then prune it; here the given head is pruned.

@@ -1,8 +1,8 @@
 """What concept values hold beside their concept: leakage and impurity, rivals of the five papers' metrics.
 
-    CTL_i  = max(0, I(û_i; y) / H(y) − I(c_i; y) / H(y))                         Parisini et al. 2025
+    CTL_i  = max(0, I(û_i; y) / H(y) − I(c_i; y) / H(y))                     Parisini et al. 2025
     ICL_ij = max(0, I(û_i; û_j) / √(H(û_i) H(û_j)) − I(c_i; c_j) / √(H(c_i) H(c_j)))  the same
-    OIS    = 2/L · ‖π(û, c) − π(c, c)‖_F                                  Espinosa Zarlenga et al. 2023
+    OIS    = 2/L · ‖π(û, c) − π(c, c)‖_F                              Espinosa Zarlenga et al. 2023
     NIS    = ∫_0^1 1/L Σ_j AUC of concept j from all values outside its niche N_j(β) dβ     the same
 
 π_ij is the area under the ROC curve by which value i tells concept j; the niche N_j(β) are the values whose

@@ -101,7 +101,7 @@ def judge_yardsticks(scored: pd.DataFrame, told: float = TOLD) -> pd.DataFrame:
         is better; models without a fault have dose 0 and stand under every fault that they belong to.
     told: the least area that counts.
 
-    Returns a row for each pair: yardstick, fault, the columns of an Interval (Spearman's ρ at the largest n),
+    Returns a row for each pair: yardstick, fault, the columns of an Interval (Spearman's ρ, largest n),
     `auc` (at the full dose and the largest n), `dose at n` for each n, `dose` at the largest, `n`, `floor`
     (standard deviation of the honest scores at the largest n), `shift` (mean at the full dose less honest, in
     floors; infinite where honest scores do not vary), `verdict`.
