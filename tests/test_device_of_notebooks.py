@@ -84,10 +84,10 @@ def gpu(monkeypatch, tmp_path, drawn_birds):
     mode.calls = []  # (kernel, devices of its tensors)
     load_backbone, extract_features = models.load_backbone, models.extract_features
 
-    def load_on_gpu(name, weights="", layer="", device="cpu"):
+    def load_on_gpu(name, weights="", layer="", device="cpu", transform=""):
         assert torch.device(device) == GPU
         with mode.paused():
-            return load_backbone(name, weights, layer, "cpu")
+            return load_backbone(name, weights, layer, "cpu", transform)
 
     def extract(*args, **kwargs):
         with mode.paused():
