@@ -15,7 +15,7 @@ PYTHON ?= python3.11 python3.12 python3.13 python3
 PIP_INSTALL ?= -m pip install --quiet --disable-pip-version-check --no-input
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
 RUN := "$(VENV)/bin/python" -m xaihelpers.run $(ONLY) --jobs $(JOBS) $(if $(FORCE),--force) $(if $(RESULTS),--results "$(RESULTS)")
-PYTEST := "$(VENV)/bin/python" -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+PYTEST := "$(VENV)/bin/python" -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations=40 --durations-min=20
 SUITABLE := import sys, venv, ensurepip; assert (3, 11) <= sys.version_info < (3, 14); print(sys.version.split()[0], sys.executable)
 
 help:

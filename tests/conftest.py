@@ -8,6 +8,8 @@ import matplotlib
 import pytest
 from hypothesis import settings
 
+from xaihelpers.run import same_instructions
+
 PROJECT = Path(__file__).resolve().parents[1]
 
 # Before any test imports the package: XAI_DATA as given holds real data, and may be read-only. The workers of
@@ -21,6 +23,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Idle ones sleep, and leave the cores to processes beside them.
 os.environ.setdefault("OMP_NUM_THREADS", "1" if "PYTEST_XDIST_WORKER" in os.environ else "2")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# What tests fit is kept for notebooks, which are to round alike on every CPU.
+for variable, value in same_instructions().items():
+    os.environ.setdefault(variable, value)
 
 matplotlib.use("agg")  # not by MPLBACKEND, which the notebooks' kernels would inherit
 

@@ -19,7 +19,15 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from notebook_nets import BASE, NOTEBOOKS, PATHS, code_cells, run_cells, values
+from notebook_nets import (
+    BASE,
+    NOTEBOOKS,
+    PATHS,
+    code_cells,
+    executed_at_defaults,
+    run_cells,
+    values,
+)
 
 from xaihelpers import datasets
 from xaihelpers.bottlenecks.concept_dataset import load_concept_dataset
@@ -27,7 +35,7 @@ from xaihelpers.bottlenecks.zoo import fit_or_load
 from xaihelpers.claims import load_claims
 from xaihelpers.outputs import save_outputs
 from xaihelpers.parameters import ParameterError, check_parameters, declared_parameters
-from xaihelpers.paths import PROJECT
+from xaihelpers.paths import PROJECT, cache_home
 from xaihelpers.records import read_records
 
 
@@ -1116,6 +1124,10 @@ def run_notebook(tmp_path_factory):
 
     def run(number, parameters):
         key = number, json.dumps(parameters, sort_keys=True)
+        if not parameters:
+            executed_at_defaults(number)
+            records = read_records(cache_home() / "test_runs")
+            done[key] = records[records.notebook == number]
         if key not in done:
             folder = tmp_path_factory.mktemp(f"run_{number}_")
             done[key] = run_cells(number, parameters, folder, rendered=parameters == BASE.get(number, {}))
@@ -1309,12 +1321,12 @@ def test_sensitivity_without_concept_labels(tmp_path):
 
 
 @pytest.mark.notebooks
-@pytest.mark.xdist_group("notebook 12")
+@pytest.mark.xdist_group("notebook 63")
 def test_papermill_gives_the_same(run_notebook, tmp_path):
-    result = papermill("12", tmp_path, BASE["12"])
+    result = papermill("63", tmp_path, BASE["63"])
     assert result.returncode == 0, result.stderr[-4000:]
     keys = ["paper", "table", "row", "metric", "value", "low", "high", "cases", "chance"]
-    ours, theirs = run_notebook("12", BASE["12"])[keys], read_records(tmp_path / "results")[keys]
+    ours, theirs = run_notebook("63", BASE["63"])[keys], read_records(tmp_path / "results")[keys]
     pd.testing.assert_frame_equal(ours, theirs, rtol=1e-5)
 
 
@@ -1333,10 +1345,10 @@ def test_a_misspelt_parameter_is_an_error(path):
 
 @pytest.mark.notebooks
 @pytest.mark.parametrize(
-    "parameters, message", [({"n_sample": [50]}, "did you mean 'n_samples'?"), ({"svm_c": "1"}, "must be")]
+    "parameters, message", [({"n_draws": 50}, "did you mean 'draws'?"), ({"level": "1"}, "must be")]
 )
 def test_papermill_ends_with_an_error(parameters, message, tmp_path):
-    result = papermill("11", tmp_path, parameters)
+    result = papermill("63", tmp_path, parameters)
     assert result.returncode != 0 and message in result.stderr
 
 

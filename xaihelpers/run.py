@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,15 @@ from xaihelpers.notebook_files import clean_notebook, error_text, picture
 from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
 
 DEFAULT_NEEDS = {"00": [], "99": ["*"]}  # all others: 00, which draws the built-in world
+# A CPU of another kind has other instructions and rounds otherwise: with the same ones, those of AVX2, a run
+# shows the same digits on all x86 machines. What the environment says comes first.
+SAME_INSTRUCTIONS = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "MKL_CBWR": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
+}
 README_FIGURES = {"62": "yardsticks", "99": "ledger"}  # notebook -> the figure that the README shows
 
 
@@ -122,8 +132,8 @@ def launch(job: NotebookJob, threads: int, results: Path) -> None:
     options = ["--no-progress-bar", "--no-log-output"]
     command = [sys.executable, "-m", "papermill", *options, str(job.path), str(job.partial)]
     # idle threads sleep: spinning, they starve the processes beside them
-    passive = {"OMP_WAIT_POLICY": "PASSIVE"}
-    environment = passive | os.environ | shares | {"XAI_RESULTS": str(results)}
+    usual = {"OMP_WAIT_POLICY": "PASSIVE"} | same_instructions()
+    environment = usual | os.environ | shares | {"XAI_RESULTS": str(results)}
     environment.pop("MPLBACKEND", None)  # figures are to appear in the notebook
     job.started = time.monotonic()
     job.process = subprocess.Popen(
@@ -135,6 +145,11 @@ def launch(job: NotebookJob, threads: int, results: Path) -> None:
         stderr=job.messages,
         start_new_session=True,
     )
+
+
+def same_instructions() -> dict[str, str]:
+    """The environment variables that make every x86 CPU round alike; none on other machines."""
+    return SAME_INSTRUCTIONS if platform.machine() in ("x86_64", "AMD64") else {}
 
 
 def finish(job: NotebookJob, results: Path, inplace: bool) -> str:
