@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "xaihelpers"
 # below
 ORDER = [
     ["paths", "fingerprint", "devices", "kernels", "parameters"],
-    ["outputs", "worlds"],
+    ["outputs", "worlds", "spending"],
     ["datasets", "store"],
     ["models", "training", "rating"],
     ["ask", "bottlenecks"],
@@ -19,7 +19,7 @@ ORDER = [
     ["claims"],
     ["plots", "records"],
     ["report_tables"],
-    ["report", "dependencies", "notebook_files", "device_report"],
+    ["report", "dependencies", "notebook_files", "device_report", "bill"],
     ["run", "scorecard"],
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -12,7 +13,7 @@ import torch
 from filelock import FileLock
 from tqdm.auto import tqdm
 
-from xaihelpers import paths
+from xaihelpers import paths, spending
 from xaihelpers.ask.local_model import LocalModel
 from xaihelpers.ask.messages import Answer, AskError, Request, request_keys
 from xaihelpers.ask.server_model import ServerModel
@@ -70,7 +71,7 @@ def ask(
     requests: Sequence[Request],
     seed: int = 0,
     temperature: float = 0.0,
-    price: tuple[float, float] = (0.0, 0.0),
+    price: tuple[float, float] | None = None,
     progress: bool = True,
 ) -> list[Answer]:
     """The answer to each request, in order.
@@ -81,10 +82,18 @@ def ask(
 
     model: as `load_vlm` gives it.
     seed, temperature: of sampling; at 0 the most probable token is taken each time.
-    price: of a million tokens in and out, in any currency. progress: show a bar, and log a line at the end.
+    price: of a million tokens in and out; None takes that of the open account (`spending`), into which all
+        answers are written. progress: show a bar, and log a line at the end.
     Raises AskError: the model cannot be asked at all, or an image cannot be read. Answers that came before an
         error, an interruption or a kill are kept.
+    Raises SpendingError: what may be spent is spent, or a model on another machine has no price.
     """
+    account, started = spending.account(), time.perf_counter()
+    cost_of = account.price_of(model.name, getattr(model, "base", ""))
+    if price is not None:
+        cost_of = cost_of._replace(per_million_in=price[0], per_million_out=price[1])
+    price = (cost_of.per_million_in, cost_of.per_million_out)
+    line = account.line(model.name)
     keys = request_keys(requests, model.identity, {"seed": seed, "temperature": temperature})
     request_of = dict(zip(reversed(keys), reversed(requests), strict=True))  # the first request of each key
     answers: dict[str, Answer] = {}
@@ -95,8 +104,11 @@ def ask(
                 answers[key] = answer
         missing = [key for key in dict.fromkeys(keys) if key not in answers]
         n_cached = len(answers)
+        line.cached += len(answers.keys() - line.keys)
+        line.keys |= answers.keys()
         try:
             if missing:
+                account.may_ask(model.name, cost_of)
                 new_answers = model.answer([request_of[key] for key in missing], seed, temperature)
                 for position, answer in _progress_bar(new_answers, len(missing), model.name, price, progress):
                     answers[missing[position]] = answer
@@ -104,7 +116,13 @@ def ask(
                         failures.append(answer.error)
                     else:
                         disk.keep(missing[position], answer)
+                    line.keys.add(missing[position])
+                    account.add(model.name, answer, len(request_of[missing[position]].images), cost_of)
+                    if len(answers) < len(request_of):
+                        account.may_ask(model.name, cost_of)
         finally:
+            line.seconds += time.perf_counter() - started
+            account.keep_progress()
             if progress or failures:
                 warnings = model.warnings if missing else {}
                 n_asked = len(answers) - n_cached
