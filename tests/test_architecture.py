@@ -20,6 +20,8 @@ ORDER = [
     ["plots", "records"],
     ["report_tables"],
     ["report", "dependencies", "notebook_files", "device_report"],
+    ["notebook_keys"],
+    ["sweep"],
     ["run", "scorecard"],
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

@@ -1,4 +1,6 @@
-"""Run the notebooks at their defaults, several at a time: `python -m xaihelpers.run [IDS...]`, or `make run`.
+"""Run notebooks, several at a time: `python -m xaihelpers.run [IDS...]`, or `make run`.
+
+At their defaults, or, with `-p`, `-f`, `--draws` or a file of grids, over a grid of parameters (see `sweep`).
 
 Executed copies go to `<results>/notebooks/`, what they find to `<results>/`. A notebook is skipped while
 nothing that its results depend on has changed (see `dependencies`). The order comes from the notebooks
@@ -7,7 +9,6 @@ means all others.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import shutil
@@ -23,11 +24,14 @@ from typing import IO
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from xaihelpers.dependencies import notebook_key
 from xaihelpers.notebook_files import clean_notebook, error_text, picture
-from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
+from xaihelpers.notebook_keys import declared_needs, run_key
+from xaihelpers.paths import CODE_KEY, PROJECT, FolderError, ensure_writable, results_home
+from xaihelpers.sweep.grid import Point, expand
+from xaihelpers.sweep.grid_files import command_grids, read_grids
+from xaihelpers.sweep.plan import make_plan
 
-DEFAULT_NEEDS = {"00": [], "99": ["*"]}  # all others: 00, which draws the built-in world
+ROOM = "make room or permit writing there, or name another folder by --results"
 README_FIGURES = {"62": "yardsticks", "99": "ledger"}  # notebook -> the figure that the README shows
 
 
@@ -68,7 +72,7 @@ def find_jobs(notebooks: Path, ids: list[str], results: Path, inplace: bool = Fa
     chosen = [i for i in paths if i in ids or not ids]
     jobs = []
     for i in chosen:
-        declared = _declared_needs(paths[i])
+        declared = declared_needs(paths[i])
         needs = [other for other in chosen if other != i and (other in declared or "*" in declared)]
         copy = results / "notebooks" / paths[i].name
         output = paths[i] if inplace else copy
@@ -77,34 +81,8 @@ def find_jobs(notebooks: Path, ids: list[str], results: Path, inplace: bool = Fa
 
 
 def current_key(job: NotebookJob, results: Path) -> str:
-    """A hash of what the results depend on.
-
-    That is `notebook_key` of this notebook and of those it needs; for 99, all records.
-    """
-    digest = hashlib.sha256(notebook_key(job.path).encode())
-    for path in sorted(_needed(job.path) - {job.path}):
-        digest.update(notebook_key(path).encode())
-    if job.id == "99":
-        records = [path for path in results.glob("[!.]*/*.*") if path.name in ("run.json", "results.csv")]
-        for path in sorted(path for path in records if path.parent.name[:2] != "99"):
-            digest.update(f"{path.parent.name}/{path.name}".encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _needed(path: Path) -> set[Path]:
-    """The notebooks whose results one reads, directly or through others; 00 only draws the world."""
-    found, waiting = set(), [path]
-    while waiting:
-        one = waiting.pop()
-        found.add(one)
-        for i in set(_declared_needs(one)) - {"00", "*"}:
-            waiting += [other for other in path.parent.glob(f"{i}_*.ipynb") if other not in found]
-    return found
-
-
-def _declared_needs(path: Path) -> list[str]:
-    metadata = json.loads(path.read_text())["metadata"]
-    return metadata.get("xaihelpers", {}).get("needs", DEFAULT_NEEDS.get(path.name[:2], ["00"]))
+    """A hash of what the results depend on, as of `run_key`."""
+    return run_key(job.path, results)
 
 
 def is_up_to_date(job: NotebookJob, results: Path) -> bool:
@@ -123,7 +101,7 @@ def launch(job: NotebookJob, threads: int, results: Path) -> None:
     command = [sys.executable, "-m", "papermill", *options, str(job.path), str(job.partial)]
     # idle threads sleep: spinning, they starve the processes beside them
     passive = {"OMP_WAIT_POLICY": "PASSIVE"}
-    environment = passive | os.environ | shares | {"XAI_RESULTS": str(results)}
+    environment = passive | os.environ | shares | {"XAI_RESULTS": str(results), CODE_KEY: job.key}
     environment.pop("MPLBACKEND", None)  # figures are to appear in the notebook
     job.started = time.monotonic()
     job.process = subprocess.Popen(
@@ -214,30 +192,22 @@ def run(
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code: 0, 1 if a notebook failed, 2 if nothing could be run."""
-    parser = argparse.ArgumentParser(
-        prog="python -m xaihelpers.run", description="Run the notebooks at their defaults."
-    )
-    parser.add_argument(
-        "ids", nargs="*", metavar="ID", help="numbers of notebooks, e.g. 11 13 (default: all)"
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=min(_cores(), 4), help="notebooks at a time (default: %(default)s)"
-    )
-    parser.add_argument("--force", action="store_true", help="run also what is up to date")
-    parser.add_argument(
-        "--results", default="results", help="results folder: a name under XAI_DATA, or a path"
-    )
-    parser.add_argument("--inplace", action="store_true", help="execute the committed notebooks themselves")
-    parser.add_argument(
-        "--notebooks", type=Path, default=PROJECT / "notebooks", help="folder of the notebooks"
-    )
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     results = results_home(options.results)
+    notebooks = options.notebooks.resolve()
+    grid_files = [name for name in options.ids if name.endswith((".yaml", ".yml"))]
+    ids = [name for name in options.ids if name not in grid_files]
+    is_sweep = bool(options.assignments or options.presets or grid_files or options.draws)
     try:
-        ensure_writable(
-            results / "notebooks", "make room or permit writing there, or name another folder by --results"
-        )
-        jobs = find_jobs(options.notebooks.resolve(), options.ids, results, options.inplace)
+        if is_sweep or options.plan:
+            grids = [grid for file in grid_files for grid in read_grids(file, notebooks)]
+            if not grids or ids:
+                given = (options.assignments, options.presets, options.draws)
+                grids += command_grids(ids or _all_ids(notebooks), *given, notebooks)
+            points = expand(grids, results, notebooks)
+            return _show_plan(points) if options.plan else _sweep(points, options, results)
+        ensure_writable(results / "notebooks", ROOM)
+        jobs = find_jobs(notebooks, ids, results, options.inplace)
         with FileLock(results / ".lock", timeout=0):
             failures = run(jobs, max(1, options.jobs), results, options.force, options.inplace)
     except (ValueError, FolderError) as error:
@@ -254,6 +224,68 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     print(_closing(results, failures, made="99" in [job.id for job in jobs] and "99" not in failures))
     return 1 if failures else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m xaihelpers.run",
+        description="Run notebooks: at their defaults, or over a grid of parameters.",
+    )
+    parser.add_argument(
+        "ids",
+        nargs="*",
+        metavar="ID|GRID.yaml",
+        help="numbers of notebooks (default: all), or files of grids",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=min(_cores(), 4), help="notebooks at a time (default: %(default)s)"
+    )
+    parser.add_argument("--force", action="store_true", help="run also what is up to date")
+    parser.add_argument(
+        "--results", default="results", help="results folder: a name under XAI_DATA, or a path"
+    )
+    parser.add_argument("--inplace", action="store_true", help="execute the committed notebooks themselves")
+    parser.add_argument(
+        "--notebooks", type=Path, default=PROJECT / "notebooks", help="folder of the notebooks"
+    )
+    sweep = parser.add_argument_group("sweeps")
+    sweep.add_argument(
+        "-p",
+        dest="assignments",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE[,VALUE...]",
+        help="a parameter; several values make a grid; lists are written [a,b]",
+    )
+    sweep.add_argument(
+        "-f",
+        dest="presets",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a YAML file of parameters, e.g. paper",
+    )
+    sweep.add_argument("--draws", type=int, default=0, metavar="N", help="seeds of each point")
+    sweep.add_argument("--plan", action="store_true", help="say what would be run, and run nothing")
+    return parser
+
+
+def _all_ids(notebooks: Path) -> list[str]:
+    return [path.name[:2] for path in sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))]
+
+
+def _sweep(points: list[Point], options: argparse.Namespace, results: Path) -> int:
+    raise ValueError("Sweeps are planned (--plan), but cannot be run yet.")
+
+
+def _show_plan(points: list[Point]) -> int:
+    """The points and what is to be done about each, on one line each."""
+    plan = make_plan(points)
+    for state, some in (("done", plan.done), ("failed", plan.failed), ("to do", plan.fresh)):
+        for point in some:
+            print(f"{state:7} {point.name}  {point.title}")
+    print(f"{len(points)} points: {len(plan.done)} done, {len(plan.to_run)} to run")
+    return 0
 
 
 def _closing(results: Path, failures: list[str], made: bool) -> str:
