@@ -30,6 +30,7 @@ LAZY = {
     ("models", "xaihelpers.models.clip.probe"),
     ("ask", "xaihelpers.ask.local_model"),
     ("ask", "xaihelpers.ask.server_model"),
+    ("sweep", "xaihelpers.sweep.ray_executor"),
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
 

@@ -27,9 +27,18 @@ from tqdm import tqdm
 from xaihelpers.notebook_files import clean_notebook, error_text, picture
 from xaihelpers.notebook_keys import declared_needs, run_key
 from xaihelpers.paths import CODE_KEY, PROJECT, FolderError, ensure_writable, results_home
-from xaihelpers.sweep.grid import Point, expand
-from xaihelpers.sweep.grid_files import command_grids, read_grids
-from xaihelpers.sweep.plan import make_plan
+from xaihelpers.sweep.command import (
+    add_arguments,
+    asked_points,
+    closing_lines,
+    counts,
+    is_sweep,
+    make_executor,
+    plan_lines,
+)
+from xaihelpers.sweep.drive import run_points
+from xaihelpers.sweep.grid import Grid, expand
+from xaihelpers.sweep.plan import Plan, make_plan
 
 ROOM = "make room or permit writing there, or name another folder by --results"
 README_FIGURES = {"62": "yardsticks", "99": "ledger"}  # notebook -> the figure that the README shows
@@ -127,7 +136,7 @@ def finish(job: NotebookJob, results: Path, inplace: bool) -> str:
     notebook = json.loads(job.partial.read_text())
     clean_notebook(notebook)
     if not inplace:
-        written = [path.parent.name for path in results.glob(f"{job.id}-*/run.json")]
+        written = _records_of(job, results)
         notebook["metadata"]["xaihelpers_run"] = {"key": job.key, "records": written}
     elif job.id in README_FIGURES:
         name = README_FIGURES[job.id]
@@ -138,6 +147,14 @@ def finish(job: NotebookJob, results: Path, inplace: bool) -> str:
     return ""
 
 
+def _records_of(job: NotebookJob, results: Path) -> list[str]:
+    """The folders that a run at the defaults has left, not those of sweeps beside it."""
+    (point,) = expand([Grid(str(job.path))], results)
+    if (point.folder / "run.json").exists():
+        return [point.name]
+    return [path.parent.name for path in results.glob(f"{job.id}-*/run.json")]
+
+
 def run(
     jobs: list[NotebookJob], workers: int, results: Path, force: bool = False, inplace: bool = False
 ) -> list[str]:
@@ -146,12 +163,7 @@ def run(
     A notebook that nothing can run beside gets all cores. One that fails stops no other.
     """
     waiting, running, failures = list(jobs), [], []
-    bar = tqdm(
-        total=len(jobs),
-        unit="notebook",
-        disable=None,
-        bar_format="{n_fmt}/{total_fmt} {bar:20} {elapsed} {postfix}",
-    )
+    bar = _bar(len(jobs), "notebook")
     try:
         while waiting or running:
             open_ids = {job.id for job in waiting + running}
@@ -195,19 +207,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     results = results_home(options.results)
     notebooks = options.notebooks.resolve()
-    grid_files = [name for name in options.ids if name.endswith((".yaml", ".yml"))]
-    ids = [name for name in options.ids if name not in grid_files]
-    is_sweep = bool(options.assignments or options.presets or grid_files or options.draws)
     try:
-        if is_sweep or options.plan:
-            grids = [grid for file in grid_files for grid in read_grids(file, notebooks)]
-            if not grids or ids:
-                given = (options.assignments, options.presets, options.draws)
-                grids += command_grids(ids or _all_ids(notebooks), *given, notebooks)
-            points = expand(grids, results, notebooks)
-            return _show_plan(points) if options.plan else _sweep(points, options, results)
+        if options.plan or is_sweep(options):
+            points = asked_points(options, results, notebooks)
+            plan = make_plan(points, options.force)
+            return _show_plan(plan) if options.plan else _sweep(plan, options)
         ensure_writable(results / "notebooks", ROOM)
-        jobs = find_jobs(notebooks, ids, results, options.inplace)
+        jobs = find_jobs(notebooks, options.ids, results, options.inplace)
         with FileLock(results / ".lock", timeout=0):
             failures = run(jobs, max(1, options.jobs), results, options.force, options.inplace)
     except (ValueError, FolderError) as error:
@@ -248,44 +254,40 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--notebooks", type=Path, default=PROJECT / "notebooks", help="folder of the notebooks"
     )
-    sweep = parser.add_argument_group("sweeps")
-    sweep.add_argument(
-        "-p",
-        dest="assignments",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE[,VALUE...]",
-        help="a parameter; several values make a grid; lists are written [a,b]",
-    )
-    sweep.add_argument(
-        "-f",
-        dest="presets",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a YAML file of parameters, e.g. paper",
-    )
-    sweep.add_argument("--draws", type=int, default=0, metavar="N", help="seeds of each point")
-    sweep.add_argument("--plan", action="store_true", help="say what would be run, and run nothing")
+    parser.add_argument("--plan", action="store_true", help="say what would be run, and run nothing")
+    add_arguments(parser)
     return parser
 
 
-def _all_ids(notebooks: Path) -> list[str]:
-    return [path.name[:2] for path in sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))]
-
-
-def _sweep(points: list[Point], options: argparse.Namespace, results: Path) -> int:
-    raise ValueError("Sweeps are planned (--plan), but cannot be run yet.")
-
-
-def _show_plan(points: list[Point]) -> int:
-    """The points and what is to be done about each, on one line each."""
-    plan = make_plan(points)
-    for state, some in (("done", plan.done), ("failed", plan.failed), ("to do", plan.fresh)):
-        for point in some:
-            print(f"{state:7} {point.name}  {point.title}")
-    print(f"{len(points)} points: {len(plan.done)} done, {len(plan.to_run)} to run")
+def _show_plan(plan: Plan) -> int:
+    print("\n".join(plan_lines(plan)))
     return 0
+
+
+def _sweep(plan: Plan, options: argparse.Namespace) -> int:
+    """Run what there is to run of a plan; returns the exit code."""
+    if options.inplace:
+        raise ValueError("--inplace is for notebooks at their defaults: leave it out.")
+    print(counts(plan))
+    ended = []
+    if plan.to_run:
+        executor = make_executor(options, _cores())
+        with _bar(len(plan.to_run), "point") as bar:
+
+            def say(line: str, ended: bool = False) -> None:
+                bar.write(line, file=sys.stdout)
+                bar.update(ended)
+                sys.stdout.flush()
+
+            ended = run_points(plan, executor, options.retries, options.force, say)
+    lines, is_whole = closing_lines(plan, ended)
+    print("\n".join(lines))
+    return 0 if is_whole else 1
+
+
+def _bar(total: int, unit: str) -> tqdm:
+    form = "{n_fmt}/{total_fmt} {bar:20} {elapsed} {postfix}"
+    return tqdm(total=total, unit=unit, disable=None, bar_format=form)
 
 
 def _closing(results: Path, failures: list[str], made: bool) -> str:

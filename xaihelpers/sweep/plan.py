@@ -39,7 +39,7 @@ def make_plan(points: list[Point], force: bool = False) -> Plan:
             keys[point.notebook] = run_key(point.notebook, point.results)
     plan = Plan([], [], [], keys)
     for point in points:
-        if not force and is_done(point.folder, keys[point.notebook]):
+        if not force and is_done(point.folder, keys[point.notebook], failed_copy(point)):
             plan.done.append(point)
         elif failed_copy(point).exists():
             plan.failed.append(point)
@@ -48,12 +48,16 @@ def make_plan(points: list[Point], force: bool = False) -> Plan:
     return plan
 
 
-def is_done(folder: Path, key: str) -> bool:
-    """Whether a run's folder is there, whole, and was made by the code of this key."""
+def is_done(folder: Path, key: str, failed: Path) -> bool:
+    """Whether a run's folder is there, whole, made by the code of this key, and no cell failed later.
+
+    failed: where the executed notebook lies if one did.
+    """
     try:
-        return json.loads((folder / "run.json").read_text()).get("key") == key
+        made_by = json.loads((folder / "run.json").read_text()).get("key")
     except (OSError, ValueError):
         return False
+    return made_by == key and not failed.exists()
 
 
 def executed_copy(point: Point) -> Path:
