@@ -19,7 +19,10 @@ ORDER = [
     ["claims"],
     ["plots", "records"],
     ["report_tables"],
-    ["report", "dependencies", "notebook_files", "device_report", "bill"],
+    ["report", "dependencies", "notebook_files", "device_report"],
+    ["notebook_keys"],
+    ["sweep"],
+    ["bill"],
     ["run", "scorecard"],
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
@@ -28,6 +31,8 @@ LAZY = {
     ("models", "xaihelpers.models.clip.probe"),
     ("ask", "xaihelpers.ask.local_model"),
     ("ask", "xaihelpers.ask.server_model"),
+    ("sweep", "xaihelpers.sweep.ray_executor"),
+    ("run", "xaihelpers.bill"),
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
 

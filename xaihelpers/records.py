@@ -31,7 +31,7 @@ from xaihelpers import spending
 from xaihelpers.claims import Verdict, decide, load_claims, spoken
 from xaihelpers.devices import resolve_device
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
-from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
+from xaihelpers.paths import CODE_KEY, PROJECT, FolderError, ensure_writable, results_home
 from xaihelpers.scores.intervals import Interval
 from xaihelpers.timing import describe_device
 from xaihelpers.worlds import aviary, everyday
@@ -206,6 +206,7 @@ class Run:
         about = {
             "notebook": self.notebook,
             "parameters": self.parameters,
+            "key": os.environ.get(CODE_KEY, ""),  # of the code, where the launcher knows it
             "data": sorted(rows["data"].unique()),
             "model": sorted(rows["model"].unique()),
             "versions": {"python": platform.python_version()}

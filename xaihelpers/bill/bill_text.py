@@ -31,6 +31,7 @@ def bill_text(bill: Bill, title: str, rate: Rate) -> str:
     if bill.missing:
         lines.append(f"  not here, counted at its published size: {', '.join(bill.missing)}")
     lines += [f"  note: {remark}" for remark in bill.remarks]
+    lines += [f"  DOES NOT FIT: {what}" for what in bill.too_large]
     lines += [f"  STOPS: {problem}" for problem in bill.problems]
     return "\n".join(lines)
 
@@ -69,7 +70,7 @@ def reckoning_text(bills: Sequence[Bill], titles: Sequence[str], rate: Rate) -> 
     if used > DAY and fitting:
         lines.append(f"  Into one day fit, the shortest first: {len(fitting)} of {len(bills)}.")
     for bill, title in order:
-        lines += [f"  {title}: {problem}" for problem in bill.problems if "too little" in problem]
+        lines += [f"  {title}: {what}" for what in bill.too_large]
     return "\n".join(lines)
 
 

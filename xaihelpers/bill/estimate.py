@@ -1,6 +1,7 @@
 """The bill before a run: what a notebook with its parameters reads, computes, asks, and what it costs."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -54,6 +55,7 @@ class Bill:
 
     asked: by model. passes, flops: of networks. megabytes: written to the disk. memory: bytes of the device
         that the largest model or network needs. missing: data sets that are not here, counted as published.
+    too_large: models that do not fit into the device, and by how much.
     problems: what would stop the run. remarks: what the estimate rests on, beyond its formulas.
     """
 
@@ -68,6 +70,7 @@ class Bill:
     megabytes: float = 0.0
     memory: float = 0.0
     missing: list[str] = field(default_factory=list)
+    too_large: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -98,8 +101,9 @@ def estimate(notebook: str, parameters: dict, rate: Rate, run_name: str = "") ->
     bill = Bill(notebook, p)
     sets = _sets(p, bill)
     bill.problems += problems_of(number, p)
-    if not bill.problems:
-        bill.questions = ASKS[number](p, sets) if number in ASKS else []
+    countable = len(sets) == len(_names(p)) and not any("prompt" in problem for problem in bill.problems)
+    if number in ASKS and countable:
+        bill.questions = ASKS[number](p, sets)
         _count_answers(bill, p, rate, run_name or f"{number}-{parameters_hash(p)}")
     bill.passes = passes_of(number, p, sets) if sets or not p.get("data") else []
     _count_passes(bill, rate)
@@ -115,9 +119,8 @@ def estimate(notebook: str, parameters: dict, rate: Rate, run_name: str = "") ->
 
 def _sets(p: dict, bill: Bill) -> dict[str, DataSize]:
     """The data sets that the parameter `data` names."""
-    names = p.get("data") or []
     sets = {}
-    for name in [names] if isinstance(names, str) else names:
+    for name in _names(p):
         try:
             sets[name] = data_size(name)
         except SizeError as error:
@@ -128,9 +131,13 @@ def _sets(p: dict, bill: Bill) -> dict[str, DataSize]:
     return sets
 
 
+def _names(p: dict) -> list[str]:
+    names = p.get("data") or []
+    return [names] if isinstance(names, str) else list(dict.fromkeys(names))
+
+
 def _count_answers(bill: Bill, p: dict, rate: Rate, run_name: str) -> None:
-    have, file = spending.progress_of(run_name), p.get("prices", "")
-    prices = spending.read_prices(file)
+    have, price_of = spending.progress_of(run_name), _priced(p.get("prices", ""))
     for model in dict.fromkeys(one.model for one in bill.questions):
         here = [one for one in bill.questions if one.model == model]
         size = model_size(model)
@@ -139,7 +146,7 @@ def _count_answers(bill: Bill, p: dict, rate: Rate, run_name: str) -> None:
         left = 1 - cached / requests if requests else 0.0
         tokens_in = left * sum(one.tokens_in(size) for one in here)
         tokens_out = left * sum(one.tokens_out() for one in here)
-        price = spending.price_of(model, _address(model), prices, file)
+        price = price_of(model)
         seconds = _seconds(size, rate, left * requests, tokens_in, tokens_out)
         bill.asked.append(
             ModelBill(
@@ -157,6 +164,22 @@ def _count_answers(bill: Bill, p: dict, rate: Rate, run_name: str) -> None:
         )
         if not size.is_known:
             bill.remarks.append(f"{model}: its size is not known, images are counted by OpenAI's rule")
+
+
+def _priced(file: str) -> Callable[[str], spending.Price]:
+    """A function from models to prices; one without a price, a problem found before, counts as free."""
+    try:
+        prices = spending.read_prices(file)
+    except spending.SpendingError:
+        prices = {}
+
+    def price_of(model: str) -> spending.Price:
+        try:
+            return spending.price_of(model, _address(model), prices, file)
+        except spending.SpendingError:
+            return spending.FREE
+
+    return price_of
 
 
 def _address(model: str) -> str:
@@ -194,7 +217,7 @@ def _check_memory(bill: Bill, rate: Rate) -> None:
     bill.memory = max(needed.values(), default=0.0)
     for name, bytes_needed in needed.items():
         if bytes_needed > rate.memory:
-            bill.problems.append(too_large(name, bytes_needed, rate))
+            bill.too_large.append(too_large(name, bytes_needed, rate))
 
 
 def too_large(name: str, needed: float, rate: Rate) -> str:

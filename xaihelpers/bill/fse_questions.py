@@ -55,52 +55,53 @@ def of_31(p: dict, sets: dict[str, DataSize]) -> list[Questions]:
 
 def of_32(p: dict, sets: dict[str, DataSize]) -> list[Questions]:
     """Chains of images and names, choices at every stage, doses of truth, other prompts, exercises."""
-    found = []
-    seeds = [p["seed"] + n for n in range(p["n_seeds"])]
-    rounds = [[seed] for seed in seeds] if p["temperature"] else [seeds]
-    stages = len(STAGES)
+    found, stages, tokens = [], len(STAGES), p["max_tokens"]
+    counts = {name: _counts_of_32(p, data) for name, data in sets.items()}
     for number, (model, name) in enumerate(_pairs(p)):
-        data, chooser, images = sets[name], p["judge"] or model, [sets[name].image]
-        cases = {
-            kind: _cases(data, data.test_rows, p["n_cases"], seeds, kind == "balanced") for kind in KINDS
-        }
-        both, first = pd.concat(cases.values()), cases["balanced"].query("seed == @seeds[0]")
-        n_rows = n_names = 0
-        counts = dict.fromkeys(("fast", "visual", "post-hoc", "true", "blind"), 0)
-        for asked in rounds:
-            here = both[both.seed.isin(asked)]
-            n_rows += here.row.nunique()
-            n_names += here.label.nunique()
-            shown = len(_rows_and_options(here))
-            counts["fast"] += shown
-            counts["visual"] += stages * shown
-            named = zip(here.label, map(tuple, here.options), strict=True)
-            counts["post-hoc"] += stages * len(set(named))
-            counts["blind"] += len(_turned(here))
-            of_paper = len(_rows_and_options(cases["paper's"].query("seed in @asked")))
-            balanced = len(_rows_and_options(cases["balanced"].query("seed in @asked")))
-            counts["true"] += data.has_attributes * (stages * of_paper + balanced)
-        tokens, text = p["max_tokens"], prompt(p["chain_prompt"], entity=with_article(data.class_names[0]))
-        found.append(_of_images("chains", model, n_rows, p["chain_prompt"], images, "chain", tokens))
+        data, chooser, n = sets[name], p["judge"] or model, counts[name]
+        images, slow_prompt = [data.image], p["slow_prompt"]
+        found.append(_of_images("chains", model, n["rows"], p["chain_prompt"], images, "chain", tokens))
+        text = prompt(p["chain_prompt"], entity=with_article(data.class_names[0]))
         of_names = [request(text, max_tokens=tokens)]
-        found.append(Questions("chains of names", model, n_names, of_names, "chain"))
-        ask = _asker(p, data, both.options.iloc[0])
-        found.append(ask("fast choices", model, counts["fast"], "fast", p["fast_prompt"]))
-        slow = counts["visual"] + counts["post-hoc"] + counts["true"]
-        found.append(ask("slow choices", chooser, slow, "slow", p["slow_prompt"]))
-        found.append(ask("choices by nothing", chooser, counts["blind"], "blind", p["blind_prompt"]))
+        found.append(Questions("chains of names", model, n["names"], of_names, "chain"))
+        ask = _asker(p, data, n["options"])
+        found.append(ask("fast choices", model, n["shown"], "fast", p["fast_prompt"]))
+        found.append(ask("slow choices", chooser, n["slow"], "slow", slow_prompt))
+        found.append(ask("choices by nothing", chooser, n["blind"], "blind", p["blind_prompt"]))
         if data.has_attributes:
-            doses = len(p["recall"]) * len(p["precision"]) * len(_rows_and_options(cases["balanced"]))
-            found.append(ask("doses of truth", chooser, doses, "slow", p["slow_prompt"]))
+            doses = len(p["recall"]) * len(p["precision"]) * n["balanced"]
+            found.append(ask("doses of truth", chooser, doses, "slow", slow_prompt))
         for file in p["other_chain_prompts"]:
-            n_first = first.row.nunique()
-            found.append(_of_images(f"chains by {file}", model, n_first, file, images, "chain", tokens))
-            what = f"choices by {file}"
-            found.append(ask(what, chooser, len(first), "slow", p["slow_prompt"]))
-        if number == 0:
-            exercises = stages * len(first)  # of the last stages four are new, of options first all
-            found.append(ask("exercises", chooser, exercises, "slow", p["slow_prompt"]))
+            what = f"chains by {file}"
+            found.append(_of_images(what, model, n["first rows"], file, images, "chain", tokens))
+            found.append(ask(f"choices by {file}", chooser, p["n_cases"], "slow", slow_prompt))
+        if number == 0:  # the last stages, of which the last five are the first five, and options first
+            found.append(ask("exercises", chooser, stages * p["n_cases"], "slow", slow_prompt))
     return found
+
+
+def _counts_of_32(p: dict, data: DataSize) -> dict:
+    """Different questions of notebook 32 about one data set, whatever the model."""
+    seeds, stages = [p["seed"] + n for n in range(p["n_seeds"])], len(STAGES)
+    rounds = [[seed] for seed in seeds] if p["temperature"] else [seeds]
+    cases = {kind: _cases(data, data.test_rows, p["n_cases"], seeds, kind == "balanced") for kind in KINDS}
+    both, of_paper, balanced = pd.concat(cases.values()), cases["paper's"], cases["balanced"]
+    first = balanced[balanced.seed == seeds[0]]
+    n = dict.fromkeys(("rows", "names", "shown", "slow", "blind"), 0)
+    for asked in rounds:
+        here = both[both.seed.isin(asked)]
+        shown = len(_rows_and_options(here))
+        n["rows"] += here.row.nunique()
+        n["names"] += here.label.nunique()
+        n["shown"] += shown
+        n["blind"] += len(_turned(here))
+        named = set(zip(here.label, map(tuple, here.options), strict=True))
+        n["slow"] += stages * (shown + len(named))
+        if data.has_attributes:  # all stages in the paper's sets, the last one in balanced ones
+            n["slow"] += stages * len(_rows_and_options(of_paper[of_paper.seed.isin(asked)]))
+            n["slow"] += len(_rows_and_options(balanced[balanced.seed.isin(asked)]))
+    n["balanced"], n["first rows"] = len(_rows_and_options(balanced)), first.row.nunique()
+    return n | {"options": both.options.iloc[0]}
 
 
 def of_33(p: dict, sets: dict[str, DataSize]) -> list[Questions]:
