@@ -11,7 +11,7 @@ DAY = 86400.0
 
 def bill_text(bill: Bill, title: str, rate: Rate) -> str:
     """One bill in lines: what is asked, computed, read and written, time, money, and what is wrong."""
-    lines = [title]
+    lines = [shortened(title)]
     for line in bill.asked:
         cached = f" ({amount(line.cached)} answered already)" if line.cached else ""
         tokens = f"{amount(line.tokens_in)} tokens in, {amount(line.tokens_out)} out"
@@ -53,31 +53,37 @@ def total_text(bills: Sequence[Bill], rate: Rate) -> str:
     return "\n".join(lines)
 
 
-def reckoning_text(bills: Sequence[Bill], titles: Sequence[str], rate: Rate) -> str:
-    """Whether one day of a device suffices, and what does not fit into it or into its memory."""
+def reckoning_text(bills: Sequence[Bill], rate: Rate) -> str:
+    """Whether one day of a device suffices, notebook by notebook, and what does not fit into day or memory."""
+    used: dict[str, float] = {}
+    for bill in bills:
+        used[bill.notebook] = used.get(bill.notebook, 0.0) + bill.device_seconds
+    order, whole = sorted(used, key=used.get, reverse=True), sum(used.values())
     lines = [
         f"One day of {rate.name}: {rate.flops / 1e12:.0f} TFLOP/s at {100 * rate.prefill_share:.0f} % make "
-        f"{rate.flops * rate.prefill_share * DAY:.1e} FLOP."
+        f"{rate.flops * rate.prefill_share * DAY:.1e} FLOP. On the device itself, in % of a day:"
     ]
-    order = sorted(zip(bills, titles, strict=True), key=lambda pair: -pair[0].device_seconds)
-    used = sum(bill.device_seconds for bill in bills)
-    for bill, title in order:
-        if bill.device_seconds >= 0.01 * DAY:
-            lines.append(f"  {100 * bill.device_seconds / DAY:8.0f} % of a day  {title}")
-    verdict = "fits" if used <= DAY else "does not fit"
-    lines.append(f"  {100 * used / DAY:8.0f} % in all: it {verdict} into one day.")
-    fitting = [title for bill, title in reversed(order) if _fits(bill, order)]
-    if used > DAY and fitting:
-        lines.append(f"  Into one day fit, the shortest first: {len(fitting)} of {len(bills)}.")
-    for bill, title in order:
-        lines += [f"  {title}: {what}" for what in bill.too_large]
-    return "\n".join(lines)
+    for name in order:
+        if used[name] >= 0.001 * DAY:
+            count = sum(bill.notebook == name for bill in bills)
+            lines.append(
+                f"  {100 * used[name] / DAY:10,.1f}  {name}" + (f", {count} runs" if count > 1 else "")
+            )
+    verdict = "fits into one day" if whole <= DAY else "does not fit into one day"
+    lines.append(f"  {100 * whole / DAY:10,.1f}  in all: it {verdict}.")
+    left = 0
+    while whole > DAY and left < len(order):
+        whole -= used[order[left]]
+        left += 1
+    if left:
+        lines.append(f"  {100 * whole / DAY:10,.1f}  without {', '.join(order[:left])}: that fits.")
+    lacking = dict.fromkeys(what for bill in bills for what in bill.too_large)
+    return "\n".join([*lines, *(f"  DOES NOT FIT: {what}" for what in lacking)])
 
 
-def _fits(bill: Bill, order: Sequence[tuple[Bill, str]]) -> bool:
-    """Whether a bill and all that are shorter make at most a day."""
-    at_most = sum(one.device_seconds for one, _ in order if one.device_seconds <= bill.device_seconds)
-    return at_most <= DAY
+def shortened(title: str) -> str:
+    """A title of at most 100 characters."""
+    return title if len(title) <= 100 else title[:99] + "…"
 
 
 def amount(value: float) -> str:

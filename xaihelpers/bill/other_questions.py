@@ -48,8 +48,9 @@ def of_52(p: dict, sets: dict[str, DataSize]) -> list[Questions]:
     groups = sorted({group_of(name) for name in wanted}, key=list(GROUPS).index)
     side, found = p["size"] or 64, []
     if p["annotator"] not in (p["reader"], "aviary_reader"):
-        tried = min(p["n_real"] or len(data.test_rows), len(data.test_rows))
-        found.append(_groups("real images", p["annotator"], tried * len(groups), groups, side))
+        if p["shard"] == 0:  # the first shard chooses for all
+            tried = min(p["n_real"] or len(data.test_rows), len(data.test_rows))
+            found.append(_groups("real images", p["annotator"], tried * len(groups), groups, side))
         made = pairs_of_52(p) * p["n_per_pair"] / p["shards"]
         found.append(_groups("generated images", p["annotator"], made, groups, side))
     if p["pipeline"] == "aviary_drawn" and p["compared"] not in ("", p["reader"]):

@@ -96,8 +96,9 @@ def _building(p: dict, sets: dict[str, DataSize]) -> list[Passes]:
     if p["pipeline"] == "aviary_drawn":
         return []
     made = 2 * pairs_of_52(p) * p["n_per_pair"] / p["shards"]
-    birds = len(p["candidates"]) or 200
-    return [Passes(p["pipeline"], (made + birds * p["n_recognised"]) * p["steps"], "steps of generation")]
+    if p["shard"] == 0:  # which chooses for all
+        made += (len(p["candidates"]) or 200) * p["n_recognised"]
+    return [Passes(p["pipeline"], made * p["steps"], "steps of generation")]
 
 
 def _benchmarked(p: dict, sets: dict[str, DataSize]) -> list[Passes]:

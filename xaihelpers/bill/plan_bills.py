@@ -1,14 +1,11 @@
 """The bills of a plan: each point of a grid, the sum, and whether a day of the device suffices."""
 
-import logging
 from collections.abc import Sequence
 
 from xaihelpers.bill.bill_text import bill_text, reckoning_text, total_text
 from xaihelpers.bill.estimate import estimate
 from xaihelpers.bill.rates import rate_of
 from xaihelpers.sweep.grid import Point
-
-log = logging.getLogger(__name__)
 
 
 def plan_bills(points: Sequence[Point], on: str = "") -> tuple[list[str], bool]:
@@ -18,10 +15,9 @@ def plan_bills(points: Sequence[Point], on: str = "") -> tuple[list[str], bool]:
     Raises ParameterError: a device that the table does not hold.
     """
     rate, bills, lines = rate_of(on), [], []
-    titles = [point.title for point in points]
-    for point, title in zip(points, titles, strict=True):
+    for point in points:
         bills.append(estimate(point.notebook.stem, point.parameters, rate, point.name))
-        lines.append(bill_text(bills[-1], title, rate))
+        lines.append(bill_text(bills[-1], point.title, rate))
     if len(bills) > 1:
-        lines += [total_text(bills, rate), reckoning_text(bills, titles, rate)]
+        lines += [total_text(bills, rate), reckoning_text(bills, rate)]
     return lines, not any(bill.problems for bill in bills)
