@@ -55,7 +55,10 @@ def results_of_tests(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def silent_helpers():
     """Helpers log to the test alone, also where a notebook run in this process has made them print."""
+    from xaihelpers import spending
+
     log = logging.getLogger("xaihelpers")
+    spending.begin()  # nor is there an account with a limit from an earlier test
     log.handlers.clear()
     log.propagate = True
 

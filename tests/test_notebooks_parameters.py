@@ -22,13 +22,15 @@ import yaml
 from notebook_nets import BASE, NOTEBOOKS, PATHS, code_cells, run_cells, values
 
 from xaihelpers import datasets
+from xaihelpers.bill import estimate, rate_of
 from xaihelpers.bottlenecks.concept_dataset import load_concept_dataset
 from xaihelpers.bottlenecks.zoo import fit_or_load
 from xaihelpers.claims import load_claims
 from xaihelpers.outputs import save_outputs
 from xaihelpers.parameters import ParameterError, check_parameters, declared_parameters
 from xaihelpers.paths import PROJECT
-from xaihelpers.records import read_records
+from xaihelpers.records import read_records, read_runs
+from xaihelpers.spending import SpendingError
 
 
 def more_audited(records, defaults):
@@ -1119,8 +1121,10 @@ def run_notebook(tmp_path_factory):
         if key not in done:
             folder = tmp_path_factory.mktemp(f"run_{number}_")
             done[key] = run_cells(number, parameters, folder, rendered=parameters == BASE.get(number, {}))
+            run.folders[key] = folder
         return done[key]
 
+    run.folders = {}  # where each of them was recorded
     return run
 
 
@@ -1129,6 +1133,40 @@ def run_notebook(tmp_path_factory):
 def test_records_follow_the_parameters(number, parameters, check, run_notebook):
     base = BASE.get(number, {})
     check(run_notebook(number, base | parameters), run_notebook(number, base))
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number", ["31", "34", "43"])
+def test_what_is_asked_was_planned(number, run_notebook):
+    """The bill after the run is that before it, within a few per cent; exercises come after the record."""
+    run_notebook(number, BASE[number])
+    folder = run_notebook.folders[number, json.dumps(BASE[number], sort_keys=True)]
+    (made,) = read_runs(folder)
+    bill = estimate(number, made["parameters"], rate_of("H200"), "never run")
+    for row in made["bill"]["asked"]:
+        kinds = [one for one in bill.questions if one.model == row["model"] and one.what != "exercises"]
+        assert row["requests"] == pytest.approx(sum(one.count for one in kinds), rel=0.06)
+        assert row["failed"] == 0 and row["seconds"] > 0 and row["cost"] == 0
+        assert row["cached"] + row["asked"] >= row["requests"]
+    assert {row["model"] for row in made["bill"]["asked"]} == {line.model for line in bill.asked}
+    assert made["bill"]["peak"]["memory"] > 1e8
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number, models", [("31", {"models": ["server:gpt-4o"]})])
+def test_a_model_that_costs_money_is_not_asked_unasked(number, models, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://server.invalid/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with pytest.raises(
+        SpendingError, match="server:gpt-4o: about .* USD, and the parameter spend_at_most is 0"
+    ):
+        run_cells(number, BASE[number] | models, tmp_path, rendered=False)
+    own = tmp_path / "prices.csv"
+    own.write_text("model,currency,in_per_million,out_per_million\nanother,EUR,1,2\n")
+    with pytest.raises(SpendingError, match="server:gpt-4o has no price in .*prices.csv"):
+        run_cells(number, BASE[number] | models | {"prices": str(own)}, tmp_path, rendered=False)
+    with pytest.raises(SpendingError, match="there is no file no_such_prices.csv"):
+        run_cells(number, BASE[number] | {"prices": "no_such_prices.csv"}, tmp_path, rendered=False)
 
 
 @pytest.mark.notebooks

@@ -54,14 +54,14 @@ def total_text(bills: Sequence[Bill], rate: Rate) -> str:
 
 
 def reckoning_text(bills: Sequence[Bill], rate: Rate) -> str:
-    """Whether one day of a device suffices, notebook by notebook, and what does not fit into day or memory."""
+    """Whether one day of a device suffices, by notebook, and what does not fit into day or memory."""
     used: dict[str, float] = {}
     for bill in bills:
         used[bill.notebook] = used.get(bill.notebook, 0.0) + bill.device_seconds
     order, whole = sorted(used, key=used.get, reverse=True), sum(used.values())
     lines = [
         f"One day of {rate.name}: {rate.flops / 1e12:.0f} TFLOP/s at {100 * rate.prefill_share:.0f} % make "
-        f"{rate.flops * rate.prefill_share * DAY:.1e} FLOP. On the device itself, in % of a day:"
+        f"{rate.flops * rate.prefill_share * DAY:.1e} FLOP. On the device, in % of a day:"
     ]
     for name in order:
         if used[name] >= 0.001 * DAY:

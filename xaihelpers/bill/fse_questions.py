@@ -48,8 +48,8 @@ def of_31(p: dict, sets: dict[str, DataSize]) -> list[Questions]:
         ask = _asker(p, data, drawn.options[0])
         found.append(ask("choices by concepts", chooser, texts * len(shown), "slow", p["choose_prompt"]))
         found.append(ask("choices by nothing", chooser, len(blind), "blind", p["blind_prompt"]))
-        if data.has_attributes:  # an exercise
-            found.append(ask("sets by attributes", chooser, count, "slow", p["choose_prompt"]))
+        if data.has_attributes:  # sets by attributes
+            found.append(ask("exercises", chooser, count, "slow", p["choose_prompt"]))
     return found
 
 
@@ -156,9 +156,10 @@ def of_34(p: dict, sets: dict[str, DataSize]) -> list[Questions]:
         # single segments (the first of which was asked), by the other cut, and by two scripted reasoners
         slow = stages * shown + stages * runs * (1 + data.has_attributes)
         slow += (2 * stages - 1 + 2 * stages * data.has_attributes) * len(first)
-        if number == 0:  # exercises
-            slow += stages * (1 + data.has_attributes) * len(first)
         ask = _asker(p, data, both.options.iloc[0])
+        if number == 0:
+            exercises = stages * (1 + data.has_attributes) * len(first)
+            found.append(ask("exercises", chooser, exercises, "slow", p["choose_prompt"]))
         found.append(ask("slow choices", chooser, slow, "slow", p["choose_prompt"]))
         found.append(ask("choices by nothing", chooser, len(_turned(both)), "blind", p["blind_prompt"]))
     return found
