@@ -12,7 +12,6 @@ from xaihelpers.bill.judge_questions import OF_NAME_ALONE, OTHERS, different_nam
 from xaihelpers.bill.model_sizes import model_size, network_size
 from xaihelpers.bill.rates import Rate
 from xaihelpers.parameters import ParameterError, complete_parameters
-from xaihelpers.sweep.command import parse_values  # noqa: F401
 from xaihelpers.sweep.grid import find_notebook, notebook_parameters
 from xaihelpers.sweep.grid_files import read_preset
 
@@ -78,7 +77,7 @@ def test_34_counted_by_hand():
     found = counts("34", data=["flowers102"], n_cases=3, n_seeds=1)
     classes = found["reasonings"]
     assert found["chains of names"] == classes and 3 <= classes <= 6
-    # by the reasoning in six cases; by stages in three; one segment alone (the first was asked) and another cut
+    # by the reasoning in six cases, by stages in three, by single segments but the first, by the other cut
     assert found["slow choices"] == 5 * 6 + 5 * 3 + 4 * 3 + 5 * 3
     assert found["exercises"] == 5 * 3
 
@@ -90,9 +89,6 @@ def test_a_temperature_asks_each_seed_for_itself():
 
 
 def test_42_counted_by_hand():
-    found = counts(
-        "42", data="imagenet", networks=["a", "b"], n_images=10, other_alphas=[25.0], lengths=["short"]
-    )
     found = counts(
         "42",
         data="imagenet",
@@ -140,7 +136,7 @@ def test_a_model_that_does_not_fit_says_by_how_much():
 def test_time_by_hand():
     rate = Rate("device", 1e9, 1e12, 1e11, 0.5, 0.5, 2, 10)
     assert rate.of_flops(5e12) == 10
-    # 10⁹ weights: 1,000 tokens are read in 2 · 10¹² / 5 · 10¹¹ s; 100 are written in 100 steps of 40 ms, ten at a time
+    # reading is 2 · 10¹² operations; writing is 100 steps of 40 ms, ten requests at a time
     assert rate.of_answers(1.0, 1000, 100) == pytest.approx(4 + 100 * 0.04 / 10)
 
 

@@ -66,10 +66,12 @@ def of_32(p: dict, sets: dict[str, DataSize]) -> list[Questions]:
         found.append(Questions("chains of names", model, n["names"], of_names, "chain"))
         ask = _asker(p, data, n["options"])
         found.append(ask("fast choices", model, n["shown"], "fast", p["fast_prompt"]))
-        found.append(ask("slow choices", chooser, n["slow"], "slow", slow_prompt))
+        again = n["of paper"] if model == "annotator" else 0  # whose first stage is that of the labels
+        found.append(ask("slow choices", chooser, n["slow"] - again, "slow", slow_prompt))
         found.append(ask("choices by nothing", chooser, n["blind"], "blind", p["blind_prompt"]))
         if data.has_attributes:
-            doses = len(p["recall"]) * len(p["precision"]) * n["balanced"]
+            grid = {(kept, true) for kept in p["recall"] for true in p["precision"]}
+            doses = len(grid - {(100, 100)}) * n["balanced"]  # the whole truth was asked already
             found.append(ask("doses of truth", chooser, doses, "slow", slow_prompt))
         for file in p["other_chain_prompts"]:
             what = f"chains by {file}"
@@ -101,6 +103,7 @@ def _counts_of_32(p: dict, data: DataSize) -> dict:
             n["slow"] += stages * len(_rows_and_options(of_paper[of_paper.seed.isin(asked)]))
             n["slow"] += len(_rows_and_options(balanced[balanced.seed.isin(asked)]))
     n["balanced"], n["first rows"] = len(_rows_and_options(balanced)), first.row.nunique()
+    n["of paper"] = data.has_attributes * len(_rows_and_options(of_paper))
     return n | {"options": both.options.iloc[0]}
 
 

@@ -5,12 +5,14 @@ import logging
 from xaihelpers import spending
 from xaihelpers.ask.messages import AskError
 from xaihelpers.bill.bill_text import bill_text
-from xaihelpers.bill.estimate import estimate
+from xaihelpers.bill.estimate import estimate, too_large
 from xaihelpers.bill.model_names import asked_models, fetch_configurations, problems_of
+from xaihelpers.bill.model_sizes import model_size
 from xaihelpers.bill.rates import rate_of
 from xaihelpers.records import Run
 
 log = logging.getLogger(__name__)
+LARGE = 0.5  # 10⁹ weights; what is smaller fits everywhere
 
 
 def before_asking(run: Run, spend_at_most: float, prices: str = "") -> None:
@@ -32,6 +34,7 @@ def before_asking(run: Run, spend_at_most: float, prices: str = "") -> None:
         of_money = [problem for problem in problems if "price" in problem]
         raise (spending.SpendingError if of_money else AskError)("\n".join(problems))
     fetch_configurations(run.notebook, run.parameters)
+    _say_what_does_not_fit(run)
     if not any(name.startswith("server:") for name in asked_models(run.notebook, run.parameters)):
         return
     rate = rate_of()
@@ -46,3 +49,13 @@ def before_asking(run: Run, spend_at_most: float, prices: str = "") -> None:
             f"{names}: about {bill.cost}, and the parameter spend_at_most is {spend_at_most:g}. Set it to "
             "what this may cost, or ask fewer cases or other models; nothing was asked."
         )
+
+
+def _say_what_does_not_fit(run: Run) -> None:
+    """Log by how much a model is too large for the device; it may still be placed over more than one."""
+    sizes = [model_size(name) for name in asked_models(run.notebook, run.parameters)]
+    large = [size for size in sizes if not size.is_served and size.billions > LARGE]
+    rate = rate_of() if large else None
+    for size in large:
+        if size.memory(rate.weight_bytes) > rate.memory:
+            log.warning("%s", too_large(size.name, size.memory(rate.weight_bytes), rate))
