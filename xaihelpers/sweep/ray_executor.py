@@ -4,9 +4,10 @@ Ray only chooses the machine and starts the job's process there; that nothing is
 doing. All machines must see the project, the data and the results under the same paths.
 """
 
+import json
 import logging
-import os
 import socket
+import subprocess
 import sys
 from collections import Counter
 
@@ -21,6 +22,8 @@ except ImportError:
 
 log = logging.getLogger(__name__)
 ANSWER_WITHIN = 5.0  # seconds for a connection to the address
+QUIET = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+CONNECTED_WITHIN = 45.0  # seconds for Ray to take part in the cluster
 
 
 class ClusterError(ValueError):
@@ -127,14 +130,36 @@ def connect(address: str) -> None:
                 f"No Ray cluster answers at {address} ({error.strerror or error}): is it started there "
                 "(ray start --head), is the port right, and is it reachable from here?"
             ) from error
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_gcs_rpc_server_connect_timeout_s", "10")
+    if address != "local":
+        _try(address)
     try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        ray.init(address, **QUIET)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        lines = str(error).strip().splitlines() or [""]
-        remedy = "start one (ray start --head), or name its address" if address == "auto" else "is it Ray's?"
-        raise ClusterError(f"No Ray cluster at {address} ({lines[0][:300]}): {remedy}") from error
+        raise _no_cluster(address, str(error)) from error
+
+
+def _try(address: str) -> None:
+    """Connect in a process that can be killed: where something else listens, Ray tries for minutes."""
+    command = "import json, ray, sys; ray.init(sys.argv[1], **json.loads(sys.argv[2]))"
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", command, address, json.dumps(QUIET)],
+            capture_output=True,
+            text=True,
+            timeout=CONNECTED_WITHIN,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _no_cluster(address, f"no answer within {CONNECTED_WITHIN:.0f} s") from error
+    if tried.returncode:
+        raise _no_cluster(address, tried.stderr)
+
+
+def _no_cluster(address: str, reason: str) -> ClusterError:
+    last = (reason.strip().splitlines() or [""])[-1][:300]
+    remedy = "does Ray listen there, and is it of the same version?"
+    if address == "auto":
+        remedy = "start one (ray start --head), or name its address"
+    return ClusterError(f"No Ray cluster at {address} ({last}): {remedy}")
 
 
 def _run(job: dict, environment: dict) -> dict:
