@@ -36,6 +36,7 @@ def changes(found):
     [
         ("0.1,1e-3", "float", [0.1, 0.001]),
         ("1,2", "int", [1, 2]),
+        ("0..3,7", "int", [0, 1, 2, 3, 7]),
         ("1,2", "str", ["1", "2"]),
         ("", "str", [""]),
         ("true,False", "bool", [True, False]),
@@ -55,6 +56,7 @@ def test_values_are_read_by_the_type_that_is_declared(text, kind, values):
     [
         ("x", "float", "'x' is no float"),
         ("1.5", "int", "'1.5' is no int"),
+        ("3..1", "int", "the range 3..1 is empty"),
         ("[1,2]", "int", "a list is no int"),
         ("yes", "bool", "'yes' is no bool"),
         ("[a", "str", "cannot read"),
@@ -96,7 +98,7 @@ def test_a_file_of_grids(folder):
   preset: paper
   fixed: {mark: m}
   grid: {a: [1, 2]}
-  zip: {names: [[p], q], seed: [5, 6]}
+  zip: {names: [[p], q], seed: 5..6}
 - {notebook: 11_tiny, draws: 2}
 """
     )

@@ -48,7 +48,7 @@ class RayExecutor:
         for module in (launch, sys.modules[__name__]):  # the machines need not be able to import them
             ray.cloudpickle.register_pickle_by_value(module)
         self._task = ray.remote(num_cpus=cpus, num_gpus=self._gpus, max_retries=0)(_run)
-        if not self._capacity():
+        if not self.capacity:
             ray.shutdown()
             raise ClusterError(
                 f"No machine of the cluster has {cpus:g} CPUs and {self._gpus:g} GPUs for a job: start one, "
@@ -58,7 +58,7 @@ class RayExecutor:
     @property
     def n_slots(self) -> int:
         """The jobs that fit into the cluster as it is now, and some in reserve, so that none waits for us."""
-        capacity = self._capacity()
+        capacity = self.capacity
         return capacity + max(1, capacity // 4)
 
     def start(self, job: Job, environment: dict[str, str], avoid: set[str]) -> None:
@@ -106,7 +106,9 @@ class RayExecutor:
             if all(node["Resources"].get(kind, 0) >= count for kind, count in needed.items())
         ]
 
-    def _capacity(self) -> int:
+    @property
+    def capacity(self) -> int:
+        """The jobs that fit into the cluster as it is now."""
         total = 0
         for node in self._nodes():
             fits = [node["Resources"].get("CPU", 0) / self._cpus if self._cpus else 1]
