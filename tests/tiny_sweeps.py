@@ -5,6 +5,9 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 
+from xaihelpers.sweep.grid import Grid, expand
+from xaihelpers.sweep.plan import Plan, make_plan
+
 PARAMETERS = """seed: int = 0  # s
 a: float = 1.0  # a
 names: list[str] = ["x"]  # names
@@ -18,7 +21,7 @@ parameters = check_parameters(globals())
 folder = Path(os.environ["XAI_RESULTS"])
 name = f"11-{parameters_hash(parameters)}"
 with (folder / "begun.txt").open("a") as log:
-    log.write(f"{name}\\n")"""
+    log.write(f"{name} {os.getppid()}\\n")"""
 RECORD = """about = {"notebook": "11", "parameters": parameters, "key": os.environ["XAI_CODE_KEY"]}
 about |= {"started": "2026-01-01", "data": ["d"], "model": ["m"]}
 row = "paper,table,metric,value,low,high,cases,effective,chance,row,data,model\\n"
@@ -43,9 +46,20 @@ def write_notebook(folder: Path, *cells: str, parameters: str = PARAMETERS) -> P
     return folder / "11_tiny.ipynb"
 
 
-def lines(file: Path) -> list[str]:
+def make_plan_of(folder: Path, **varied: list) -> Plan:
+    """The plan of a grid over the notebook in `folder`, with its results beside it."""
+    grid = Grid("11", grid=varied)
+    return make_plan(expand([grid], folder / "results", folder / "notebooks"))
+
+
+def lines(file: Path) -> list[list[str]]:
+    """The lines of a log, each split into words."""
+    return [line.split(" ") for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def names(file: Path) -> list[str]:
     """The first words of a log's lines."""
-    return [line.split(" ")[0].strip() for line in file.read_text().splitlines()] if file.exists() else []
+    return [words[0] for words in lines(file)]
 
 
 def recorded(results: Path) -> dict[str, float]:

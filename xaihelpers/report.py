@@ -63,12 +63,12 @@ def html_cell(html: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_code_cell(outputs=[output])
 
 
-def figure_html(png: Path, caption: str, anchor: str = "") -> str:
+def figure_html(png: Path | bytes, caption: str, anchor: str = "") -> str:
     """A figure with its caption; the image is inside the HTML. Raises OSError if the file cannot be read.
 
-    anchor: the id under which a link finds it.
+    png: its file or its content. anchor: the id under which a link finds it.
     """
-    data = base64.b64encode(png.read_bytes()).decode()
+    data = base64.b64encode(png if isinstance(png, bytes) else png.read_bytes()).decode()
     image = f'<img src="data:image/png;base64,{data}" alt="{escape(caption)}">'
     name = f' id="{anchor}"' if anchor else ""
     return f"<figure{name}>{image}<figcaption>{escape(caption)}</figcaption></figure>"

@@ -6,6 +6,7 @@ A point is one run of the notebook; its folder of results is the one that the no
 """
 
 import json
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -20,6 +21,7 @@ from xaihelpers.parameters import (
 from xaihelpers.paths import PROJECT
 
 NOTEBOOKS = PROJECT / "notebooks"
+RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")  # whole numbers, both ends included
 
 
 class GridError(ValueError):
@@ -32,7 +34,8 @@ class Grid:
 
     notebook: str  # its number, its name or its file
     fixed: dict[str, object] = field(default_factory=dict)
-    grid: dict[str, list] = field(default_factory=dict)  # name -> its values; all combinations are run
+    # name -> its values, or the text "0..63" for a range; all combinations are run
+    grid: dict[str, list] = field(default_factory=dict)
     zip: dict[str, list] = field(default_factory=dict)  # name -> its values; the first go with the first, …
     draws: int = 0  # seeds of each combination, from that of `fixed` or the default; 0: the seed is one value
     source: str = "the grid"  # where it stands, for errors
@@ -174,13 +177,15 @@ def _varied(grid: Grid, declared: dict[str, tuple[str, object]], about: str) -> 
         raise GridError(f"{about}: draws are seeds, and 'seed' is varied as well: leave one of them out.")
     values = {}
     for name, column in {**grid.grid, **grid.zip}.items():
+        if isinstance(column, str) and (bounds := RANGE.fullmatch(column)):
+            column = list(range(int(bounds[1]), int(bounds[2]) + 1))
         if not isinstance(column, list) or not column:
             raise GridError(f"{about}: {name!r} needs a list of one value or more, not {column!r}.")
         kind = declared[name][0] if name in declared else ""
         values[name] = [_as_list(value, kind) for value in column]
-    lengths = {len(column) for column in grid.zip.values()}
-    if len(lengths) > 1:
-        counts = ", ".join(f"{name} {len(column)}" for name, column in grid.zip.items())
+    lengths = {name: len(values[name]) for name in grid.zip}
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise GridError(f"{about}: the lists of zip are to be equally long, and are not: {counts}.")
     dimensions = [[{name: value} for value in values[name]] for name in grid.grid]
     if grid.zip:

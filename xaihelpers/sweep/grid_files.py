@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from xaihelpers.parameters import has_type
-from xaihelpers.sweep.grid import NOTEBOOKS, Grid, GridError, find_notebook, notebook_parameters
+from xaihelpers.sweep.grid import NOTEBOOKS, RANGE, Grid, GridError, find_notebook, notebook_parameters
 
 KEYS = ("notebook", "preset", "fixed", "grid", "zip", "draws")
 TRUTHS = {"true": True, "false": False}
@@ -16,7 +16,7 @@ def read_grids(file: str | Path, notebooks: Path = NOTEBOOKS) -> list[Grid]:
     """The grids of a YAML file: one mapping of these keys, or a list of them.
 
     notebook: its number, name or file. preset: a file of parameters, as of `find_preset`.
-    fixed: name -> value. grid, zip: name -> list of values. draws: how many seeds.
+    fixed: name -> value. grid, zip: name -> list of values, or a range 0..63. draws: how many seeds.
     All but `notebook` may be missing.
     Raises GridError: no such file, no YAML, an unknown key, a value of the wrong kind.
     """
@@ -73,7 +73,8 @@ def command_grids(
 def parse_values(text: str, kind: str, about: str = "") -> list:
     """The values that "a,b,c" gives to a parameter of a type; a list is written in brackets, "[a,b],[c]".
 
-    One value of a list parameter may be written without brackets: it is a list of one. Quotes protect commas.
+    One value of a list parameter may be written without brackets: it is a list of one. Whole numbers have a
+    range, "0..63". Quotes protect commas.
 
     kind: as declared: int, float, str, bool or list[...] of one of these.
     about: where the text stands, for errors.
@@ -87,7 +88,16 @@ def parse_values(text: str, kind: str, about: str = "") -> list:
         read = [""]
     if not read:
         raise GridError(f"{about}: no value; an empty list is written [].")
-    return [_typed(value, kind, about) for value in read]
+    values = []
+    for value in read:
+        bounds = RANGE.fullmatch(value) if kind == "int" and isinstance(value, str) else None
+        if bounds:
+            values += range(int(bounds[1]), int(bounds[2]) + 1)
+        else:
+            values.append(_typed(value, kind, about))
+    if not values:
+        raise GridError(f"{about}: the range {text} is empty; write the smaller number first.")
+    return values
 
 
 def find_preset(name: str, notebook: Path) -> Path:

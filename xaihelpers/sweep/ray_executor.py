@@ -4,9 +4,10 @@ Ray only chooses the machine and starts the job's process there; that nothing is
 doing. All machines must see the project, the data and the results under the same paths.
 """
 
+import json
 import logging
-import os
 import socket
+import subprocess
 import sys
 from collections import Counter
 
@@ -21,6 +22,8 @@ except ImportError:
 
 log = logging.getLogger(__name__)
 ANSWER_WITHIN = 5.0  # seconds for a connection to the address
+QUIET = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+CONNECTED_WITHIN = 45.0  # seconds for Ray to take part in the cluster
 
 
 class ClusterError(ValueError):
@@ -45,7 +48,7 @@ class RayExecutor:
         for module in (launch, sys.modules[__name__]):  # the machines need not be able to import them
             ray.cloudpickle.register_pickle_by_value(module)
         self._task = ray.remote(num_cpus=cpus, num_gpus=self._gpus, max_retries=0)(_run)
-        if not self._capacity():
+        if not self.capacity:
             ray.shutdown()
             raise ClusterError(
                 f"No machine of the cluster has {cpus:g} CPUs and {self._gpus:g} GPUs for a job: start one, "
@@ -55,7 +58,7 @@ class RayExecutor:
     @property
     def n_slots(self) -> int:
         """The jobs that fit into the cluster as it is now, and some in reserve, so that none waits for us."""
-        capacity = self._capacity()
+        capacity = self.capacity
         return capacity + max(1, capacity // 4)
 
     def start(self, job: Job, environment: dict[str, str], avoid: set[str]) -> None:
@@ -103,7 +106,9 @@ class RayExecutor:
             if all(node["Resources"].get(kind, 0) >= count for kind, count in needed.items())
         ]
 
-    def _capacity(self) -> int:
+    @property
+    def capacity(self) -> int:
+        """The jobs that fit into the cluster as it is now."""
         total = 0
         for node in self._nodes():
             fits = [node["Resources"].get("CPU", 0) / self._cpus if self._cpus else 1]
@@ -127,14 +132,36 @@ def connect(address: str) -> None:
                 f"No Ray cluster answers at {address} ({error.strerror or error}): is it started there "
                 "(ray start --head), is the port right, and is it reachable from here?"
             ) from error
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_gcs_rpc_server_connect_timeout_s", "10")
+    if address != "local":
+        _try(address)
     try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        ray.init(address, **QUIET)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        lines = str(error).strip().splitlines() or [""]
-        remedy = "start one (ray start --head), or name its address" if address == "auto" else "is it Ray's?"
-        raise ClusterError(f"No Ray cluster at {address} ({lines[0][:300]}): {remedy}") from error
+        raise _no_cluster(address, str(error)) from error
+
+
+def _try(address: str) -> None:
+    """Connect in a process that can be killed: where something else listens, Ray tries for minutes."""
+    command = "import json, ray, sys; ray.init(sys.argv[1], **json.loads(sys.argv[2]))"
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", command, address, json.dumps(QUIET)],
+            capture_output=True,
+            text=True,
+            timeout=CONNECTED_WITHIN,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _no_cluster(address, f"no answer within {CONNECTED_WITHIN:.0f} s") from error
+    if tried.returncode:
+        raise _no_cluster(address, tried.stderr)
+
+
+def _no_cluster(address: str, reason: str) -> ClusterError:
+    last = (reason.strip().splitlines() or [""])[-1][:300]
+    remedy = "does Ray listen there, and is it of the same version?"
+    if address == "auto":
+        remedy = "start one (ray start --head), or name its address"
+    return ClusterError(f"No Ray cluster at {address} ({last}): {remedy}")
 
 
 def _run(job: dict, environment: dict) -> dict:
