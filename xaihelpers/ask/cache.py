@@ -28,7 +28,7 @@ def load_vlm(
     name: str = "annotator",
     device: str | torch.device = "cpu",
     batch_size: int = 0,
-    concurrency: int = 16,
+    concurrency: int = 64,
     timeout: float = 300.0,
 ) -> LocalModel | ServerModel:
     """Load a vision-language model.
@@ -37,7 +37,7 @@ def load_vlm(
         behind an OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and
         OPENAI_API_KEY.
     device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
-    concurrency, timeout: of a server: requests at a time, and seconds that each may take.
+    concurrency, timeout: of a server: requests at a time at most, and seconds that each may take.
     Raises AskError: the model cannot be loaded, no server is named, there is no such device.
     """
     if name.startswith("server:"):

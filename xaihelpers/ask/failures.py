@@ -4,7 +4,7 @@
 |---|---|---|
 | failed | the answer could not be had: the server, the network | left out |
 | truncated | max_tokens ended it | wrong |
-| refused | the model says that it will not, or cannot | wrong |
+| refused | the model says that it will not, or cannot, or a filter of its server does | wrong |
 | unparsable | anything else that the reader of answers cannot read | wrong |
 """
 
@@ -28,6 +28,8 @@ def failure_kind(answer: Answer, holds: bool) -> str:
         return "failed"
     if holds:
         return ""
+    if answer.refused:
+        return "refused"
     if answer.truncated:
         return "truncated"
     return "refused" if REFUSAL.search(answer.text) else "unparsable"
