@@ -478,7 +478,7 @@ def test_a_model_of_the_hub_goes_by_its_full_name(llama, monkeypatch):
 def test_the_shipped_annotator_keeps_its_answers():
     """Its identity is part of every answer's key."""
     model = ask.load_vlm("annotator")
-    files = local_model._files_hash(paths.models_home() / "annotator")
+    files = local_model.files_hash(paths.models_home() / "annotator")
     assert model.identity == f"annotator {files} {model.model.dtype}"
 
 

@@ -13,9 +13,11 @@ from filelock import FileLock
 from tqdm.auto import tqdm
 
 from xaihelpers import paths
+from xaihelpers.ask.batch_model import BatchModel
 from xaihelpers.ask.local_model import LocalModel
 from xaihelpers.ask.messages import Answer, AskError, Request, request_keys
 from xaihelpers.ask.server_model import ServerModel
+from xaihelpers.ask.vllm_model import VllmModel
 from xaihelpers.devices import resolve_device
 
 log = logging.getLogger(__name__)
@@ -30,18 +32,23 @@ def load_vlm(
     batch_size: int = 0,
     concurrency: int = 64,
     timeout: float = 300.0,
-) -> LocalModel | ServerModel:
+) -> LocalModel | ServerModel | BatchModel | VllmModel:
     """Load a vision-language model.
 
     name: the shipped "annotator" or "judge", a folder or a name on Hugging Face; or "server:NAME" for a model
         behind an OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and
-        OPENAI_API_KEY.
+        OPENAI_API_KEY; "batch:NAME" for the same by its batches, which take up to a day and cost half;
+        "vllm:NAME" for a folder or a name on Hugging Face, run here by vLLM.
     device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
     concurrency, timeout: of a server: requests at a time at most, and seconds that each may take.
     Raises AskError: the model cannot be loaded, no server is named, there is no such device.
     """
     if name.startswith("server:"):
         return ServerModel(name.removeprefix("server:"), concurrency, timeout=timeout)
+    if name.startswith("batch:"):
+        return BatchModel(name.removeprefix("batch:"), timeout=timeout)
+    if name.startswith("vllm:"):
+        return VllmModel(name.removeprefix("vllm:"), batch_size)
     return LocalModel(name, resolve_device(device, AskError), batch_size)
 
 

@@ -17,14 +17,14 @@ OPTIONAL_PARAMETERS = ("top_logprobs", "logprobs", "seed", "temperature", "respo
 class RequestBody:
     """The bodies of chat completions for one model of one server.
 
-    What the server refuses is left out or renamed from then on. `warnings` counts it.
+    What the server refuses is left out or renamed from then on: `refused` has it, `warnings` counts it.
     """
 
     def __init__(self, model: str):
         self.model = model
         self.warnings: Counter[str] = Counter()
         # parameters that the server refuses for this model -> the name that it wants, "" where it wants none
-        self._refused: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
         self._most_logprobs = 20
 
     def parameters(self, request: Request, messages: list[dict], seed: int, temperature: float) -> dict:
@@ -47,7 +47,7 @@ class RequestBody:
         """The body that this server takes: parameters that it has refused are left out or renamed."""
         body = {}
         for name, value in parameters.items():
-            sent_name = self._refused.get(name, name)
+            sent_name = self.refused.get(name, name)
             if sent_name:
                 body[sent_name] = min(value, self._most_logprobs) if name == "top_logprobs" else value
         return body
@@ -82,5 +82,5 @@ class RequestBody:
         self.warnings[f"{name} refused by the server, asked {how}"] = 1
         # of logprobs and top_logprobs neither is of use without the other
         names = ("logprobs", "top_logprobs") if "logprobs" in name else (name,)
-        self._refused |= dict.fromkeys(names, replacement)
+        self.refused |= dict.fromkeys(names, replacement)
         return True

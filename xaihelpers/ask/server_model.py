@@ -33,6 +33,8 @@ BACK_OFF = wait_random_exponential(multiplier=0.5, max=30)
 RETRIED_STATUSES = (408, 409, 425, 429)  # and all from 500 on
 REFUSING_STATUSES = (429, 503)  # the server has too much to do
 FILTERED = ("content_filter", "content_policy_violation")  # codes of errors by which a prompt is refused
+# replies that are cut off, empty, or no chat completions
+UNREADABLE = (openai.APIResponseValidationError, json.JSONDecodeError, UnicodeDecodeError, UnusableReply)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
@@ -49,10 +51,13 @@ class ServerModel:
         and refused parameters.
     """
 
+    kind = "server"
+    is_batch = False
+
     def __init__(self, name: str, concurrency: int = 64, tries: int = 8, timeout: float = 300.0):
         if not (os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_KEY")):
             raise AskError(
-                f"server:{name} needs the address of a server in OPENAI_BASE_URL "
+                f"{self.kind}:{name} needs the address of a server in OPENAI_BASE_URL "
                 "(for OpenAI itself its key in OPENAI_API_KEY is enough)."
             )
         self.name = name
@@ -138,11 +143,14 @@ class ServerModel:
             options |= {"verify": False, "follow_redirects": False}  # reading TLS certificates takes 0.1 s
         return openai.AsyncOpenAI(
             base_url=self.base,
-            api_key=os.environ.get("OPENAI_API_KEY") or "none",
+            api_key=self._key(),
             max_retries=0,
             timeout=self.timeout,
             http_client=openai.DefaultAioHttpClient(**options),  # half the work of the standard transport
         )
+
+    def _key(self) -> str:
+        return os.environ.get("OPENAI_API_KEY") or "none"
 
     async def _answer(
         self, client: openai.AsyncOpenAI, request: Request, seed: int, temperature: float, turn: int
@@ -194,12 +202,12 @@ class ServerModel:
         refusals = (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError)
         if isinstance(error, refusals):
             raise AskError(
-                f"server:{self.name}: the server at {self.base} refuses ({error.status_code}): "
+                f"{self.kind}:{self.name}: the server at {self.base} refuses ({error.status_code}): "
                 "check OPENAI_BASE_URL, OPENAI_API_KEY and the model's name."
             ) from None
         if getattr(error, "code", None) == "insufficient_quota":
             raise AskError(
-                f"server:{self.name}: the account at {self.base} has no credit left: "
+                f"{self.kind}:{self.name}: the account at {self.base} has no credit left: "
                 "add some, then run again, and it goes on from here."
             ) from None
         self._lost_in_a_row += _may_pass(error)
@@ -209,14 +217,13 @@ class ServerModel:
     def _give_up(self, what: str, error: BaseException) -> None:
         """Raise AskError for a server that is down, or has changed."""
         remedy = "Run again when it answers, and it goes on from here."
-        if isinstance(error, UnusableReply) and self._answered:
+        if isinstance(error, UNREADABLE) and self._answered:
             remedy = (
                 f"{self._answered} replies before were of the usual form, and are kept: see what has changed "
                 "at the server. Run again when it answers as before, and it goes on from here."
             )
-        raise AskError(
-            f"server:{self.name}: the server at {self.base} {what}, the last by {_message(error)}. {remedy}"
-        ) from None
+        problem = f"the server at {self.base} {what}, the last by {_message(error)}"
+        raise AskError(f"{self.kind}:{self.name}: {problem}. {remedy}") from None
 
     def _count_retry(self, state: RetryCallState) -> None:
         error = state.outcome.exception()
@@ -233,8 +240,7 @@ def _may_pass(error: BaseException) -> bool:
     if isinstance(error, openai.APIStatusError):
         passing = error.status_code in RETRIED_STATUSES or error.status_code >= 500
         return passing and error.code != "insufficient_quota"
-    incomplete = (openai.APIResponseValidationError, json.JSONDecodeError, UnicodeDecodeError, UnusableReply)
-    return isinstance(error, (openai.APIConnectionError, *incomplete))
+    return isinstance(error, (openai.APIConnectionError, *UNREADABLE))
 
 
 def _is_refusal(error: BaseException) -> bool:
