@@ -1,7 +1,9 @@
 """`ask(model, requests)`: one way to question any model; every answer is kept on disk as it comes."""
 
+import json
 import logging
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -15,12 +17,13 @@ from tqdm.auto import tqdm
 from xaihelpers import paths
 from xaihelpers.ask.batch_model import BatchModel
 from xaihelpers.ask.local_model import LocalModel
-from xaihelpers.ask.messages import Answer, AskError, Request, request_keys
+from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, request_record
 from xaihelpers.ask.server_model import ServerModel
 from xaihelpers.ask.vllm_model import VllmModel
 from xaihelpers.devices import resolve_device
 
 log = logging.getLogger(__name__)
+BATCH_FACTOR = 0.5  # of the price of a token, in a provider's batch
 # a full disk, a lock that another process holds, a file that may not be written: the file is not damaged;
 # SQLITE_ERROR is: its tables are of another program ("no such column: key")
 NOT_DAMAGE = (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.IntegrityError)
@@ -88,11 +91,15 @@ def ask(
 
     model: as `load_vlm` gives it.
     seed, temperature: of sampling; at 0 the most probable token is taken each time.
-    price: of a million tokens in and out, in any currency. progress: show a bar, and log a line at the end.
+    price: of a million tokens in and out, in any currency; half of it counts for a `batch:` model.
+    progress: show a bar, and log a line at the end.
     Raises AskError: the model cannot be asked at all, or an image cannot be read. Answers that came before an
         error, an interruption or a kill are kept.
     """
-    keys = request_keys(requests, model.identity, {"seed": seed, "temperature": temperature})
+    if getattr(model, "is_batch", False):
+        price = (BATCH_FACTOR * price[0], BATCH_FACTOR * price[1])
+    settings = {"seed": seed, "temperature": temperature}
+    keys = request_keys(requests, model.identity, settings)
     request_of = dict(zip(reversed(keys), reversed(requests), strict=True))  # the first request of each key
     answers: dict[str, Answer] = {}
     failures: list[str] = []
@@ -110,7 +117,9 @@ def ask(
                     if answer.error:
                         failures.append(answer.error)
                     else:
-                        disk.keep(missing[position], answer)
+                        key = missing[position]
+                        asked = {"model": model.identity, **settings, **request_record(request_of[key])}
+                        disk.keep(key, answer, asked)
         finally:
             if progress or failures:
                 warnings = model.warnings if missing else {}
@@ -181,11 +190,23 @@ class AnswersOnDisk:
         except (TypeError, ValueError, zlib.error):  # a row of another version, or a damaged value
             return None
 
-    def keep(self, key: str, answer: Answer) -> None:
-        """Write an answer; on return it is on the disk, or a warning has said why not."""
+    def keep(self, key: str, answer: Answer, asked: dict | None = None) -> None:
+        """Write an answer; on return it is on the disk, or a warning has said why not.
+
+        asked: model, settings and request (JSON), for those who read the answers without asking.
+        """
         row = asdict(answer)
         del row["cached"], row["cost"]
-        self._attempt(lambda cache: cache.set(key, row))
+        tag = None if asked is None else json.dumps({**asked, "time": time.time()}, ensure_ascii=False)
+        self._attempt(lambda cache: cache.set(key, row, tag=tag))
+
+    def all(self) -> Iterator[tuple[str, Answer, dict]]:
+        """(key, answer, what was asked) of all that can be read, in the order in which they came."""
+        for key in self._attempt(list) or []:
+            answer = self.get(key)
+            if answer is not None:
+                _, tag = self._attempt(lambda cache, key=key: cache.get(key, tag=True)) or (None, None)
+                yield key, answer, json.loads(tag or "{}")
 
     def close(self) -> None:
         """Close the file; it is opened again when needed."""

@@ -23,7 +23,10 @@ REFUSAL = re.compile(
 
 
 def failure_kind(answer: Answer, holds: bool) -> str:
-    """Which of `KINDS` an answer is, empty where it holds what was asked for."""
+    """Which of `KINDS` an answer is, empty where it holds what was asked for.
+
+    answer: of any model, local or behind a server or a batch. holds: whether its reader found what it wants.
+    """
     if answer.error:
         return "failed"
     if holds:

@@ -203,6 +203,19 @@ def request_keys(requests: Sequence[Request], model: str, settings: dict) -> lis
     return keys
 
 
+def request_record(asked: Request) -> dict:
+    """A request as JSON: its turns, each image by its sha256 and the name of its file without the folder."""
+    turns = []
+    for turn in asked.turns:
+        images = []
+        for image in turn.images:
+            name = "" if isinstance(image, Image.Image) else Path(image).name
+            images.append({"sha256": _image_hash(image), "name": name})
+        turns.append({"role": turn.role, "text": turn.text, "images": images})
+    limits = {"options": list(asked.options), "max_tokens": asked.max_tokens, "schema": asked.schema}
+    return {"turns": turns, **limits}
+
+
 def _image_name(image: str | Path | Image.Image) -> str | int:
     """What tells images apart without reading them: a file's name, the id of an image in memory."""
     return id(image) if isinstance(image, Image.Image) else str(image)
