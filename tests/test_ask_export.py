@@ -55,7 +55,7 @@ def test_the_table_holds_what_was_asked_and_what_was_answered(asked, tmp_path, c
     assert table.failure.tolist() == ["", "truncated", "refused"]
     assert json.loads(table.schema[1]) == {"type": "object"}
     assert table.asked_at.is_monotonic_increasing and (pd.Timestamp.now("UTC") - first.asked_at).seconds < 600
-    assert str(tmp_path) not in table.to_json(), "a file's folder tells nothing, and may tell a name"
+    assert str(tmp_path) not in table.to_csv(), "a file's folder tells nothing, and may tell a name"
 
 
 def test_one_model_alone(asked, tmp_path):
