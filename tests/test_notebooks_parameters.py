@@ -252,6 +252,9 @@ def another_seed(records, defaults):
 def one_region(records, defaults):
     for rows in (records, defaults):
         assert (values(rows, metric="largest difference (of range)") < 1e-3).all()
+    of_asking = [set(rows[rows.op == "asking"].path) for rows in (records, defaults)]
+    assert of_asking[0] - of_asking[1] == {"2 at a time", "server that takes 4 at a time"}
+    assert of_asking[1] - of_asking[0] == {"1 at a time", "4 at a time", "server that takes 16 at a time"}
     assert "top-k, α = 1" in set(records.path) and "top-k, α = 1, 3, 6" in set(defaults.path) - set(
         records.path
     )
@@ -908,7 +911,7 @@ CASES = [
     ("41", {"fill": "blur"}, blurred_parts),
     ("41", {"draws": 3}, more_draws),
     ("42", {"beta": 0.2}, another_mask),
-    ("42", {"prompt_file": "autoxplain_masked_short"}, a_prompt_of_ones_own),
+    ("42", {"prompt_file": "autoxplain_masked_short", "by_schema": True}, a_prompt_of_ones_own),
     ("42", {"heat_level": 0.9}, little_of_a_heat_map_is_lit),
     ("42", {"heat_prompt_file": "autoxplain_masked_code"}, a_heat_prompt_of_ones_own),
     ("43", {"threshold": 4.5}, higher_threshold),
@@ -938,7 +941,7 @@ CASES = [
         },
         background_alone,
     ),
-    ("45", {"kind": "heat"}, judged_heat_maps),
+    ("45", {"kind": "heat", "by_schema": True}, judged_heat_maps),
     ("51", {"k": 1.0}, looser_tie),
     ("51", {"levels": "paper"}, levels_as_printed),
     (
@@ -970,7 +973,7 @@ CASES = [
     ("63", {"largest": 900}, larger_denominators),
     ("63", {"n_people": 1000}, more_items),
     ("63", {"planted": [1000]}, larger_mistakes),
-    ("81", {"alpha": [1]}, one_region),
+    ("81", {"alpha": [1], "batch_sizes": [2], "server_limit": 4}, one_region),
     ("82", {"n_attended": 3}, one_more_map),
     ("91", {"seed": 1}, another_seed),
     ("92", {"seed": 1}, another_training),

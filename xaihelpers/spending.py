@@ -41,6 +41,13 @@ class Price(NamedTuple):
         """The cost of some tokens, in the price's currency."""
         return (tokens_in * self.per_million_in + tokens_out * self.per_million_out) / 1e6
 
+    def in_batches(self) -> "Price":
+        """The price by the provider's batch interface."""
+        tokens_in, tokens_out = (
+            self.batch_factor * price for price in (self.per_million_in, self.per_million_out)
+        )
+        return self._replace(per_million_in=tokens_in, per_million_out=tokens_out)
+
 
 FREE = Price("", "", 0.0, 0.0)
 
@@ -70,9 +77,14 @@ def read_prices(file: str = "") -> dict[str, Price]:
                 raise SpendingError(
                     f"{place}: the price of {row['model']!r} is no number: correct that line."
                 ) from error
-            name = row["model"].strip().removeprefix("server:")
+            name = plain_name(row["model"].strip())
             prices[name] = Price(name, row["currency"].strip(), *numbers, row.get("source") or "")
     return prices
+
+
+def plain_name(model: str) -> str:
+    """A model's name as its server knows it: gpt-4o of server:gpt-4o and of batch:gpt-4o."""
+    return model.removeprefix("server:").removeprefix("batch:").removeprefix("vllm:")
 
 
 def is_elsewhere(address: str) -> bool:
@@ -88,7 +100,7 @@ def price_of(name: str, address: str, prices: dict[str, Price], file: str = "") 
     prices, file: the table, and the file that it was read from, empty for the shipped one.
     Raises SpendingError: a model on another machine that the table does not hold.
     """
-    name = name.removeprefix("server:")
+    name = plain_name(name)
     if not address or not (file or is_elsewhere(address)):
         return FREE
     if name in prices:

@@ -1,5 +1,6 @@
 """`ask(model, requests)`: one way to question any model; every answer is kept on disk as it comes."""
 
+import json
 import logging
 import sqlite3
 import time
@@ -14,12 +15,15 @@ from filelock import FileLock
 from tqdm.auto import tqdm
 
 from xaihelpers import paths, spending
+from xaihelpers.ask.batch_model import BatchModel
 from xaihelpers.ask.local_model import LocalModel
-from xaihelpers.ask.messages import Answer, AskError, Request, request_keys
+from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, request_record
 from xaihelpers.ask.server_model import ServerModel
+from xaihelpers.ask.vllm_model import VllmModel
 from xaihelpers.devices import resolve_device
 
 log = logging.getLogger(__name__)
+BATCH_FACTOR = 0.5  # of the price of a token, in a provider's batch
 # a full disk, a lock that another process holds, a file that may not be written: the file is not damaged;
 # SQLITE_ERROR is: its tables are of another program ("no such column: key")
 NOT_DAMAGE = (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.IntegrityError)
@@ -29,20 +33,25 @@ def load_vlm(
     name: str = "annotator",
     device: str | torch.device = "cpu",
     batch_size: int = 0,
-    concurrency: int = 16,
+    concurrency: int = 64,
     timeout: float = 300.0,
-) -> LocalModel | ServerModel:
+) -> LocalModel | ServerModel | BatchModel | VllmModel:
     """Load a vision-language model.
 
     name: the shipped "annotator" or "judge", a folder or a name on Hugging Face; or "server:NAME" for a model
         behind an OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and
-        OPENAI_API_KEY.
+        OPENAI_API_KEY; "batch:NAME" for the same by its batches, which take up to a day and cost half;
+        "vllm:NAME" for a folder or a name on Hugging Face, run here by vLLM.
     device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
-    concurrency, timeout: of a server: requests at a time, and seconds that each may take.
+    concurrency, timeout: of a server: requests at a time at most, and seconds that each may take.
     Raises AskError: the model cannot be loaded, no server is named, there is no such device.
     """
     if name.startswith("server:"):
         return ServerModel(name.removeprefix("server:"), concurrency, timeout=timeout)
+    if name.startswith("batch:"):
+        return BatchModel(name.removeprefix("batch:"), timeout=timeout)
+    if name.startswith("vllm:"):
+        return VllmModel(name.removeprefix("vllm:"), batch_size)
     return LocalModel(name, resolve_device(device, AskError), batch_size)
 
 
@@ -83,7 +92,8 @@ def ask(
     model: as `load_vlm` gives it.
     seed, temperature: of sampling; at 0 the most probable token is taken each time.
     price: of a million tokens in and out; None takes that of the open account (`spending`), into which all
-        answers are written. progress: show a bar, and log a line at the end.
+        answers are written. A `batch:` model costs a share of it, by default half.
+    progress: show a bar, and log a line at the end.
     Raises AskError: the model cannot be asked at all, or an image cannot be read. Answers that came before an
         error, an interruption or a kill are kept.
     Raises SpendingError: what may be spent is spent, or a model on another machine has no price.
@@ -92,9 +102,13 @@ def ask(
     cost_of = account.price_of(model.name, getattr(model, "base", ""))
     if price is not None:
         cost_of = cost_of._replace(per_million_in=price[0], per_million_out=price[1])
+        cost_of = cost_of._replace(batch_factor=BATCH_FACTOR)
+    if getattr(model, "is_batch", False):
+        cost_of = cost_of.in_batches()
     price = (cost_of.per_million_in, cost_of.per_million_out)
     line = account.line(model.name)
-    keys = request_keys(requests, model.identity, {"seed": seed, "temperature": temperature})
+    settings = {"seed": seed, "temperature": temperature}
+    keys = request_keys(requests, model.identity, settings)
     request_of = dict(zip(reversed(keys), reversed(requests), strict=True))  # the first request of each key
     answers: dict[str, Answer] = {}
     failures: list[str] = []
@@ -115,7 +129,9 @@ def ask(
                     if answer.error:
                         failures.append(answer.error)
                     else:
-                        disk.keep(missing[position], answer)
+                        key = missing[position]
+                        asked = {"model": model.identity, **settings, **request_record(request_of[key])}
+                        disk.keep(key, answer, asked)
                     line.keys.add(missing[position])
                     account.add(model.name, answer, len(request_of[missing[position]].images), cost_of)
                     if len(answers) < len(request_of):
@@ -192,11 +208,23 @@ class AnswersOnDisk:
         except (TypeError, ValueError, zlib.error):  # a row of another version, or a damaged value
             return None
 
-    def keep(self, key: str, answer: Answer) -> None:
-        """Write an answer; on return it is on the disk, or a warning has said why not."""
+    def keep(self, key: str, answer: Answer, asked: dict | None = None) -> None:
+        """Write an answer; on return it is on the disk, or a warning has said why not.
+
+        asked: model, settings and request (JSON), for those who read the answers without asking.
+        """
         row = asdict(answer)
         del row["cached"], row["cost"]
-        self._attempt(lambda cache: cache.set(key, row))
+        tag = None if asked is None else json.dumps({**asked, "time": time.time()}, ensure_ascii=False)
+        self._attempt(lambda cache: cache.set(key, row, tag=tag))
+
+    def all(self) -> Iterator[tuple[str, Answer, dict]]:
+        """(key, answer, what was asked) of all that can be read, in the order in which they came."""
+        for key in self._attempt(list) or []:
+            answer = self.get(key)
+            if answer is not None:
+                _, tag = self._attempt(lambda cache, key=key: cache.get(key, tag=True)) or (None, None)
+                yield key, answer, json.loads(tag or "{}")
 
     def close(self) -> None:
         """Close the file; it is opened again when needed."""

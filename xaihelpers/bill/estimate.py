@@ -10,7 +10,7 @@ from xaihelpers.bill import fse_questions, judge_questions, other_questions
 from xaihelpers.bill.asked import Passes, Questions
 from xaihelpers.bill.data_sizes import DataSize, SizeError, data_size
 from xaihelpers.bill.model_names import problems_of
-from xaihelpers.bill.model_sizes import OVERHEAD, ModelSize, model_size, network_size
+from xaihelpers.bill.model_sizes import OVERHEAD, ModelSize, is_served, model_size, network_size
 from xaihelpers.bill.passes import passes_of
 from xaihelpers.bill.rates import SERVER_REQUESTS, SERVER_TOKENS, SERVER_WAIT, Rate
 from xaihelpers.parameters import parameters_hash
@@ -142,7 +142,7 @@ def _count_answers(bill: Bill, p: dict, rate: Rate, run_name: str) -> None:
         here = [one for one in bill.questions if one.model == model]
         size = model_size(model)
         requests = sum(one.count for one in here)
-        cached = min(have.get(model.removeprefix("server:"), 0), requests)
+        cached = min(have.get(spending.plain_name(model), 0), requests)
         left = 1 - cached / requests if requests else 0.0
         tokens_in = left * sum(one.tokens_in(size) for one in here)
         tokens_out = left * sum(one.tokens_out() for one in here)
@@ -175,7 +175,8 @@ def _priced(file: str) -> Callable[[str], spending.Price]:
 
     def price_of(model: str) -> spending.Price:
         try:
-            return spending.price_of(model, _address(model), prices, file)
+            price = spending.price_of(model, _address(model), prices, file)
+            return price.in_batches() if model.startswith("batch:") else price
         except spending.SpendingError:
             return spending.FREE
 
@@ -184,7 +185,7 @@ def _priced(file: str) -> Callable[[str], spending.Price]:
 
 def _address(model: str) -> str:
     """Where a model is served; "" for one that runs here."""
-    if not model.startswith("server:"):
+    if not is_served(model):
         return ""
     return os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
 

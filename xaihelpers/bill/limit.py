@@ -7,7 +7,7 @@ from xaihelpers.ask.messages import AskError
 from xaihelpers.bill.bill_text import bill_text
 from xaihelpers.bill.estimate import estimate, too_large
 from xaihelpers.bill.model_names import asked_models, fetch_configurations, problems_of
-from xaihelpers.bill.model_sizes import model_size
+from xaihelpers.bill.model_sizes import is_served, model_size
 from xaihelpers.bill.rates import rate_of
 from xaihelpers.records import Run
 
@@ -35,7 +35,7 @@ def before_asking(run: Run, spend_at_most: float, prices: str = "") -> None:
         raise (spending.SpendingError if of_money else AskError)("\n".join(problems))
     fetch_configurations(run.notebook, run.parameters)
     _say_what_does_not_fit(run)
-    if not any(name.startswith("server:") for name in asked_models(run.notebook, run.parameters)):
+    if not any(is_served(name) for name in asked_models(run.notebook, run.parameters)):
         return
     rate = rate_of()
     bill = estimate(run.notebook, run.parameters, rate, run.run_folder.name)

@@ -9,9 +9,10 @@ from transformers import AutoConfig
 from xaihelpers import paths, spending
 from xaihelpers.ask.messages import AskError
 from xaihelpers.ask.prompt_files import prompt
+from xaihelpers.bill.model_sizes import is_served
 
-MODELS = ("models", "judge", "judges", "llm", "annotator")  # parameters that name models to be asked
-FILES = ("ratings", "people", "accepted", "concept_file", "same_as")
+ASKING = ("23", "31", "32", "33", "34", "42", "43", "44", "45", "51", "52")  # notebooks that ask
+MODELS = ("models", "judge", "judges", "annotator")  # parameters that name models to be asked
 
 
 def problems_of(number: str, p: dict) -> list[str]:
@@ -26,7 +27,7 @@ def problems_of(number: str, p: dict) -> list[str]:
     try:
         prices = spending.read_prices(file)
         for name in asked_models(number, p):
-            if name.startswith("server:"):
+            if is_served(name):
                 address = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
                 spending.price_of(name, address, prices, file)
     except spending.SpendingError as error:
@@ -36,8 +37,10 @@ def problems_of(number: str, p: dict) -> list[str]:
 
 def asked_models(number: str, p: dict) -> list[str]:
     """The models that a notebook asks, by its parameters."""
-    if number in ("21", "22", "23", "25", "53", "54", "61"):  # their `models` are bottlenecks
-        names = [p["llm"]] if p.get("llm") and not p["llm"].endswith(".csv") else []
+    if number not in ASKING:  # elsewhere `models` are bottlenecks
+        return []
+    if number == "23":
+        names = [] if p["llm"].endswith(".csv") else [p["llm"]]
     elif number == "52":
         readers = (p.get("reader"), "aviary_reader", "")
         names = [name for name in (p["annotator"], p["compared"]) if name not in readers]
@@ -55,10 +58,10 @@ def fetch_configurations(number: str, p: dict) -> None:
     Raises AskError: a model that its library does not find.
     """
     for name in asked_models(number, p):
-        if name.startswith("server:") or _folder(name) is not None or _is_downloaded(name):
+        if is_served(name) or _folder(name) is not None or _is_downloaded(name):
             continue
         try:
-            AutoConfig.from_pretrained(name)
+            AutoConfig.from_pretrained(spending.plain_name(name))
         except (OSError, ValueError, ImportError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise AskError(
@@ -69,7 +72,7 @@ def fetch_configurations(number: str, p: dict) -> None:
 
 
 def _problem_of_model(name: str) -> str:
-    if name.startswith("server:"):
+    if is_served(name):
         if os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_KEY"):
             return ""
         return (
@@ -78,6 +81,7 @@ def _problem_of_model(name: str) -> str:
         )
     if _folder(name) is not None or _is_downloaded(name):
         return ""
+    name = spending.plain_name(name)
     looks_like_a_path = name.startswith((".", "/", "~")) or name.count("/") > 1
     if looks_like_a_path or "/" not in name:
         return (
@@ -88,12 +92,14 @@ def _problem_of_model(name: str) -> str:
 
 
 def _folder(name: str) -> Path | None:
-    return paths.find(name, paths.models_home(), paths.data_home(), holding="config.json")
+    return paths.find(
+        spending.plain_name(name), paths.models_home(), paths.data_home(), holding="config.json"
+    )
 
 
 def _is_downloaded(name: str) -> bool:
     try:
-        return isinstance(try_to_load_from_cache(name, "config.json"), str)
+        return isinstance(try_to_load_from_cache(spending.plain_name(name), "config.json"), str)
     except ValueError:  # not a name that could be there
         return False
 

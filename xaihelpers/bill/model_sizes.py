@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from transformers import AutoTokenizer
 
-from xaihelpers import paths
+from xaihelpers import paths, spending
 from xaihelpers.bill.data_sizes import FOLDER
 
 OVERHEAD = 1.2  # memory over that of the weights: activations, the kept keys and values, the library's own
@@ -50,16 +50,21 @@ class NetworkSize(NamedTuple):
 
 def model_size(name: str) -> ModelSize:
     """A vision-language model, as `ask.load_vlm` takes its name."""
-    plain = name.removeprefix("server:")
-    if not name.startswith("server:"):
-        folder = paths.find(name, paths.models_home(), paths.data_home(), holding="config.json")
+    plain, served = spending.plain_name(name), is_served(name)
+    if not served:
+        folder = paths.find(plain, paths.models_home(), paths.data_home(), holding="config.json")
         if folder is not None:
             return _of_folder(name, folder)
     for row in _table("vision_language_models.csv"):
         if Path(plain).name.lower().startswith(row["name"].lower()):
             billions = float(row["billions"])
-            return ModelSize(name, row["family"], billions, name.startswith("server:"), True)
-    return ModelSize(name, "openai", 0.0, name.startswith("server:"), False)
+            return ModelSize(name, row["family"], billions, served, True)
+    return ModelSize(name, "openai", 0.0, served, False)
+
+
+def is_served(name: str) -> bool:
+    """Whether a model is behind a server, asked one by one or in batches."""
+    return name.startswith(("server:", "batch:"))
 
 
 def network_size(name: str) -> NetworkSize:
@@ -89,10 +94,9 @@ def weights_on_disk(folder: Path) -> float:
 
 def _of_folder(name: str, folder: Path) -> ModelSize:
     config = json.loads((folder / "config.json").read_text())
-    kind, vision = config.get("model_type", ""), config.get("vision_config", {})
-    of_image = 0
-    if kind == "llava" and "image_size" in vision:
-        of_image = (vision["image_size"] // vision["patch_size"]) ** 2
+    kind = config.get("model_type", "")
+    # what models with one size of image say themselves
+    of_image = 0 if kind in FAMILY_OF_TYPE else config.get("image_seq_length") or 0
     tokeniser = AutoTokenizer.from_pretrained(str(folder))
 
     def tokenise(text: str) -> list[int]:
