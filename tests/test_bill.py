@@ -1,19 +1,23 @@
 """The bill before a run: counts by hand, what it says of money, memory and time, and that it asks nothing."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
 
-from xaihelpers import bill, paths, spending
+from xaihelpers import bill, paths, run, spending
 from xaihelpers.ask import AskError, LocalModel, ServerModel
 from xaihelpers.bill.asked import Questions
 from xaihelpers.bill.data_sizes import DRAWN, SizeError, data_size
 from xaihelpers.bill.judge_questions import OF_NAME_ALONE, OTHERS, different_names
 from xaihelpers.bill.model_sizes import model_size, network_size
-from xaihelpers.bill.rates import Rate
+from xaihelpers.bill.rates import Rate, earlier_answers
+from xaihelpers.devices import resolve_device
 from xaihelpers.parameters import ParameterError, complete_parameters
+from xaihelpers.report import bills_html
 from xaihelpers.sweep.grid import find_notebook, notebook_parameters
 from xaihelpers.sweep.grid_files import read_preset
+from xaihelpers.timing import describe_device
 
 H200 = bill.rate_of("H200")
 PRESETS = sorted((paths.PROJECT / "notebooks").glob("*.paper.yaml"))
@@ -143,6 +147,41 @@ def test_time_by_hand():
 def test_this_machine_is_measured():
     rate = bill.rate_of("")
     assert rate.flops > 1e8 and rate.memory > 1e8
+
+
+def test_recorded_runs_tell_how_long_answers_take_here(tmp_path):
+    device = describe_device(resolve_device("auto", ParameterError))
+    for name, about, seconds in (("31-a", device, 3.0), ("32-b", device, 5.0), ("33-c", "another", 900.0)):
+        (tmp_path / name).mkdir()
+        row = {"model": "annotator", "asked": 40, "seconds": seconds}
+        entry = {"started": name, "device": about, "bill": {"asked": [row]}}
+        (tmp_path / name / "run.json").write_text(json.dumps(entry))
+    assert earlier_answers(tmp_path) == {"annotator": pytest.approx(0.1)}
+    given = parameters("32", data=["flowers102"], general=[])
+    (line,) = bill.estimate("32", given, H200._replace(earlier={"annotator": 0.1})).asked
+    assert line.seconds == pytest.approx(0.1 * line.requests)
+
+
+def test_the_report_shows_what_models_were_asked(tmp_path):
+    row = {"model": "m<1>", "requests": 10, "asked": 7, "cached": 3, "failed": 1, "truncated": 2, "images": 4}
+    row |= {"tokens_in": 12345, "tokens_out": 67, "seconds": 8.0, "cost": 1.5, "currency": "USD"}
+    made = {"folder": tmp_path / "31-a", "bill": {"asked": [row], "peak": {"memory": 2.5e9}}}
+    html = bills_html([made, {"folder": tmp_path / "11-b"}])
+    for text in ("31-a", "m&lt;1&gt;", "12,345", "1.50 USD", "2.5"):
+        assert text in html
+    assert bills_html([{"folder": tmp_path / "11-b"}]) == ""
+
+
+@pytest.mark.parametrize("model, code", [("server:gpt-4o", 0), ("no_such_model", 1)])
+def test_the_command_prints_the_bill_and_runs_nothing(model, code, capsys, tmp_path):
+    given = ["-p", "data=[flowers102]", "-p", "general=[]", "-p", "n_cases=2", "-p", f"models=['{model}']"]
+    asked = ["32", *given, "--plan", "--on", "H200", "--results", str(tmp_path / "results")]
+    assert run.main(asked) == code
+    said = capsys.readouterr().out
+    assert "not here, counted at its published size: flowers102" in said
+    assert ("STOPS: The model 'no_such_model' cannot be loaded" in said) == bool(code)
+    assert not (tmp_path / "results").exists()
+    assert run.main(["32", *given, "--plan", "--on", "H2000"]) == 2
 
 
 def test_an_unknown_device_is_named():

@@ -148,6 +148,8 @@ def _count_answers(bill: Bill, p: dict, rate: Rate, run_name: str) -> None:
         tokens_out = left * sum(one.tokens_out() for one in here)
         price = price_of(model)
         seconds = _seconds(size, rate, left * requests, tokens_in, tokens_out)
+        if rate.earlier and spending.plain_name(model) in rate.earlier:
+            seconds = left * requests * rate.earlier[spending.plain_name(model)]
         bill.asked.append(
             ModelBill(
                 model,

@@ -1,7 +1,8 @@
-"""How fast a device is: this machine as measured in half a second, or another one by its data sheet."""
+"""How fast a device is: this machine as measured now and in recorded runs, or another by its data sheet."""
 
 import csv
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -9,6 +10,9 @@ import torch
 from xaihelpers.bill.data_sizes import FOLDER
 from xaihelpers.devices import resolve_device
 from xaihelpers.parameters import ParameterError
+from xaihelpers.paths import results_home
+from xaihelpers.records import read_runs
+from xaihelpers.timing import describe_device
 
 CPU_SHARE, CPU_BANDWIDTH = 0.25, 10e9  # of a product's speed in a network; bytes a second
 # of servers elsewhere, unless earlier bills say otherwise: seconds until the first token, tokens a second
@@ -26,6 +30,7 @@ class Rate(NamedTuple):
     decode_share: float  # of bandwidth that generation gets
     weight_bytes: int  # of a weight
     batch: int  # requests at a time
+    earlier: dict[str, float] | None = None  # model -> seconds that a request took in recorded runs
 
     def of_flops(self, flops: float) -> float:
         """Seconds for so many floating point operations."""
@@ -45,7 +50,8 @@ def rate_of(name: str = "") -> Rate:
     Raises ParameterError: a device that the table does not hold.
     """
     if not name or name.lower() == "here":
-        return measured_rate()
+        rate = measured_rate()
+        return rate._replace(earlier=earlier_answers(results_home()))
     rows = device_rows()
     for row in rows:
         if row["name"].lower() == name.lower():
@@ -86,6 +92,17 @@ def measured_rate(side: int = 1024, seconds: float = 0.3) -> Rate:
         bandwidth = float(known[0]["bandwidth_gb"]) * 1e9 if known else flops / 250
         return Rate(about.name, about.total_memory, flops, bandwidth, 0.5, 0.6, 2, 16)
     return Rate("this machine's CPU", _memory(), flops, CPU_BANDWIDTH, CPU_SHARE, 1.0, 4, 32)
+
+
+def earlier_answers(results: Path) -> dict[str, float]:
+    """Seconds a request by model, over all runs of a results folder that were made on this device."""
+    here, sums = describe_device(resolve_device("auto", ParameterError)), {}
+    for entry in read_runs(results) if results.is_dir() else ():
+        rows = entry.get("bill", {}).get("asked", []) if entry.get("device") == here else []
+        for row in rows:
+            before = sums.get(row["model"], (0.0, 0))
+            sums[row["model"]] = before[0] + row["seconds"], before[1] + row["asked"]
+    return {model: seconds / asked for model, (seconds, asked) in sums.items() if asked}
 
 
 def _wait(device: torch.device) -> None:
