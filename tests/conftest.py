@@ -8,7 +8,7 @@ import matplotlib
 import pytest
 from hypothesis import settings
 
-from xaihelpers.run import same_instructions
+from xaihelpers.sweep.launch import same_instructions
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -60,7 +60,10 @@ def results_of_tests(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def silent_helpers():
     """Helpers log to the test alone, also where a notebook run in this process has made them print."""
+    from xaihelpers import spending
+
     log = logging.getLogger("xaihelpers")
+    spending.begin()  # nor is there an account with a limit from an earlier test
     log.handlers.clear()
     log.propagate = True
 

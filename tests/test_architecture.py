@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "xaihelpers"
 # below
 ORDER = [
     ["paths", "fingerprint", "devices", "kernels", "parameters"],
-    ["outputs", "worlds"],
+    ["outputs", "worlds", "spending"],
     ["datasets", "store"],
     ["models", "training", "rating"],
     ["ask", "bottlenecks"],
@@ -20,6 +20,9 @@ ORDER = [
     ["plots", "records"],
     ["report_tables"],
     ["report", "dependencies", "notebook_files", "device_report"],
+    ["notebook_keys"],
+    ["sweep"],
+    ["bill"],
     ["run", "scorecard"],
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
@@ -28,6 +31,8 @@ LAZY = {
     ("models", "xaihelpers.models.clip.probe"),
     ("ask", "xaihelpers.ask.local_model"),
     ("ask", "xaihelpers.ask.server_model"),
+    ("sweep", "xaihelpers.sweep.ray_executor"),
+    ("run", "xaihelpers.bill"),
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py"))
 
@@ -84,7 +89,7 @@ def test_no_two_modules_of_one_name():
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_helpers_do_not_print(path):
     """But for the command lines."""
-    if path.stem in ("run", "dependencies", "device_report", "__main__"):
+    if path.stem in ("run", "dependencies", "device_report", "overhead", "__main__"):
         return
     calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     printed = [node.lineno for node in calls if isinstance(node.func, ast.Name) and node.func.id == "print"]

@@ -335,11 +335,11 @@ class TestNoPlace:
     def test_a_place_that_cannot_be_written(self, error, from_the_first, monkeypatch, answers_folder, logged):
         kept, write = [], diskcache.Cache.set
 
-        def refuse(cache, key, value):
+        def refuse(cache, key, value, **more):
             if kept or from_the_first:
                 raise error
             kept.append(key)
-            return write(cache, key, value)
+            return write(cache, key, value, **more)
 
         monkeypatch.setattr(diskcache.Cache, "set", refuse)
         self.check(logged, str(error))

@@ -269,6 +269,26 @@ def test_batches_answer_as_single_requests_do(kind, temperature, request):
     )
 
 
+@pytest.mark.parametrize("shipped", ["annotator", "judge"])
+def test_the_shipped_models_answer_the_same_in_batches_of_any_size(shipped):
+    rng = np.random.default_rng(0)
+    images = [Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)) for _ in range(4)]
+    asked = [
+        ask.request("what is shown here", image, "AB" if n % 2 else (), max_tokens=6)
+        for n, image in enumerate(images)
+    ]
+    model = ask.load_vlm(shipped)
+    single, *others = [answered(one_size(model, size), asked) for size in (1, 3, 4)]
+    for answers in others:
+        for one, other in zip(single, answers, strict=True):
+            same(one, other)
+
+
+def one_size(model, size):
+    model.batch_size = size
+    return model
+
+
 def test_answers_are_those_of_transformers_own_loop(llava):
     """Greedy words and the options' probabilities, worked out one forward pass at a time."""
     model = ask.load_vlm(str(llava))
@@ -478,7 +498,7 @@ def test_a_model_of_the_hub_goes_by_its_full_name(llama, monkeypatch):
 def test_the_shipped_annotator_keeps_its_answers():
     """Its identity is part of every answer's key."""
     model = ask.load_vlm("annotator")
-    files = local_model._files_hash(paths.models_home() / "annotator")
+    files = local_model.files_hash(paths.models_home() / "annotator")
     assert model.identity == f"annotator {files} {model.model.dtype}"
 
 

@@ -17,6 +17,7 @@ from PIL import Image
 
 from xaihelpers import ask, paths
 from xaihelpers.ask import chat_completions, server_model
+from xaihelpers.ask.failures import failure_kind
 
 KEY = "sk-secret-of-the-user"
 
@@ -587,3 +588,134 @@ def test_a_run_that_is_ended_goes_on_where_it_was(serve, tmp_path, how):
         run, capture_output=True, text=True, timeout=60, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
     assert "texts 60" in third.stdout and len(faulty.bodies) == asked + again
+
+
+def by_text(table):
+    """A reply for each question's text: what `table` says, or an answer."""
+
+    def reply(body, times):
+        content = body["messages"][-1]["content"]
+        text = content if isinstance(content, str) else content[-1]["text"]
+        return table.get(text, (200, {}, said(f"{text}, answered")))
+
+    return reply
+
+
+def test_requests_about_one_image_are_sent_together_and_answered_in_the_order_asked(serve, tmp_path):
+    files = [tmp_path / f"{name}.png" for name in "abc"]
+    for number, file in enumerate(files):
+        Image.new("RGB", (2, 2), (number, 0, 0)).save(file)
+    faulty = serve(by_text({}))
+    asked = [ask.request(f"q{n} of {file.stem}", file) for n in range(3) for file in files]
+    answers = ask.ask(ask.load_vlm("server:m", concurrency=1), asked)
+    sent = [body["messages"][-1]["content"][-1]["text"] for body in faulty.bodies]
+    assert sent == [f"q{n} of {name}" for name in "abc" for n in range(3)]
+    assert [answer.text for answer in answers] == [f"{one.turns[-1].text}, answered" for one in asked]
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "integer"}, "reason": {"type": "string"}},
+    "required": ["score", "reason"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("how", ["offered", "refused by name", "refused by its content"])
+def test_answers_by_a_schema_where_the_server_offers_it(serve, how, logged):
+    refusal = {
+        "refused by name": {"message": "not supported by this model", "param": "response_format"},
+        "refused by its content": {"message": "Extra inputs are not permitted: json_schema"},
+    }.get(how)
+
+    def reply(body, times):
+        if refusal and "response_format" in body:
+            return 400, {}, {"error": refusal}
+        return 200, {}, said('{"score": 4, "reason": "it looks at the bird"}')
+
+    faulty = serve(reply)
+    answers = ask.ask(ask.load_vlm("server:m", concurrency=1), questions(3, schema=SCHEMA))
+    assert [json.loads(answer.text)["score"] for answer in answers] == [4] * 3
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True}}
+    assert faulty.bodies[0]["response_format"] == form
+    if refusal:
+        assert len(faulty.bodies) == 4 and "response_format" not in faulty.bodies[-1]
+        assert "1 × response_format refused by the server, asked without" in logged[-1]
+    else:
+        assert len(faulty.bodies) == 3 and all(body["response_format"] == form for body in faulty.bodies)
+    ask.ask(ask.load_vlm("server:m"), questions(3, schema=SCHEMA))
+    before = len(faulty.bodies)
+    ask.ask(ask.load_vlm("server:m"), questions(3))
+    assert len(faulty.bodies) == before + 3, "without a schema it is another request"
+
+
+OTHER_FORMS = {
+    "other fields": {"object": "response", "output": [{"type": "message"}]},
+    "a list": [{"generated_text": "A"}],
+    "a content that is no text": said({"answer": "A"}),
+    "a page": b"<html>moved</html>",
+}
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS)
+def test_a_server_that_changes_its_form_midway_is_named_and_nothing_is_lost(serve, form):
+    usual = []
+
+    def reply(body, times):
+        question = body["messages"][-1]["content"]
+        with faulty.lock:
+            if len(usual) == 6:
+                return 200, {}, OTHER_FORMS[form]
+            usual.append(question)
+        return 200, {}, said(f"{question}, answered")
+
+    faulty = serve(reply)
+    with pytest.raises(ask.AskError) as caught:
+        ask.ask(ask.ServerModel("m", concurrency=4, tries=2), questions(30))
+    said_so = str(caught.value)
+    assert "8 requests in a row without an answer" in said_so
+    assert "6 replies before were of the usual form, and are kept: see what has changed" in said_so
+    if form == "other fields":
+        assert "UnusableReply" in said_so and "no chat completion (fields object, output)" in said_so
+    back = serve(by_text({}))
+    answers = ask.ask(ask.load_vlm("server:m"), questions(30))
+    assert [answer.text for answer in answers] == [f"q{i}, answered" for i in range(30)]
+    assert len(back.bodies) == 24, "what came before the change is not asked again"
+
+
+def test_parts_of_a_reply_in_another_form_leave_the_answer(serve):
+    parts = [{"type": "text", "text": "A "}, {"type": "text", "text": "bird"}]
+    replies = {
+        "parts": said(parts),
+        "log-probabilities": said("A", logprobs={"content": [{"tok": "A"}]}),
+        "other log-probabilities": said("A", logprobs={"content": "A"}),
+    }
+    serve(lambda body, times: (200, {}, replies[body["messages"][-1]["content"]]))
+    asked = [ask.request(name, options="AB") for name in replies]
+    answers = ask.ask(ask.load_vlm("server:m"), asked)
+    assert [(answer.text, answer.probabilities) for answer in answers] == [
+        ("A bird", None),
+        ("A", None),
+        ("A", None),
+    ]
+
+
+def test_failed_truncated_refused_and_unparsable_are_kept_apart(serve):
+    replies = {
+        "whole": (200, {}, said("B")),
+        "failed": (400, {}, {"error": {"message": "context too long", "code": "context_length_exceeded"}}),
+        "truncated": (200, {}, said("The bird is", "length")),
+        "refused by the model": (200, {}, said("I'm sorry, but I can't help with that.")),
+        "refused in a field": (200, {}, said(None, message={"refusal": "No."})),
+        "refused by a filter": (200, {}, said("", "content_filter")),
+        "refused before": (400, {}, {"error": {"message": "flagged", "code": "content_filter"}}),
+        "unparsable": (200, {}, said("a bird")),
+    }
+    faulty = serve(lambda body, times: replies[body["messages"][-1]["content"]])
+    asked = [ask.request(name) for name in replies]
+    answers = ask.ask(ask.load_vlm("server:m"), asked)
+    kinds = [failure_kind(answer, answer.text == "B") for answer in answers]
+    assert kinds == ["", *(name.split()[0] for name in list(replies)[1:])]
+    again = ask.ask(ask.load_vlm("server:m"), asked)
+    assert [failure_kind(answer, answer.text == "B") for answer in again] == kinds
+    assert faulty.came["failed"] == 2 and faulty.came["refused before"] == 1, "only what failed"

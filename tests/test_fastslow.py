@@ -709,5 +709,5 @@ class TestSettings:
             require_some(n_cases=0)
 
     def test_one_answer_serves_every_seed_at_temperature_0(self):
-        assert sampling(3, 0.0, [1.0, 2.0]) == sampling(4, 0.0, [1.0, 2.0])
-        assert sampling(3, 0.5, [1.0, 2.0]) == {"temperature": 0.5, "price": (1.0, 2.0), "seed": 3}
+        assert sampling(3, 0.0) == sampling(4, 0.0)
+        assert sampling(3, 0.5) == {"temperature": 0.5, "seed": 3}

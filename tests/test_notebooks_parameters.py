@@ -30,13 +30,15 @@ from notebook_nets import (
 )
 
 from xaihelpers import datasets
+from xaihelpers.bill import estimate, rate_of
 from xaihelpers.bottlenecks.concept_dataset import load_concept_dataset
 from xaihelpers.bottlenecks.zoo import fit_or_load
 from xaihelpers.claims import load_claims
 from xaihelpers.outputs import save_outputs
 from xaihelpers.parameters import ParameterError, check_parameters, declared_parameters
 from xaihelpers.paths import PROJECT, cache_home
-from xaihelpers.records import read_records
+from xaihelpers.records import read_records, read_runs
+from xaihelpers.spending import SpendingError
 
 
 def more_audited(records, defaults):
@@ -258,6 +260,9 @@ def another_seed(records, defaults):
 def one_region(records, defaults):
     for rows in (records, defaults):
         assert (values(rows, metric="largest difference (of range)") < 1e-3).all()
+    of_asking = [set(rows[rows.op == "asking"].path) for rows in (records, defaults)]
+    assert of_asking[0] - of_asking[1] == {"2 at a time", "server that takes 4 at a time"}
+    assert of_asking[1] - of_asking[0] == {"1 at a time", "4 at a time", "server that takes 16 at a time"}
     assert "top-k, α = 1" in set(records.path) and "top-k, α = 1, 3, 6" in set(defaults.path) - set(
         records.path
     )
@@ -914,7 +919,7 @@ CASES = [
     ("41", {"fill": "blur"}, blurred_parts),
     ("41", {"draws": 3}, more_draws),
     ("42", {"beta": 0.2}, another_mask),
-    ("42", {"prompt_file": "autoxplain_masked_short"}, a_prompt_of_ones_own),
+    ("42", {"prompt_file": "autoxplain_masked_short", "by_schema": True}, a_prompt_of_ones_own),
     ("42", {"heat_level": 0.9}, little_of_a_heat_map_is_lit),
     ("42", {"heat_prompt_file": "autoxplain_masked_code"}, a_heat_prompt_of_ones_own),
     ("43", {"threshold": 4.5}, higher_threshold),
@@ -944,7 +949,7 @@ CASES = [
         },
         background_alone,
     ),
-    ("45", {"kind": "heat"}, judged_heat_maps),
+    ("45", {"kind": "heat", "by_schema": True}, judged_heat_maps),
     ("51", {"k": 1.0}, looser_tie),
     ("51", {"levels": "paper"}, levels_as_printed),
     (
@@ -976,7 +981,7 @@ CASES = [
     ("63", {"largest": 900}, larger_denominators),
     ("63", {"n_people": 1000}, more_items),
     ("63", {"planted": [1000]}, larger_mistakes),
-    ("81", {"alpha": [1]}, one_region),
+    ("81", {"alpha": [1], "batch_sizes": [2], "server_limit": 4}, one_region),
     ("82", {"n_attended": 3}, one_more_map),
     ("91", {"seed": 1}, another_seed),
     ("92", {"seed": 1}, another_training),
@@ -1131,8 +1136,10 @@ def run_notebook(tmp_path_factory):
         if key not in done:
             folder = tmp_path_factory.mktemp(f"run_{number}_")
             done[key] = run_cells(number, parameters, folder, rendered=parameters == BASE.get(number, {}))
+            run.folders[key] = folder
         return done[key]
 
+    run.folders = {}  # where each of them was recorded
     return run
 
 
@@ -1141,6 +1148,40 @@ def run_notebook(tmp_path_factory):
 def test_records_follow_the_parameters(number, parameters, check, run_notebook):
     base = BASE.get(number, {})
     check(run_notebook(number, base | parameters), run_notebook(number, base))
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number", ["31", "33", "34"])
+def test_what_is_asked_was_planned(number, run_notebook):
+    """The bill after the run is that before it, within a few per cent; exercises come after the record."""
+    run_notebook(number, BASE[number])
+    folder = run_notebook.folders[number, json.dumps(BASE[number], sort_keys=True)]
+    (made,) = read_runs(folder)
+    bill = estimate(number, made["parameters"], rate_of("H200"), "never run")
+    for row in made["bill"]["asked"]:
+        kinds = [one for one in bill.questions if one.model == row["model"] and one.what != "exercises"]
+        assert row["requests"] == pytest.approx(sum(one.count for one in kinds), rel=0.06)
+        assert row["failed"] == 0 and row["seconds"] > 0 and row["cost"] == 0
+        assert row["cached"] + row["asked"] >= row["requests"]
+    assert {row["model"] for row in made["bill"]["asked"]} == {line.model for line in bill.asked}
+    assert made["bill"]["peak"]["memory"] > 1e8
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number, models", [("31", {"models": ["server:gpt-4o"]})])
+def test_a_model_that_costs_money_is_not_asked_unasked(number, models, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://server.invalid/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with pytest.raises(
+        SpendingError, match="server:gpt-4o: about .* USD, and the parameter spend_at_most is 0"
+    ):
+        run_cells(number, BASE[number] | models, tmp_path, rendered=False)
+    own = tmp_path / "prices.csv"
+    own.write_text("model,currency,in_per_million,out_per_million\nanother,EUR,1,2\n")
+    with pytest.raises(SpendingError, match="server:gpt-4o has no price in .*prices.csv"):
+        run_cells(number, BASE[number] | models | {"prices": str(own)}, tmp_path, rendered=False)
+    with pytest.raises(SpendingError, match="there is no file no_such_prices.csv"):
+        run_cells(number, BASE[number] | {"prices": "no_such_prices.csv"}, tmp_path, rendered=False)
 
 
 @pytest.mark.notebooks

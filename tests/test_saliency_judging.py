@@ -5,6 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
+from xaihelpers.ask import Answer
 from xaihelpers.saliency import judging
 from xaihelpers.saliency.judging import heat_images, judge, judge_images, parse_judgement
 
@@ -26,6 +27,10 @@ from xaihelpers.saliency.judging import heat_images, judge, judge_images, parse_
         ("Score: 8/10", None),
         ("Score: 4/10", None),
         ("Score: high", None),
+        ('{"evaluation": "It lies, score: 2, so", "justification": "b", "score": 4}', 4),
+        ('{"evaluation": "a", "justification": "b", "score": 9}', None),
+        ('{"evaluation": "a", "justification": "b"}', None),
+        ('{"evaluation": "a", "justification": "b", "score": 4', 4),
         ("I give it 4 points.", None),
         ("", None),
         ("Score: -1", None),
@@ -91,5 +96,23 @@ def test_a_judge_is_asked_by_the_papers_prompts(monkeypatch):
     first, second = (request.turns[-1].text for request in asked)
     assert "heat-map" in first and "Blue Jay" in first
     assert "cup" in second
+    assert [request.schema for request in asked] == [None, None]
+    judge(None, [Image.new("RGB", (8, 8))], ["cup"], "heat", by_schema=True)
+    assert asked[-1].schema["properties"]["score"]["enum"] == [0, 1, 2, 3, 4, 5]
     with pytest.raises(ValueError, match="a judge is shown masked or heat"):
         judge(None, [], [], "heat", "tiny")
+
+
+def test_why_there_is_no_score_is_told_apart(monkeypatch):
+    answers = [
+        Answer('{"evaluation": "x", "justification": "y", "score": 2}'),
+        Answer(error="no connection"),
+        Answer("Evaluation: x", truncated=True),
+        Answer("I'm sorry, but I can't judge people."),
+        Answer("It looks fine."),
+    ]
+    monkeypatch.setattr(judging, "ask", lambda model, requests, **settings: answers)
+    table = judge(None, [None] * 5, ["cup"] * 5)
+    assert table.failure.tolist() == ["", "failed", "truncated", "refused", "unparsable"]
+    assert table.score.isna().tolist() == [False, True, True, True, True]
+    assert (table.evaluation[0], table.justification[0]) == ("x", "y")

@@ -23,7 +23,7 @@ from xaihelpers.paths import PROJECT, models_home
 PACKAGE = Path(__file__).parent
 NAME = PACKAGE.name
 # libraries that only some settings need, or only some machines have
-OPTIONAL = {"bitsandbytes", "pytorchcv", "triton", "google"}
+OPTIONAL = {"bitsandbytes", "pytorchcv", "triton", "google", "ray", "vllm"}
 
 
 def notebook_key(notebook: Path) -> str:

@@ -91,6 +91,22 @@ def check_parameters(namespace: dict) -> dict[str, object]:
     return {name: _plain(values[name], kind) for name, kind in known.items()}
 
 
+def complete_parameters(
+    declared: dict[str, tuple[str, object]], given: dict[str, object]
+) -> dict[str, object]:
+    """All parameters of a run that is given some of them: name -> value, as `check_parameters` returns them.
+
+    declared: as of `declared_parameters`.
+    Raises ParameterError: an unknown name, with the nearest known one; a wrong type.
+    """
+    for name, value in given.items():
+        if name not in declared:
+            raise ParameterError(_unknown(name, declared))
+        if not has_type(value, declared[name][0]):
+            raise ParameterError(_wrong(name, declared[name][0], value))
+    return {name: _plain(given.get(name, default), kind) for name, (kind, default) in declared.items()}
+
+
 def parameters_hash(parameters: dict[str, object]) -> str:
     """Ten hexadecimal digits that name a run: a hash of its parameters but for NOT_IDENTITY."""
     what = {name: value for name, value in parameters.items() if name not in NOT_IDENTITY}

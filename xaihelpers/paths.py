@@ -12,6 +12,7 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 PROJECT = Path(__file__).resolve().parents[1]  # the checkout: development installs are editable
+CODE_KEY = "XAI_CODE_KEY"  # environment variable: the key of a notebook's code, for what it records
 
 
 class FolderError(OSError):

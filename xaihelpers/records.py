@@ -1,8 +1,8 @@
 """What a notebook run was given and what it found: checked parameters in, tidy rows and figures out.
 
 A run lies in `<results>/<notebook>-<hash of its parameters>/`: `results.csv` (one row per number), `run.json`
-(parameters, versions of libraries and of what draws the worlds, captions, notes) and its figures. The folder
-appears whole or not at all.
+(parameters, versions of libraries and of what draws the worlds, the bill of its answers and memory, captions,
+notes) and its figures. The folder appears whole or not at all.
 """
 
 import importlib.metadata
@@ -12,7 +12,9 @@ import logging
 import os
 import platform
 import random
+import resource
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,10 +27,11 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
+from xaihelpers import spending
 from xaihelpers.claims import Verdict, decide, load_claims, spoken
 from xaihelpers.devices import resolve_device
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
-from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
+from xaihelpers.paths import CODE_KEY, PROJECT, FolderError, ensure_writable, results_home
 from xaihelpers.scores.intervals import Interval
 from xaihelpers.timing import describe_device
 from xaihelpers.worlds import aviary, everyday
@@ -203,6 +206,7 @@ class Run:
         about = {
             "notebook": self.notebook,
             "parameters": self.parameters,
+            "key": os.environ.get(CODE_KEY, ""),  # of the code, where the launcher knows it
             "data": sorted(rows["data"].unique()),
             "model": sorted(rows["model"].unique()),
             "versions": {"python": platform.python_version()}
@@ -215,6 +219,7 @@ class Run:
             "device": describe_device(self.device),
             "started": self.started.isoformat(),
             "seconds": round(time.perf_counter() - self._clock, 1),
+            "bill": _bill(self.device),
             "tables": [
                 {"paper": paper, "table": table, **heading}
                 for (paper, table), heading in self._tables.items()
@@ -249,7 +254,9 @@ def start(notebook: str, namespace: dict) -> Run:
         results_home(parameters.get("results", "results")),
         "make room or permit writing there, or name another folder by the parameter results",
     )
-    return Run(notebook, parameters, device, folder)
+    run = Run(notebook, parameters, device, folder)
+    spending.begin(name=run.run_folder.name)
+    return run
 
 
 class _PrintHandler(logging.Handler):
@@ -313,6 +320,15 @@ def paper_table(paper: str, table: int | str) -> pd.DataFrame:
         held = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
         raise FolderError(f"There is no {path.name} in data/papers; the tables held are: {held}.")
     return pd.read_csv(path)
+
+
+def _bill(device: torch.device) -> dict:
+    """What the run asked by now, by model, and the most memory that it held, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024  # of what the system counts in
+    peak = {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
+    if device.type == "cuda":
+        peak["GPU memory"] = torch.cuda.max_memory_allocated(device)
+    return {"asked": spending.account().rows(), "peak": peak}
 
 
 def _version(package: str) -> str:

@@ -13,6 +13,8 @@ from xaihelpers import paths
 from xaihelpers.paths import FolderError
 
 STYLE_FILE = Path(__file__).with_name("report.css")
+# of the bill in run.json, in the order of the table
+BILL_COLUMNS = "requests asked cached failed truncated images tokens_in tokens_out seconds".split()
 # what would load something from elsewhere
 LOADING = (
     r"""<(?:script|link|iframe|object|embed)\b|\bsrc\s*=\s*["']?(?!["']?data:)|@import|url\((?!["']?data:)"""
@@ -34,18 +36,39 @@ def runs_html(runs: pd.DataFrame) -> str:
     return f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
+def bills_html(runs: list[dict]) -> str:
+    """What each run asked of models, as its run.json says, a row for each model; "" where none was asked.
+
+    runs: as of `records.read_runs`. The numbers are those of new answers, beside what was kept from earlier.
+    """
+    lines = []
+    for entry in runs:
+        peak = entry.get("bill", {}).get("peak", {})
+        for row in entry.get("bill", {}).get("asked", []):
+            line = {"run": entry["folder"].name, "model": row["model"]}
+            for name in BILL_COLUMNS:
+                line[name.replace("_", " ")] = f"{row[name]:,.0f}"
+            line["cost"] = f"{row['cost']:,.2f} {row['currency']}" if row["cost"] else "nothing"
+            memory = peak.get("GPU memory") or peak.get("memory", 0)
+            lines.append(line | {"peak memory (GB)": f"{memory / 1e9:.1f}"})
+    if not lines:
+        return ""
+    heading = "<h3>What models were asked, and what it cost</h3>"
+    return heading + runs_html(pd.DataFrame(lines))
+
+
 def html_cell(html: str) -> nbformat.NotebookNode:
     """A notebook cell that shows this HTML."""
     output = nbformat.v4.new_output("display_data", {"text/html": html})
     return nbformat.v4.new_code_cell(outputs=[output])
 
 
-def figure_html(png: Path, caption: str, anchor: str = "") -> str:
+def figure_html(png: Path | bytes, caption: str, anchor: str = "") -> str:
     """A figure with its caption; the image is inside the HTML. Raises OSError if the file cannot be read.
 
-    anchor: the id under which a link finds it.
+    png: its file or its content. anchor: the id under which a link finds it.
     """
-    data = base64.b64encode(png.read_bytes()).decode()
+    data = base64.b64encode(png if isinstance(png, bytes) else png.read_bytes()).decode()
     image = f'<img src="data:image/png;base64,{data}" alt="{escape(caption)}">'
     name = f' id="{anchor}"' if anchor else ""
     return f"<figure{name}>{image}<figcaption>{escape(caption)}</figcaption></figure>"

@@ -1,4 +1,6 @@
-"""Run the notebooks at their defaults, several at a time: `python -m xaihelpers.run [IDS...]`, or `make run`.
+"""Run notebooks, several at a time: `python -m xaihelpers.run [IDS...]`, or `make run`.
+
+At their defaults, or, with `-p`, `-f`, `--draws` or a file of grids, over a grid of parameters (see `sweep`).
 
 Executed copies go to `<results>/notebooks/`, what they find to `<results>/`. A notebook is skipped while
 nothing that its results depend on has changed (see `dependencies`). The order comes from the notebooks
@@ -7,10 +9,8 @@ means all others.
 """
 
 import argparse
-import hashlib
 import json
 import os
-import platform
 import shutil
 import signal
 import subprocess
@@ -24,20 +24,24 @@ from typing import IO
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from xaihelpers.dependencies import notebook_key
 from xaihelpers.notebook_files import clean_notebook, error_text, picture
-from xaihelpers.paths import PROJECT, FolderError, ensure_writable, results_home
+from xaihelpers.notebook_keys import declared_needs, run_key
+from xaihelpers.paths import CODE_KEY, PROJECT, FolderError, ensure_writable, results_home
+from xaihelpers.sweep.command import (
+    add_arguments,
+    asked_points,
+    closing_lines,
+    counts,
+    is_sweep,
+    make_executor,
+    plan_lines,
+)
+from xaihelpers.sweep.drive import run_points
+from xaihelpers.sweep.grid import Grid, expand
+from xaihelpers.sweep.launch import same_instructions
+from xaihelpers.sweep.plan import Plan, make_plan
 
-DEFAULT_NEEDS = {"00": [], "99": ["*"]}  # all others: 00, which draws the built-in world
-# A CPU of another kind has other instructions and rounds otherwise: with the same ones, those of AVX2, a run
-# shows the same digits on all x86 machines. What the environment says comes first.
-SAME_INSTRUCTIONS = {
-    "ATEN_CPU_CAPABILITY": "avx2",
-    "ONEDNN_MAX_CPU_ISA": "AVX2",
-    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-    "MKL_CBWR": "AVX2",
-    "OPENBLAS_CORETYPE": "Haswell",
-}
+ROOM = "make room or permit writing there, or name another folder by --results"
 README_FIGURES = {"62": "yardsticks", "99": "ledger"}  # notebook -> the figure that the README shows
 
 
@@ -78,7 +82,7 @@ def find_jobs(notebooks: Path, ids: list[str], results: Path, inplace: bool = Fa
     chosen = [i for i in paths if i in ids or not ids]
     jobs = []
     for i in chosen:
-        declared = _declared_needs(paths[i])
+        declared = declared_needs(paths[i])
         needs = [other for other in chosen if other != i and (other in declared or "*" in declared)]
         copy = results / "notebooks" / paths[i].name
         output = paths[i] if inplace else copy
@@ -87,34 +91,8 @@ def find_jobs(notebooks: Path, ids: list[str], results: Path, inplace: bool = Fa
 
 
 def current_key(job: NotebookJob, results: Path) -> str:
-    """A hash of what the results depend on.
-
-    That is `notebook_key` of this notebook and of those it needs; for 99, all records.
-    """
-    digest = hashlib.sha256(notebook_key(job.path).encode())
-    for path in sorted(_needed(job.path) - {job.path}):
-        digest.update(notebook_key(path).encode())
-    if job.id == "99":
-        records = [path for path in results.glob("[!.]*/*.*") if path.name in ("run.json", "results.csv")]
-        for path in sorted(path for path in records if path.parent.name[:2] != "99"):
-            digest.update(f"{path.parent.name}/{path.name}".encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _needed(path: Path) -> set[Path]:
-    """The notebooks whose results one reads, directly or through others; 00 only draws the world."""
-    found, waiting = set(), [path]
-    while waiting:
-        one = waiting.pop()
-        found.add(one)
-        for i in set(_declared_needs(one)) - {"00", "*"}:
-            waiting += [other for other in path.parent.glob(f"{i}_*.ipynb") if other not in found]
-    return found
-
-
-def _declared_needs(path: Path) -> list[str]:
-    metadata = json.loads(path.read_text())["metadata"]
-    return metadata.get("xaihelpers", {}).get("needs", DEFAULT_NEEDS.get(path.name[:2], ["00"]))
+    """A hash of what the results depend on, as of `run_key`."""
+    return run_key(job.path, results)
 
 
 def is_up_to_date(job: NotebookJob, results: Path) -> bool:
@@ -133,7 +111,7 @@ def launch(job: NotebookJob, threads: int, results: Path) -> None:
     command = [sys.executable, "-m", "papermill", *options, str(job.path), str(job.partial)]
     # idle threads sleep: spinning, they starve the processes beside them
     usual = {"OMP_WAIT_POLICY": "PASSIVE"} | same_instructions()
-    environment = usual | os.environ | shares | {"XAI_RESULTS": str(results)}
+    environment = usual | os.environ | shares | {"XAI_RESULTS": str(results), CODE_KEY: job.key}
     environment.pop("MPLBACKEND", None)  # figures are to appear in the notebook
     job.started = time.monotonic()
     job.process = subprocess.Popen(
@@ -145,11 +123,6 @@ def launch(job: NotebookJob, threads: int, results: Path) -> None:
         stderr=job.messages,
         start_new_session=True,
     )
-
-
-def same_instructions() -> dict[str, str]:
-    """The environment variables that make every x86 CPU round alike; none on other machines."""
-    return SAME_INSTRUCTIONS if platform.machine() in ("x86_64", "AMD64") else {}
 
 
 def finish(job: NotebookJob, results: Path, inplace: bool) -> str:
@@ -164,7 +137,7 @@ def finish(job: NotebookJob, results: Path, inplace: bool) -> str:
     notebook = json.loads(job.partial.read_text())
     clean_notebook(notebook)
     if not inplace:
-        written = [path.parent.name for path in results.glob(f"{job.id}-*/run.json")]
+        written = _records_of(job, results)
         notebook["metadata"]["xaihelpers_run"] = {"key": job.key, "records": written}
     elif job.id in README_FIGURES:
         name = README_FIGURES[job.id]
@@ -175,6 +148,14 @@ def finish(job: NotebookJob, results: Path, inplace: bool) -> str:
     return ""
 
 
+def _records_of(job: NotebookJob, results: Path) -> list[str]:
+    """The folders that a run at the defaults has left, not those of sweeps beside it."""
+    (point,) = expand([Grid(str(job.path))], results)
+    if (point.folder / "run.json").exists():
+        return [point.name]
+    return [path.parent.name for path in results.glob(f"{job.id}-*/run.json")]
+
+
 def run(
     jobs: list[NotebookJob], workers: int, results: Path, force: bool = False, inplace: bool = False
 ) -> list[str]:
@@ -183,12 +164,7 @@ def run(
     A notebook that nothing can run beside gets all cores. One that fails stops no other.
     """
     waiting, running, failures = list(jobs), [], []
-    bar = tqdm(
-        total=len(jobs),
-        unit="notebook",
-        disable=None,
-        bar_format="{n_fmt}/{total_fmt} {bar:20} {elapsed} {postfix}",
-    )
+    bar = _bar(len(jobs), "notebook")
     try:
         while waiting or running:
             open_ids = {job.id for job in waiting + running}
@@ -229,30 +205,16 @@ def run(
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code: 0, 1 if a notebook failed, 2 if nothing could be run."""
-    parser = argparse.ArgumentParser(
-        prog="python -m xaihelpers.run", description="Run the notebooks at their defaults."
-    )
-    parser.add_argument(
-        "ids", nargs="*", metavar="ID", help="numbers of notebooks, e.g. 11 13 (default: all)"
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=min(_cores(), 4), help="notebooks at a time (default: %(default)s)"
-    )
-    parser.add_argument("--force", action="store_true", help="run also what is up to date")
-    parser.add_argument(
-        "--results", default="results", help="results folder: a name under XAI_DATA, or a path"
-    )
-    parser.add_argument("--inplace", action="store_true", help="execute the committed notebooks themselves")
-    parser.add_argument(
-        "--notebooks", type=Path, default=PROJECT / "notebooks", help="folder of the notebooks"
-    )
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     results = results_home(options.results)
+    notebooks = options.notebooks.resolve()
     try:
-        ensure_writable(
-            results / "notebooks", "make room or permit writing there, or name another folder by --results"
-        )
-        jobs = find_jobs(options.notebooks.resolve(), options.ids, results, options.inplace)
+        if options.plan or is_sweep(options):
+            points = asked_points(options, results, notebooks)
+            plan = make_plan(points, options.force)
+            return _show_plan(plan, options.on) if options.plan else _sweep(plan, options)
+        ensure_writable(results / "notebooks", ROOM)
+        jobs = find_jobs(notebooks, options.ids, results, options.inplace)
         with FileLock(results / ".lock", timeout=0):
             failures = run(jobs, max(1, options.jobs), results, options.force, options.inplace)
     except (ValueError, FolderError) as error:
@@ -269,6 +231,75 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     print(_closing(results, failures, made="99" in [job.id for job in jobs] and "99" not in failures))
     return 1 if failures else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m xaihelpers.run",
+        description="Run notebooks: at their defaults, or over a grid of parameters.",
+    )
+    parser.add_argument(
+        "ids",
+        nargs="*",
+        metavar="ID|GRID.yaml",
+        help="numbers of notebooks (default: all), or files of grids",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=min(_cores(), 4), help="notebooks at a time (default: %(default)s)"
+    )
+    parser.add_argument("--force", action="store_true", help="run also what is up to date")
+    parser.add_argument(
+        "--results", default="results", help="results folder: a name under XAI_DATA, or a path"
+    )
+    parser.add_argument("--inplace", action="store_true", help="execute the committed notebooks themselves")
+    parser.add_argument(
+        "--notebooks", type=Path, default=PROJECT / "notebooks", help="folder of the notebooks"
+    )
+    parser.add_argument(
+        "--plan", action="store_true", help="say what would be run and what it would cost, and run nothing"
+    )
+    parser.add_argument(
+        "--on", default="", metavar="DEVICE", help="with --plan: a device of data/bill/devices.csv, as H200"
+    )
+    add_arguments(parser)
+    return parser
+
+
+def _show_plan(plan: Plan, on: str) -> int:
+    """Print what is to be run and its bill; returns 1 where something would stop a run, else 0."""
+    # models and their libraries take seconds to import, and only a plan needs them
+    from xaihelpers.bill import plan_bills
+
+    print("\n".join(plan_lines(plan)), flush=True)
+    lines, can_start = plan_bills(plan.to_run, on)
+    print("\n".join(lines))
+    return 0 if can_start else 1
+
+
+def _sweep(plan: Plan, options: argparse.Namespace) -> int:
+    """Run what there is to run of a plan; returns the exit code."""
+    if options.inplace:
+        raise ValueError("--inplace is for notebooks at their defaults: leave it out.")
+    print(counts(plan))
+    ended = []
+    if plan.to_run:
+        executor = make_executor(options, _cores())
+        with _bar(len(plan.to_run), "point") as bar:
+
+            def say(line: str, ended: bool = False) -> None:
+                bar.write(line, file=sys.stdout)
+                bar.update(ended)
+                sys.stdout.flush()
+
+            ended = run_points(plan, executor, options.retries, options.force, say)
+    lines, is_whole = closing_lines(plan, ended)
+    print("\n".join(lines))
+    return 0 if is_whole else 1
+
+
+def _bar(total: int, unit: str) -> tqdm:
+    form = "{n_fmt}/{total_fmt} {bar:20} {elapsed} {postfix}"
+    return tqdm(total=total, unit=unit, disable=None, bar_format=form)
 
 
 def _closing(results: Path, failures: list[str], made: bool) -> str:

@@ -1,7 +1,9 @@
 """`ask(model, requests)`: one way to question any model; every answer is kept on disk as it comes."""
 
+import json
 import logging
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -12,13 +14,16 @@ import torch
 from filelock import FileLock
 from tqdm.auto import tqdm
 
-from xaihelpers import paths
+from xaihelpers import paths, spending
+from xaihelpers.ask.batch_model import BatchModel
 from xaihelpers.ask.local_model import LocalModel
-from xaihelpers.ask.messages import Answer, AskError, Request, request_keys
+from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, request_record
 from xaihelpers.ask.server_model import ServerModel
+from xaihelpers.ask.vllm_model import VllmModel
 from xaihelpers.devices import resolve_device
 
 log = logging.getLogger(__name__)
+BATCH_FACTOR = 0.5  # of the price of a token, in a provider's batch
 # a full disk, a lock that another process holds, a file that may not be written: the file is not damaged;
 # SQLITE_ERROR is: its tables are of another program ("no such column: key")
 NOT_DAMAGE = (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.IntegrityError)
@@ -28,20 +33,25 @@ def load_vlm(
     name: str = "annotator",
     device: str | torch.device = "cpu",
     batch_size: int = 0,
-    concurrency: int = 16,
+    concurrency: int = 64,
     timeout: float = 300.0,
-) -> LocalModel | ServerModel:
+) -> LocalModel | ServerModel | BatchModel | VllmModel:
     """Load a vision-language model.
 
     name: the shipped "annotator" or "judge", a folder or a name on Hugging Face; or "server:NAME" for a model
         behind an OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and
-        OPENAI_API_KEY.
+        OPENAI_API_KEY; "batch:NAME" for the same by its batches, which take up to a day and cost half;
+        "vllm:NAME" for a folder or a name on Hugging Face, run here by vLLM.
     device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
-    concurrency, timeout: of a server: requests at a time, and seconds that each may take.
+    concurrency, timeout: of a server: requests at a time at most, and seconds that each may take.
     Raises AskError: the model cannot be loaded, no server is named, there is no such device.
     """
     if name.startswith("server:"):
         return ServerModel(name.removeprefix("server:"), concurrency, timeout=timeout)
+    if name.startswith("batch:"):
+        return BatchModel(name.removeprefix("batch:"), timeout=timeout)
+    if name.startswith("vllm:"):
+        return VllmModel(name.removeprefix("vllm:"), batch_size)
     return LocalModel(name, resolve_device(device, AskError), batch_size)
 
 
@@ -70,7 +80,7 @@ def ask(
     requests: Sequence[Request],
     seed: int = 0,
     temperature: float = 0.0,
-    price: tuple[float, float] = (0.0, 0.0),
+    price: tuple[float, float] | None = None,
     progress: bool = True,
 ) -> list[Answer]:
     """The answer to each request, in order.
@@ -81,11 +91,24 @@ def ask(
 
     model: as `load_vlm` gives it.
     seed, temperature: of sampling; at 0 the most probable token is taken each time.
-    price: of a million tokens in and out, in any currency. progress: show a bar, and log a line at the end.
+    price: of a million tokens in and out; None takes that of the open account (`spending`), into which all
+        answers are written. A `batch:` model costs a share of it, by default half.
+    progress: show a bar, and log a line at the end.
     Raises AskError: the model cannot be asked at all, or an image cannot be read. Answers that came before an
         error, an interruption or a kill are kept.
+    Raises SpendingError: what may be spent is spent, or a model on another machine has no price.
     """
-    keys = request_keys(requests, model.identity, {"seed": seed, "temperature": temperature})
+    account, started = spending.account(), time.perf_counter()
+    cost_of = account.price_of(model.name, getattr(model, "base", ""))
+    if price is not None:
+        cost_of = cost_of._replace(per_million_in=price[0], per_million_out=price[1])
+        cost_of = cost_of._replace(batch_factor=BATCH_FACTOR)
+    if getattr(model, "is_batch", False):
+        cost_of = cost_of.in_batches()
+    price = (cost_of.per_million_in, cost_of.per_million_out)
+    line = account.line(model.name)
+    settings = {"seed": seed, "temperature": temperature}
+    keys = request_keys(requests, model.identity, settings)
     request_of = dict(zip(reversed(keys), reversed(requests), strict=True))  # the first request of each key
     answers: dict[str, Answer] = {}
     failures: list[str] = []
@@ -95,16 +118,27 @@ def ask(
                 answers[key] = answer
         missing = [key for key in dict.fromkeys(keys) if key not in answers]
         n_cached = len(answers)
+        line.cached += len(answers.keys() - line.keys)
+        line.keys |= answers.keys()
         try:
             if missing:
+                account.may_ask(model.name, cost_of)
                 new_answers = model.answer([request_of[key] for key in missing], seed, temperature)
                 for position, answer in _progress_bar(new_answers, len(missing), model.name, price, progress):
                     answers[missing[position]] = answer
                     if answer.error:
                         failures.append(answer.error)
                     else:
-                        disk.keep(missing[position], answer)
+                        key = missing[position]
+                        asked = {"model": model.identity, **settings, **request_record(request_of[key])}
+                        disk.keep(key, answer, asked)
+                    line.keys.add(missing[position])
+                    account.add(model.name, answer, len(request_of[missing[position]].images), cost_of)
+                    if len(answers) < len(request_of):
+                        account.may_ask(model.name, cost_of)
         finally:
+            line.seconds += time.perf_counter() - started
+            account.keep_progress()
             if progress or failures:
                 warnings = model.warnings if missing else {}
                 n_asked = len(answers) - n_cached
@@ -174,11 +208,23 @@ class AnswersOnDisk:
         except (TypeError, ValueError, zlib.error):  # a row of another version, or a damaged value
             return None
 
-    def keep(self, key: str, answer: Answer) -> None:
-        """Write an answer; on return it is on the disk, or a warning has said why not."""
+    def keep(self, key: str, answer: Answer, asked: dict | None = None) -> None:
+        """Write an answer; on return it is on the disk, or a warning has said why not.
+
+        asked: model, settings and request (JSON), for those who read the answers without asking.
+        """
         row = asdict(answer)
         del row["cached"], row["cost"]
-        self._attempt(lambda cache: cache.set(key, row))
+        tag = None if asked is None else json.dumps({**asked, "time": time.time()}, ensure_ascii=False)
+        self._attempt(lambda cache: cache.set(key, row, tag=tag))
+
+    def all(self) -> Iterator[tuple[str, Answer, dict]]:
+        """(key, answer, what was asked) of all that can be read, in the order in which they came."""
+        for key in self._attempt(list) or []:
+            answer = self.get(key)
+            if answer is not None:
+                _, tag = self._attempt(lambda cache, key=key: cache.get(key, tag=True)) or (None, None)
+                yield key, answer, json.loads(tag or "{}")
 
     def close(self) -> None:
         """Close the file; it is opened again when needed."""

@@ -28,33 +28,53 @@ def read_reply(reply, options: Sequence[str]) -> Answer:
         choice, usage = reply["choices"][0], reply.get("usage") or {}
         message = choice["message"]
         separate_reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
-        text, reasoning = split_reasoning(message.get("content") or "", separate_reasoning)
+        text, reasoning = split_reasoning(_text(message.get("content")), separate_reasoning)
+        refusal = message.get("refusal") or ""
         return Answer(
-            text,
+            text or refusal,
             reasoning,
-            _probabilities(choice, options),
+            read_probabilities((choice.get("logprobs") or {}).get("content"), options),
             tokens_in=int(usage.get("prompt_tokens") or 0),
             tokens_out=int(usage.get("completion_tokens") or 0),
             truncated=choice.get("finish_reason") == "length",
+            refused=bool(refusal) or choice.get("finish_reason") == "content_filter",
         )
-    except (AttributeError, TypeError, IndexError, KeyError) as error:
-        raise UnusableReply("a reply without an answer in it") from error
+    except (AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
+        if isinstance(reply, dict):
+            form = f"fields {', '.join(sorted(map(str, reply)))[:100]}"
+        else:
+            form = f"{type(reply).__name__}"
+        raise UnusableReply(f"a reply without an answer in it, no chat completion ({form})") from error
 
 
-def _probabilities(choice: dict, options: Sequence[str]) -> dict[str, float] | None:
-    """The options' probabilities, renormalised; None where the server gives none.
+def _text(content) -> str:
+    """The text of a message, which some servers send in parts. Raises TypeError: it is something else."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part.get("type", "text") == "text")
+    if not isinstance(content, str | None):
+        raise TypeError(content)
+    return content or ""
+
+
+def read_probabilities(steps: Sequence[dict] | None, options: Sequence[str]) -> dict[str, float] | None:
+    """The options' probabilities, renormalised; None where there are none, or none that can be read.
 
     They are read at the first token after the reasoning that is one of the options.
+
+    steps: for each token of the answer `token` and `top_logprobs`, which have `token` and `logprob` each.
     """
     text = ""
-    for token in (choice.get("logprobs") or {}).get("content") or []:
-        text += token["token"]
-        mass = dict.fromkeys(options, 0.0)
-        for candidate in token.get("top_logprobs") or []:
-            option = candidate["token"].strip()
-            if option in mass:
-                mass[option] += math.exp(candidate["logprob"])
-        total = sum(mass.values())
-        if token["token"].strip() in mass and total > 0 and split_reasoning(text)[0]:
-            return {option: p / total for option, p in mass.items()}
+    try:
+        for step in steps or []:
+            text += step["token"]
+            mass = dict.fromkeys(options, 0.0)
+            for candidate in step.get("top_logprobs") or []:
+                option = candidate["token"].strip()
+                if option in mass:
+                    mass[option] += math.exp(candidate["logprob"])
+            total = sum(mass.values())
+            if step["token"].strip() in mass and total > 0 and split_reasoning(text)[0]:
+                return {option: p / total for option, p in mass.items()}
+    except (AttributeError, TypeError, KeyError):  # of another form: the answer itself is sound
+        return None
     return None

@@ -4,7 +4,7 @@
 |---|---|---|
 | failed | the answer could not be had: the server, the network | left out |
 | truncated | max_tokens ended it | wrong |
-| refused | the model says that it will not, or cannot | wrong |
+| refused | the model says that it will not, or cannot, or a filter of its server does | wrong |
 | unparsable | anything else that the reader of answers cannot read | wrong |
 """
 
@@ -23,11 +23,16 @@ REFUSAL = re.compile(
 
 
 def failure_kind(answer: Answer, holds: bool) -> str:
-    """Which of `KINDS` an answer is, empty where it holds what was asked for."""
+    """Which of `KINDS` an answer is, empty where it holds what was asked for.
+
+    answer: of any model, local or behind a server or a batch. holds: whether its reader found what it wants.
+    """
     if answer.error:
         return "failed"
     if holds:
         return ""
+    if answer.refused:
+        return "refused"
     if answer.truncated:
         return "truncated"
     return "refused" if REFUSAL.search(answer.text) else "unparsable"

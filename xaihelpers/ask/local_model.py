@@ -71,7 +71,7 @@ class LocalModel:
         # of prompt and answer together, in tokens
         self.max_length = getattr(config.get_text_config(), "max_position_embeddings", None)
         if folder:
-            own_name, revision = folder.name, _files_hash(folder)
+            own_name, revision = folder.name, files_hash(folder)
         else:
             own_name, revision = name, getattr(config, "_commit_hash", None)
         self.identity = f"{own_name} {revision} {dtype}"
@@ -320,7 +320,7 @@ def _no_progress_bars():
             logging.enable_progress_bar()
 
 
-def _files_hash(folder: Path) -> str:
+def files_hash(folder: Path) -> str:
     """The sha256 of a model's files: weights, configuration, tokenizer, template."""
     digest = hashlib.sha256()
     for file in sorted(file for file in folder.iterdir() if file.suffix in MODEL_FILES):

@@ -40,6 +40,8 @@ class Request:
     turns: the messages; the last one is the user's.
     options: answers to choose from ("A", "B", …), whose probabilities are wanted.
     max_tokens: upper limit of the answer's length.
+    schema: a JSON schema that the answer is to follow. Servers that can are held to it; others, and models on
+        this machine, answer as the text says, so it has to say the same.
 
     Raises AskError: no turn of the user at the end, an unknown role, equal or empty options, or max_tokens
         below 1.
@@ -48,6 +50,7 @@ class Request:
     turns: tuple[Turn, ...]
     options: tuple[str, ...] = ()
     max_tokens: int = 256
+    schema: dict | None = None
 
     def __post_init__(self):
         if not self.turns or self.turns[-1].role != "user":
@@ -74,6 +77,7 @@ class Answer:
     probabilities: by option; None where no options were asked for or the model gives no probabilities.
     tokens_in, tokens_out, seconds: size of prompt and answer, and time taken.
     truncated: whether max_tokens ended the answer.
+    refused: whether the model's server says that it is a refusal, or that a filter kept the answer back.
     cost: by the price of this call, also where it was paid earlier.
     error: why there is no answer; empty otherwise.
     cached: whether the answer was read from the disk.
@@ -86,6 +90,7 @@ class Answer:
     tokens_out: int = 0
     seconds: float = 0.0
     truncated: bool = False
+    refused: bool = False
     cost: float = 0.0
     error: str = ""
     cached: bool = field(default=False, compare=False)
@@ -97,17 +102,38 @@ class Answer:
 
 
 def request(
-    text: str, images: Sequence = (), options: Sequence[str] = (), system: str = "", max_tokens: int = 256
+    text: str,
+    images: Sequence = (),
+    options: Sequence[str] = (),
+    system: str = "",
+    max_tokens: int = 256,
+    schema: dict | None = None,
 ) -> Request:
     """A request of one question.
 
     images: one image or several, placed before the text. system: an optional system message.
+    schema: as of `Request`.
     Raises AskError as Request does.
     """
     images = (images,) if isinstance(images, (str, Path, Image.Image)) else tuple(images)
     turns = [Turn("system", system)] if system else []
     turns.append(Turn("user", text, images))
-    return Request(tuple(turns), tuple(options), max_tokens)
+    return Request(tuple(turns), tuple(options), max_tokens, schema)
+
+
+def by_images(requests: Sequence[Request]) -> list[int]:
+    """The numbers of the requests, those that begin alike one after the other: same system turn and images.
+
+    A server reads such a beginning once and keeps it for the next request.
+    """
+    first: dict[tuple, int] = {}
+
+    def beginning(number: int) -> int:
+        turns, images = requests[number].turns, requests[number].images
+        system = turns[0].text if turns[0].role == "system" else ""
+        return first.setdefault((system, *map(_image_name, images)), number)
+
+    return sorted(range(len(requests)), key=beginning)
 
 
 def split_reasoning(text: str, reasoning: str = "") -> tuple[str, str]:
@@ -153,13 +179,13 @@ def data_url(image: str | Path | Image.Image) -> str:
 def request_keys(requests: Sequence[Request], model: str, settings: dict) -> list[str]:
     """The cache key of each request: a hash of all that its answer depends on.
 
-    That is the model's identity, the settings (JSON), every turn, the options, the limit, and the content of
-    the images, each of which is read once. Raises AskError: an image file that cannot be read.
+    That is the model's identity, the settings (JSON), every turn, the options, the limit, the schema, and the
+    content of the images, each of which is read once. Raises AskError: an image file that cannot be read.
     """
     hashes: dict[str | int, str] = {}  # by file name, or by the id of an image that the requests keep alive
 
     def image_hash(image) -> str:
-        name = id(image) if isinstance(image, Image.Image) else str(image)
+        name = _image_name(image)
         if name not in hashes:
             hashes[name] = _image_hash(image)
         return hashes[name]
@@ -171,8 +197,28 @@ def request_keys(requests: Sequence[Request], model: str, settings: dict) -> lis
             image_hashes = [image_hash(image) for image in turn.images]
             turns.append([turn.role, turn.text, image_hashes])
         parts = [model, settings, item.options, item.max_tokens, turns]
+        if item.schema is not None:  # an answer without keeps the key that it has always had
+            parts.append(item.schema)
         keys.append(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest())
     return keys
+
+
+def request_record(asked: Request) -> dict:
+    """A request as JSON: its turns, each image by its sha256 and the name of its file without the folder."""
+    turns = []
+    for turn in asked.turns:
+        images = []
+        for image in turn.images:
+            name = "" if isinstance(image, Image.Image) else Path(image).name
+            images.append({"sha256": _image_hash(image), "name": name})
+        turns.append({"role": turn.role, "text": turn.text, "images": images})
+    limits = {"options": list(asked.options), "max_tokens": asked.max_tokens, "schema": asked.schema}
+    return {"turns": turns, **limits}
+
+
+def _image_name(image: str | Path | Image.Image) -> str | int:
+    """What tells images apart without reading them: a file's name, the id of an image in memory."""
+    return id(image) if isinstance(image, Image.Image) else str(image)
 
 
 def _image_hash(image: str | Path | Image.Image) -> str:

@@ -18,9 +18,6 @@ def require_some(**parameters: int | Sequence[str]) -> None:
             raise ParameterError(f"{name} is empty: at least one name is needed")
 
 
-def sampling(seed: int, temperature: float, price: Sequence[float]) -> dict[str, object]:
-    """The settings of `ask.ask`; at temperature 0 nothing is drawn, and one answer serves every seed.
-
-    price: of a million tokens in and out.
-    """
-    return {"temperature": temperature, "price": tuple(price), "seed": seed if temperature else 0}
+def sampling(seed: int, temperature: float) -> dict[str, object]:
+    """The settings of `ask.ask`; at temperature 0 nothing is drawn, and one answer serves every seed."""
+    return {"temperature": temperature, "seed": seed if temperature else 0}

@@ -3,6 +3,7 @@
 Paper autoxplain, section 3.2 and appendix A.4; the images are those of equations 1 and 2 (`kernels.masking`).
 """
 
+import json
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,12 +15,24 @@ from matplotlib import colormaps
 from PIL import Image
 
 from xaihelpers.ask.cache import ask
+from xaihelpers.ask.failures import failure_kind
 from xaihelpers.ask.messages import request
 from xaihelpers.ask.prompt_files import prompt
 from xaihelpers.kernels.masking import mask_images, upsample_maps
 
 KINDS = ("masked", "heat")
 LENGTHS = ("", "short", "long")  # of the prompt; "" is the paper's own
+# the form of a judgement for servers that can be held to one: the reasons first, as the prompts have it
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "evaluation": {"type": "string"},
+        "justification": {"type": "string"},
+        "score": {"type": "integer", "enum": [0, 1, 2, 3, 4, 5]},
+    },
+    "required": ["evaluation", "justification", "score"],
+    "additionalProperties": False,
+}
 
 HEADING = re.compile(
     r"""
@@ -55,10 +68,12 @@ class Judgement(NamedTuple):
 
 
 def parse_judgement(text: str) -> Judgement:
-    """Evaluation, justification and score of an answer, given as lines or as a dictionary.
+    """Evaluation, justification and score of an answer, given as JSON, as lines or as a dictionary.
 
     A score that is absent, ambiguous or outside 0 ... 5 is None; it is never guessed.
     """
+    if (judgement := _parse_json(text)) is not None:
+        return judgement
     headings = list(HEADING.finditer(text))
     ends = [*(heading.start() for heading in headings[1:]), len(text)]
     parts, scores = {}, set()
@@ -70,6 +85,18 @@ def parse_judgement(text: str) -> Judgement:
             scores.add(_parse_score(part))
     score = scores.pop() if len(scores) == 1 else None
     return Judgement(score, parts.get("evaluation", ""), parts.get("justification", ""))
+
+
+def _parse_json(text: str) -> Judgement | None:
+    """The judgement in a JSON object with SCHEMA's names; None of any other text."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or not found.keys() & SCHEMA["properties"].keys():
+        return None
+    words = [str(found.get(name) or "") for name in ("evaluation", "justification")]
+    return Judgement(_parse_score(str(found.get("score"))), *words)
 
 
 def _parse_score(text: str) -> float | None:
@@ -120,6 +147,7 @@ def judge(
     length: str = "",
     file: str = "",
     max_tokens: int = 400,
+    by_schema: bool = False,
     **settings,
 ) -> pd.DataFrame:
     """Ask a vision-language model for a judgement of each image.
@@ -128,9 +156,10 @@ def judge(
         a picture.
     objects: the predicted class of each in plain words. kind: of the images, as of `judge_images`.
     length: "", "short" or "long" prompt (data/prompts). file: the name of another prompt.
-    max_tokens: of an answer. settings: of `ask`.
-    Returns a row per image: score (NaN where the answer holds none), evaluation, justification, text, and
-        error (where there is no answer).
+    max_tokens: of an answer. by_schema: hold servers that can be to a JSON schema; others answer in lines.
+    settings: of `ask`.
+    Returns a row per image: score (NaN where the answer holds none), evaluation, justification, text, error
+        (where there is no answer), and failure, one of `ask.failures.KINDS` where there is no score.
     Raises ValueError for another kind or length, and for images and objects of different number.
     """
     if kind not in KINDS or length not in LENGTHS:
@@ -139,10 +168,11 @@ def judge(
             f"not {kind!r}, {length!r}"
         )
     name = file or "_".join(part for part in ("autoxplain", kind, length) if part)
-    requests = [
-        request(prompt(name, object=object_name), [] if image is None else [image], max_tokens=max_tokens)
-        for image, object_name in zip(images, objects, strict=True)
-    ]
+    requests = []
+    for image, object_name in zip(images, objects, strict=True):
+        shown = [] if image is None else [image]
+        text, schema = prompt(name, object=object_name), SCHEMA if by_schema else None
+        requests.append(request(text, shown, max_tokens=max_tokens, schema=schema))
     answers = ask(model, requests, **settings)
     judgements = [parse_judgement(answer.text) for answer in answers]
     scores = [judgement.score for judgement in judgements]
@@ -153,5 +183,8 @@ def judge(
             "justification": [judgement.justification for judgement in judgements],
             "text": [answer.text for answer in answers],
             "error": [answer.error for answer in answers],
+            "failure": [
+                failure_kind(answer, score is not None) for answer, score in zip(answers, scores, strict=True)
+            ],
         }
     )
