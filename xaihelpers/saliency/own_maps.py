@@ -21,12 +21,12 @@ import torch
 from PIL import Image
 from safetensors import SafetensorError, safe_open
 
-from xaihelpers.datasets import Dataset, image_sizes, load_image
+from xaihelpers.datasets import Dataset, class_name, image_sizes, load_image
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.networks import IMAGENET
 from xaihelpers.own_model import OwnModelError, is_python_file, load_function
 from xaihelpers.paths import find
-from xaihelpers.saliency.methods import scaled_maps
+from xaihelpers.saliency.methods import AttentionMaps, scaled_maps
 
 SUFFIXES = (".npz", ".safetensors", ".py")
 BATCH = 32  # images that a function is asked about at a time
@@ -89,6 +89,31 @@ def own_maps(
         )
     scaled, constant = scaled_maps(torch.from_numpy(np.stack(cut)))
     return OwnMaps(scaled, constant, predicted)
+
+
+def own_attention(
+    file: str | Path,
+    data: Dataset,
+    rows: Sequence[int],
+    view: ImageNetwork,
+    device: str | torch.device = "cpu",
+) -> tuple[AttentionMaps, list[str]]:
+    """The maps of a file as `attention_maps` gives a network's, and the names of the classes.
+
+    The names are those of the data, and after them what else is predicted.
+    Raises OwnModelError as `own_maps`, and where nothing is said of what is predicted.
+    """
+    own = own_maps(file, data, rows, view, need_predictions=True)
+    names = list(data.class_names)
+    number_of = {class_name(name).lower(): number for number, name in enumerate(names)}
+    classes = []
+    for name in own.predicted:
+        if class_name(name).lower() not in number_of:
+            number_of[class_name(name).lower()] = len(names)
+            names.append(name)
+        classes.append(number_of[class_name(name).lower()])
+    classes = torch.tensor(classes, device=device)
+    return AttentionMaps(own.maps.to(device), classes, own.constant.to(device)), names
 
 
 def _asked(file: str | Path, images: list[str]) -> tuple[list[np.ndarray], list[str] | None]:
