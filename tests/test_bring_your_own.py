@@ -3,6 +3,7 @@
 Commands of notebooks run as cells in this process, at small sizes, with the parameters that the command sets.
 """
 
+import os
 import re
 import shlex
 import subprocess
@@ -78,7 +79,9 @@ def folder(tmp_path_factory):
     (folder / "my_model.py").write_text(SOURCE)
     first = shlex.split(COMMANDS[0])
     assert first[:4] == ["python", "-m", "xaihelpers.own_model", "my_model.py"]
-    done = subprocess.run([sys.executable, *first[1:]], cwd=folder, capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    command = [sys.executable, *first[1:]]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
 
