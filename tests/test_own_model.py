@@ -7,7 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from xaihelpers import datasets
+from xaihelpers import datasets, scorecard
+from xaihelpers.bottlenecks import zoo
 from xaihelpers.outputs import read_outputs
 from xaihelpers.own_model import OwnModelError, load_function, outputs_of_data, outputs_of_file
 from xaihelpers.own_model.__main__ import main
@@ -156,3 +157,36 @@ def test_splits(write, tmp_path):
     counts = [len(outputs_of_data(write(GREY), data, split).values) for split in ("test", "train", "all")]
     assert counts == [2, 2, 4]
     assert np.allclose(outputs_of_data(write(GREY), data).values[:, 0], 1)
+
+
+def test_the_zoo_asks_it_once_about_the_test_images(write, tmp_path):
+    """Whatever the number of draws; a file of the same stem is another model of the same name."""
+    for split in ("train", "test"):
+        for name in ("day", "night"):
+            (tmp_path / "data" / split / name).mkdir(parents=True)
+            Image.new("RGB", (4, 4)).save(tmp_path / "data" / split / name / "1.png")
+    counting = GREY.replace("def outputs_of(images):", "def outputs_of(images):\n    note()", 1)
+    counting += f"\ndef note():\n    open({str(tmp_path / 'asked')!r}, 'a').write('x')\n"
+    file = str(write(counting))
+    dataset, draws = zoo.load_draws([file], 3, data=str(tmp_path / "data"))
+    assert [list(outputs) for outputs in draws] == [["mine"]] * 3
+    assert draws[0]["mine"].image_ids == dataset.test_ids and len(dataset.test_ids) == 2
+    assert (tmp_path / "asked").read_text() == "x"
+    with pytest.raises(ValueError, match="two models are called mine"):
+        zoo.load_draws([file, "elsewhere/mine.safetensors"], 1, data=str(tmp_path / "data"))
+
+
+def test_the_zoo_wants_the_classes_of_the_data(write, tmp_path):
+    for split in ("train", "test"):
+        (tmp_path / "data" / split / "owl").mkdir(parents=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / "data" / split / "owl" / "1.png")
+    with pytest.raises(ValueError, match="holds 2 classes, the first .'day', 'night'."):
+        zoo.load_draws([str(write(GREY))], 1, data=str(tmp_path / "data"))
+
+
+def test_the_scorecard_asks_it_about_pictures_and_probes(write, pictures):
+    ground = scorecard.ground(str(pictures))
+    evidence = scorecard.gather(str(write(GREY)), ground)
+    assert evidence.name == "mine" and len(evidence.outputs.values) == 5
+    asked = evidence.ask([Image.new("RGB", (4, 4), "white")])
+    assert asked.values[0].tolist() == [1, 0]
