@@ -25,7 +25,7 @@ COMMANDS = [line for line in BLOCK.splitlines() if line and not line.startswith(
 # sizes of these runs, where those of the other tests are larger than need be
 SMALLER = {
     "22": {"n_images": 12, "second_scorer": "", "draws": 1},
-    "23": {"n_items": 16, "calibration": 4, "raters": 2},
+    "23": {"n_items": 20, "calibration": 5, "raters": 2},
     "24": {"n_images": 12, "second_scorer": "", "n_examples": 1},
     "25": {"n_universes": 2, "n_images": 6, "scorers": ["aviary_clip"]},
     "31": {"n_cases": 6},
