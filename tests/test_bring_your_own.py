@@ -116,7 +116,7 @@ def grouped(commands):
 
 def test_the_first_command_has_written_the_outputs(folder):
     outputs = read_outputs(folder / "outputs.safetensors")
-    assert outputs.concepts == ["red crown", "green back", "blue wings"] and len(outputs.image_ids) > 400
+    assert outputs.concepts == ["red breast", "green back", "blue breast"] and len(outputs.image_ids) > 400
 
 
 def test_every_door_has_its_command():
