@@ -12,7 +12,7 @@ ORDER = [
     ["paths", "fingerprint", "devices", "kernels", "parameters"],
     ["outputs", "worlds", "spending"],
     ["datasets", "store"],
-    ["models", "training", "rating"],
+    ["models", "training", "rating", "own_model"],
     ["ask", "bottlenecks"],
     ["saliency", "fastslow", "substitute"],
     ["scores", "timing"],

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,8 @@ from xaihelpers.parameters import ParameterError, check_parameters, declared_par
 from xaihelpers.paths import PROJECT, cache_home
 from xaihelpers.records import read_records, read_runs
 from xaihelpers.spending import SpendingError
+
+OWN_FILES = Path(__file__).with_name("own_files")
 
 
 def more_audited(records, defaults):
@@ -946,6 +949,7 @@ CASES = [
             "class_names": ["blue bird", "other bird"],
             "n_control": 0,
             "n_dose": 0,
+            "own_maps": [str(OWN_FILES / "attends.py")],
         },
         background_alone,
     ),
@@ -990,6 +994,13 @@ CASES = [
 
 # (notebook, parameters, what the error says)
 WRONG = [
+    ("11", {"own_models": ["mine.pt"]}, "own_models takes files ending in .safetensors or .py"),
+    ("22", {"models": ["nowhere.py"]}, "nowhere.py: there is no such Python file"),
+    ("31", {"models": ["replay:nowhere.jsonl"]}, "replay:nowhere.jsonl: no recorded answers can be read"),
+    ("41", {"own_maps": ["nowhere.npz"]}, "nowhere.npz: no maps that can be read"),
+    ("42", {"networks": ["nowhere.npz"]}, "nowhere.npz: no maps that can be read"),
+    ("44", {"own_maps": ["nowhere.py"]}, "nowhere.py: there is no such Python file"),
+    ("53", {"predictions": ["nowhere.py"]}, "nowhere.py: there is no such Python file"),
     ("11", {"data": "nowhere"}, "There is no data set 'nowhere'"),
     ("11", {"backbone": "resnet81"}, "There is no backbone 'resnet81'"),
     ("11", {"n_samples": [5000]}, "no concept has 5000 positive and 5000 negative examples"),
@@ -1217,10 +1228,14 @@ def four_concepts(tmp_path):
 @pytest.mark.notebooks
 @pytest.mark.xdist_group("notebook 11")
 def test_a_bottleneck_of_ones_own_concepts(four_concepts, tmp_path):
-    """Four concepts of a file reach less than the true attributes of all."""
-    records = run_cells("11", BASE["11"] | {"concepts": four_concepts}, tmp_path / "results")
+    """Four concepts of a file reach less than the attributes of all, and a model that is blind nothing."""
+    given = {"concepts": four_concepts, "own_models": [str(OWN_FILES / "concepts.py")]}
+    records = run_cells("11", BASE["11"] | given, tmp_path / "results")
     right = records[records.table == "3"].groupby("classifier").value.max()
     assert 5 < right["post-hoc CBM"] < 80 < right["linear probe"] and right["true attributes"] < 60
+    assert right["concepts"] < 5  # it names one class for all birds
+    own = records[records.direction.fillna("").str.startswith("concepts, own")]
+    assert len(own) == 2 and own.value.between(0.3, 0.9).all()
 
 
 @pytest.mark.notebooks
@@ -1293,7 +1308,7 @@ def test_attention_without_masks(network, tmp_path):
     With masks, a vision transformer has them too: CAM is left out there and named.
     """
     world = datasets.load("aviary")
-    given = {"network": network}
+    given = {"network": network, "own_maps": [str(OWN_FILES / "attends.py")]}
     if network == "aviary_resnet":
         for label, files in world.images.groupby("label").path:
             for split in ("train", "test"):
@@ -1307,6 +1322,8 @@ def test_attention_without_masks(network, tmp_path):
     tables = set(records.table)
     assert asks <= tables and (knows <= tables) == (network != "aviary_resnet")
     assert network == "aviary_resnet" or not (records.method == "cam").any()
+    own = set(records[records.method == "attends, own"].table)
+    assert asks - {"shuffled weights"} <= own and "shuffled weights" not in own
 
 
 @pytest.mark.notebooks

@@ -286,6 +286,37 @@ def test_outputs_of_a_bottleneck(tmp_path):
     assert held.values.flatten().tolist() == pytest.approx([0.2, 0.25, 0.9, 0.5625])
 
 
+COLOURS = """
+import numpy as np
+
+def outputs_of(images):
+    light = np.array([np.asarray(image).mean((0, 1)) for image in images]) / 255
+    return {"concepts": ["black crown", "white wings", "yellow eye"], "classes": ["bird"], "values": light,
+            "logits": np.ones((len(images), 1)), "contributions": 0 * light}
+"""
+
+
+def test_a_function_of_ones_own_is_asked_about_all_there_is(world, tmp_path):
+    """Red, blue and green pictures after the change, the other way round before it; real birds, too."""
+    (tmp_path / "mine.py").write_text(COLOURS)
+    before = [Image.new("RGB", (8, 8), colour) for colour in ("lime", "red", "blue")]
+    folder = write_benchmark(tmp_path / "three", before=before)
+    images = sub.benchmark_images(datasets.load(folder), world)
+    few = datasets.load("aviary", attributes="class")
+    few.images.loc[few.images.index[few.train.numpy()][0] :, "train"] = True
+    few.images.loc[few.images.index[-3:], "train"] = False
+    options = command.options_of([str(tmp_path / "mine.py"), "--benchmark", folder])
+    held, given = command.held_by_files(options, 0, images, few)
+    columns = ["has_crown_color::black", "has_wing_color::white", "has_eye_color::yellow"]
+    wanted = torch.tensor([[1, 0, 0], [0, 0, 1], [0, 0.5, 0]])
+    order = [columns.index(name) for name in held.concepts]
+    assert torch.allclose(held.values, wanted[:, order], atol=0.01)
+    assert torch.allclose(given["before"][0], torch.tensor([[0.0, 1, 0], [1, 0, 0], [0, 0, 1]])[:, order])
+    assert given["real"].shape[2] == 3 and given["real"].shape[1] < 100
+    with pytest.raises(DatasetError, match="mine.py: a Python file is asked about images"):
+        sub.read_predictions(tmp_path / "mine.py", images.id)
+
+
 def test_the_command_prints_the_page_from_any_folder(tmp_path):
     """In a process of its own, in a folder outside the project, with a file of that folder."""
     write_benchmark(tmp_path / "three")

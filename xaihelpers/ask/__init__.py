@@ -1,4 +1,5 @@
-"""Ask any vision-language model: a local one of Hugging Face, or one behind an OpenAI-compatible server."""
+"""Ask any vision-language model: a local one of Hugging Face, one behind an OpenAI-compatible server, a
+function of your own, or recorded answers."""
 
 from xaihelpers.ask.batch_model import BatchModel
 from xaihelpers.ask.cache import ask, load_vlm, vlm_loader

@@ -18,6 +18,8 @@ from xaihelpers import paths, spending
 from xaihelpers.ask.batch_model import BatchModel
 from xaihelpers.ask.local_model import LocalModel
 from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, request_record
+from xaihelpers.ask.python_model import PythonModel
+from xaihelpers.ask.replayed_model import RecordedModel, ReplayedModel
 from xaihelpers.ask.server_model import ServerModel
 from xaihelpers.ask.vllm_model import VllmModel
 from xaihelpers.devices import resolve_device
@@ -35,17 +37,29 @@ def load_vlm(
     batch_size: int = 0,
     concurrency: int = 64,
     timeout: float = 300.0,
-) -> LocalModel | ServerModel | BatchModel | VllmModel:
+) -> LocalModel | ServerModel | BatchModel | VllmModel | PythonModel | ReplayedModel | RecordedModel:
     """Load a vision-language model.
 
     name: the shipped "annotator" or "judge", a folder or a name on Hugging Face; or "server:NAME" for a model
         behind an OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and
         OPENAI_API_KEY; "batch:NAME" for the same by its batches, which take up to a day and cost half;
-        "vllm:NAME" for a folder or a name on Hugging Face, run here by vLLM.
+        "vllm:NAME" for a folder or a name on Hugging Face, run here by vLLM; "python:FILE" for a function of
+        your own; "replay:FILE" for answers that "record:FILE:MODEL" wrote while MODEL, any of these, was
+        asked.
     device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
     concurrency, timeout: of a server: requests at a time at most, and seconds that each may take.
-    Raises AskError: the model cannot be loaded, no server is named, there is no such device.
+    Raises AskError: the model cannot be loaded, no server is named, there is no such device; as
+        `PythonModel`, `ReplayedModel` and `RecordedModel` do.
     """
+    if name.startswith("python:"):
+        return PythonModel(name.removeprefix("python:"), batch_size)
+    if name.startswith("replay:"):
+        return ReplayedModel(name.removeprefix("replay:"))
+    if name.startswith("record:"):
+        file, _, recorded = name.removeprefix("record:").partition(":")
+        if not file or not recorded:
+            raise AskError(f"{name}: write record:FILE:MODEL, as record:answers.jsonl:annotator")
+        return RecordedModel(file, load_vlm(recorded, device, batch_size, concurrency, timeout))
     if name.startswith("server:"):
         return ServerModel(name.removeprefix("server:"), concurrency, timeout=timeout)
     if name.startswith("batch:"):
@@ -139,6 +153,8 @@ def ask(
         finally:
             line.seconds += time.perf_counter() - started
             account.keep_progress()
+            if keep := getattr(model, "keep", None):  # of a RecordedModel
+                keep(request_of, answers, seed, temperature)
             if progress or failures:
                 warnings = model.warnings if missing else {}
                 n_asked = len(answers) - n_cached

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, concept_truth
-from xaihelpers.bottlenecks.zoo import fit_or_load, zoo_outputs
+from xaihelpers.bottlenecks.zoo import fit_or_load, is_own, zoo_outputs
 from xaihelpers.outputs import ConceptOutputs
 
 
@@ -28,15 +28,15 @@ def fit_draws(
 ) -> list[Draw]:
     """A model on frozen features, fitted anew for each of the seeds from `seed` on.
 
-    name: a model of the zoo; or a file of outputs (.safetensors), which is a single draw and whose centre is
-        that of the test images, for it holds no others.
+    name: a model of the zoo; or a file, of outputs (.safetensors) or with a function that gives them (.py),
+        which is a single draw and whose centre is that of the test images, for it holds no others.
     draws: how many; concepts that a draw lacks are left out of all.
     settings: of the model, as of `zoo.fit_or_load`.
 
     Raises ValueError as `fit_or_load` and `zoo_outputs` do.
     """
     test = ~dataset.train
-    if name.endswith(".safetensors"):
+    if is_own(name):
         (outputs,) = zoo_outputs([name], dataset).values()
         outputs = outputs.to(device)
         present = concept_truth(dataset, outputs.concepts)[test].to(device)

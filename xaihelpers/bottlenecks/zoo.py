@@ -8,6 +8,7 @@ package's source, and the versions of torch and scikit-learn.
 import functools
 import hashlib
 import inspect
+import itertools
 import json
 import logging
 import shutil
@@ -28,6 +29,7 @@ from xaihelpers.datasets import Dataset
 from xaihelpers.fingerprint import code_hash
 from xaihelpers.models.networks import SHIPPED
 from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
+from xaihelpers.own_model import is_python_file, outputs_of_file
 
 log = logging.getLogger(__name__)
 # what a model's file gives that is cut off or another's; torch's RuntimeError, as of a full GPU, is no damage
@@ -120,7 +122,7 @@ def load_draws(
 ) -> tuple[ConceptDataset, list[dict[str, ConceptOutputs]]]:
     """A data set of concepts, and for each of `draws` seeds the outputs of several models fitted with it.
 
-    names: as of `zoo_outputs`; a file of outputs has no second fit and is the same in every draw.
+    names: as of `zoo_outputs`; a model of one's own has no second fit and is the same in every draw.
     seed: of the first draw, the next one has the next. device: where the networks run and models are fitted.
     label_free: top_activation, similarity and penalty of the label-free models; empty takes their defaults.
     need_labels: whether a data set without concept labels is an error, raised before any model is fitted.
@@ -136,7 +138,7 @@ def load_draws(
     if draws < 1:
         raise ValueError(f"draws must be 1 or more, not {draws}")
     names = list(names)
-    if names and all(Path(name).suffix == ".safetensors" for name in names):
+    if names and all(map(is_own, names)):
         dataset_settings |= {"backbone": "", "clip": ""}
     dataset = load_concept_dataset(**dataset_settings, device=device)
     teachers = (dataset_settings.get("backbone", SHIPPED), dataset_settings.get("clip", "aviary_clip"))
@@ -144,7 +146,17 @@ def load_draws(
     if need_labels and dataset.truth is None:
         raise ValueError(f"{dataset.data} has no concept labels: which concepts are wrong is not known there")
     settings = dict(zip(LABEL_FREE, label_free, strict=False))
-    return dataset, [zoo_outputs(names, dataset, seed + draw, device, **settings) for draw in range(draws)]
+    own = zoo_outputs(filter(is_own, names), dataset)  # asked once, whatever the number of draws
+    found = []
+    for draw in range(draws):
+        of_zoo = zoo_outputs(itertools.filterfalse(is_own, names), dataset, seed + draw, device, **settings)
+        found.append({Path(name).stem if is_own(name) else name: None for name in names} | own | of_zoo)
+    return dataset, found
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is that of a file: of outputs (.safetensors), or with a function for them (.py)."""
+    return Path(name).suffix in (".safetensors", ".py")
 
 
 def check_shipped(dataset: ConceptDataset | Dataset, networks: Iterable[str], foreign: bool = False) -> None:
@@ -170,25 +182,34 @@ def zoo_outputs(
 ) -> dict[str, ConceptOutputs]:
     """The outputs of several models for the data set's test images, by name.
 
-    names: models of the zoo, or files that `save_outputs` wrote (ending in .safetensors), which are known by
-        the file's stem; their rows are put into the order of the test images.
+    names: models of the zoo, or files, which are known by their stem: of outputs (.safetensors, written by
+        `save_outputs`), whose rows are put into the order of the test images; or Python files with a function
+        `outputs_of(images)`, which is asked about these (see `own_model`).
     labelfree_settings: of the label-free models alone.
 
     Raises ValueError for a file whose rows are of other images or without image ids, or whose classes are not
-    the data set's (where it has any), and as `fit_or_load` and `read_outputs` do.
+    the data set's (where it has any), for two files of one stem, and as `fit_or_load`, `read_outputs` and
+    `outputs_of_file` do.
     """
     outputs_of = {}
     for name in names:
-        if Path(name).suffix == ".safetensors":
-            outputs_of[Path(name).stem] = _outputs_from_file(name, dataset)
+        if is_own(name):
+            if Path(name).stem in outputs_of:
+                raise ValueError(f"two models are called {Path(name).stem}: rename one of the files")
+            outputs_of[Path(name).stem] = _own_outputs(name, dataset)
         else:
             settings = labelfree_settings if name.startswith("lf") else {}
             outputs_of[name] = fit_or_load(name, dataset, seed, device, **settings).outputs
     return outputs_of
 
 
-def _outputs_from_file(name: str, dataset: ConceptDataset) -> ConceptOutputs:
-    outputs = read_outputs(paths.find(name) or name)
+def _own_outputs(name: str, dataset: ConceptDataset) -> ConceptOutputs:
+    """The outputs of a file as of `is_own` for the data set's test images, on the CPU."""
+    if is_python_file(name):
+        files = dataset.images[~dataset.train.numpy()].path.tolist()
+        outputs = outputs_of_file(name, files, dataset.test_ids)
+    else:
+        outputs = read_outputs(paths.find(name) or name)
     if dataset.classes and outputs.classes != dataset.classes:
         raise ValueError(
             f"{name} holds {len(outputs.classes)} classes, the first {outputs.classes[:3]}; {dataset.data} "

@@ -7,6 +7,7 @@ import sys
 
 from xaihelpers import scorecard
 from xaihelpers.bottlenecks.zoo import check_shipped
+from xaihelpers.own_model import is_python_file
 from xaihelpers.scorecard.card_page import worries_table
 
 
@@ -42,7 +43,10 @@ def _parser() -> argparse.ArgumentParser:
         "interval, what something blind gets, and which lies the yardstick itself sees.",
     )
     say = parser.add_argument
-    say("outputs", nargs="*", help="safetensors files of outputs, with image ids (xaihelpers/outputs.py)")
+    given = (
+        "safetensors files of outputs, with image ids (xaihelpers/outputs.py), or Python files (.py) with "
+    )
+    say("outputs", nargs="*", help=f"{given}a function outputs_of(images)")
     say("--data", default="aviary", help="a data set by name or path (default: %(default)s)")
     say("--labels", default="auto", choices=("auto", "image", "class"), help="whose concept labels count")
     say("--maps", default="", help="safetensors file with concept_maps, image_ids and concepts")
@@ -67,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _ground(options: argparse.Namespace) -> scorecard.Ground:
-    asked = options.probed or options.ask or options.probes
+    asked = options.probed or options.ask or options.probes or any(map(is_python_file, options.outputs))
     n_pairs, n_covered = (options.pairs, options.covered) if asked else (0, 0)
     about = {"scorer": options.scorer, "scorer_weights": options.scorer_weights, "seed": options.seed}
     return scorecard.ground(options.data, options.labels, n_pairs=n_pairs, n_covered=n_covered, **about)

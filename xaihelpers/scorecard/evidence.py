@@ -4,6 +4,7 @@ import difflib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from xaihelpers.bottlenecks.concept_dataset import rows_of_another_class
 from xaihelpers.datasets import DatasetError
 from xaihelpers.outputs import NAMES, ConceptOutputs, read_outputs
+from xaihelpers.own_model import is_python_file, outputs_of_data, outputs_of_file
 from xaihelpers.paths import find
 from xaihelpers.scorecard.ground import Ground
 from xaihelpers.scorecard.reading import UNLABELLED
@@ -96,7 +98,9 @@ def gather(
     """What is given of a model, with its rows matched to the images by their ids.
 
     outputs: with image ids, of some or all test images of the data; rows of training images serve to fit what
-        a yardstick has to fit. A file's stem is the model's name where `name` gives none.
+        a yardstick has to fit. A file's stem is the model's name where `name` gives none. Or a Python file
+        with a function `outputs_of(images)` (see `own_model`), which is asked about all test images, and
+        about the probes where neither `probed` nor `ask` is given.
     maps: a safetensors file with the tensor `concept_maps` (N, L, H, W) and, in its header, the JSON lists
         `image_ids` and `concepts`; or the maps of the test images, in the order of the outputs. Maps within
         the outputs need none.
@@ -110,12 +114,16 @@ def gather(
 
     Raises DatasetError, naming the thing and the remedy: ids that the data do not have, no test image, no
         known concept where the data have labels, other classes, tables without these columns or images.
-    Raises ValueError as `read_outputs` and `ConceptOutputs.align` do.
+    Raises ValueError as `read_outputs`, `outputs_of_file` and `ConceptOutputs.align` do.
     """
     source = "these outputs"
     if isinstance(outputs, str | Path):
         source, name = str(outputs), name or Path(outputs).stem
-        outputs = read_outputs(find(outputs) or outputs)
+        if is_python_file(outputs):
+            ask = ask or partial(_asked_of_file, outputs)
+            outputs = outputs_of_data(outputs, ground.world)
+        else:
+            outputs = read_outputs(find(outputs) or outputs)
     outputs = outputs.cpu()
     rows = _rows(outputs, ground, source)
     _check_classes(outputs, ground, source)
@@ -158,6 +166,10 @@ def gather(
         view=view,
         notes=notes,
     )
+
+
+def _asked_of_file(file: str | Path, pictures: list[Image.Image]) -> ConceptOutputs:
+    return outputs_of_file(file, pictures, [str(number) for number in range(len(pictures))])
 
 
 def with_maps(outputs: ConceptOutputs, file: str | Path) -> ConceptOutputs:

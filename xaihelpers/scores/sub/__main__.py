@@ -10,6 +10,7 @@ import torch
 
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.loading import load
+from xaihelpers.own_model import is_python_file
 from xaihelpers.paths import find, write_whole
 from xaihelpers.scores.sub.image_scores import RULES, breakdown, threshold_curve
 from xaihelpers.scores.sub.page import (
@@ -23,9 +24,10 @@ from xaihelpers.scores.sub.predictions import Predictions, read_predictions
 
 EPILOG = """
 A file of predictions is CSV or parquet with the columns image_id, attribute and probability, one row for each
-image and attribute, or safetensors with ConceptOutputs. Images are called by their id (the column id of
-datasets.load(benchmark).images) or by their row in the benchmark, from 0. Several files are several models;
-each is compared with the first, image by image.
+image and attribute, or safetensors with ConceptOutputs, or a Python file with outputs_of(images), which is
+asked about all images that are there, those before the change and the real ones too. Images are called by
+their id (the column id of datasets.load(benchmark).images) or by their row in the benchmark, from 0. Several
+files are several models; each is compared with the first, image by image.
 """
 
 
@@ -120,12 +122,20 @@ def held_by_files(
     options: argparse.Namespace, number: int, images: pd.DataFrame, world: Dataset
 ) -> tuple[Predictions, dict[str, torch.Tensor]]:
     """The predictions of one model, and those before the change and for real images that are given."""
-    held = read_predictions(options.predictions[number], images.id)
-    test_ids = np.array(world.image_ids)[~world.train.numpy()]
+    file = options.predictions[number]
+    held = read_predictions(file, images.id, images=images.path)
+    test = ~world.train.numpy()
+    test_ids, test_images = np.array(world.image_ids)[test], world.images.path[test]
     given = {}
-    for name, files, ids in (("before", options.before, images.id), ("real", options.test, test_ids)):
+    for name, files, ids, pictures in (
+        ("before", options.before, images.id, images.get("before")),
+        ("real", options.test, test_ids, test_images),
+    ):
+        if not files and is_python_file(file) and pictures is not None and len(pictures):
+            files = options.predictions
         if files:
-            given[name] = read_predictions(files[number], ids, held.concepts).values[None]
+            pictures = () if pictures is None else pictures
+            given[name] = read_predictions(files[number], ids, held.concepts, pictures).values[None]
     return held, given
 
 

@@ -1,7 +1,8 @@
 """Predictions of attributes that anybody's model made, read from a file and matched with images.
 
 A CSV or parquet file has a row for each image and attribute, with the columns image_id, attribute and
-probability; a safetensors file holds `ConceptOutputs`. An image is called by the id that `datasets.load`
+probability; a safetensors file holds `ConceptOutputs`, and a Python file a function `outputs_of(images)` that
+gives them (see `own_model`). An image is called by the id that `datasets.load`
 gives it (of a benchmark `images.id`, of others the file name), or by its row in the data, from 0.
 """
 
@@ -16,6 +17,7 @@ import torch
 from xaihelpers.datasets.attribute_names import attributes_by_words, known_attribute, normalise_attribute
 from xaihelpers.datasets.dataset import DatasetError
 from xaihelpers.outputs import ConceptOutputs, read_outputs
+from xaihelpers.own_model import is_python_file, outputs_of_file
 from xaihelpers.paths import find
 from xaihelpers.worlds.aviary.individuals import ATTRIBUTES
 
@@ -34,17 +36,24 @@ class Predictions(NamedTuple):
     concepts: list[str]  # L attributes, group::value, in the order of CUB's 312
 
 
-def read_predictions(file: str | Path, image_ids: Sequence[str], concepts: Sequence[str] = ()) -> Predictions:
+def read_predictions(
+    file: str | Path, image_ids: Sequence[str], concepts: Sequence[str] = (), images: Sequence[str] = ()
+) -> Predictions:
     """The predictions of a file for the images wanted, in their order; other images are left out.
 
-    file: CSV (.csv), parquet (.parquet) or outputs (.safetensors): a path, or a name under XAI_DATA.
+    file: CSV (.csv), parquet (.parquet) or outputs (.safetensors): a path, or a name under XAI_DATA; or a
+        Python file (.py), whose function is asked about the images.
     image_ids: N ids. A file may call the images by their rows, 0 to N - 1, instead.
     concepts: attributes (group::value) wanted, in this order; by default those of the file, in CUB's.
+    images: the N image files, which a Python file is asked about.
 
     Raises DatasetError, naming the file and the first row that is wrong: no such file, another kind of file,
         no row, a missing column, an attribute that is none of CUB's 312, a probability that is none, an image
         or a concept wanted without rows, an image and attribute that stand twice or nowhere.
+    Raises OwnModelError as `own_model.outputs_of_file`.
     """
+    if is_python_file(file):
+        return _asked_of_file(file, list(map(str, image_ids)), list(concepts), list(images))
     place = find(file) or Path(file)
     if not place.is_file():
         raise DatasetError(f"{file}: there is no such file of predictions, neither here nor under XAI_DATA")
@@ -52,6 +61,22 @@ def read_predictions(file: str | Path, image_ids: Sequence[str], concepts: Seque
     if place.suffix.lower() not in readers:
         raise DatasetError(f"{file}: predictions are read from {', '.join(readers)}, not {place.suffix!r}")
     held, rows_of = readers[place.suffix.lower()](place)
+    return _wanted(file, held, rows_of, list(image_ids), list(concepts))
+
+
+def _asked_of_file(
+    file: str | Path, image_ids: list[str], concepts: list[str], images: list[str]
+) -> Predictions:
+    if len(images) != len(image_ids):
+        raise DatasetError(f"{file}: a Python file is asked about images, and those are not at hand here")
+    held, rows_of = _from_outputs(file, outputs_of_file(file, images, image_ids))
+    return _wanted(file, held, rows_of, image_ids, concepts)
+
+
+def _wanted(
+    file: str | Path, held: Predictions, rows_of: list[str], image_ids: list[str], concepts: list[str]
+) -> Predictions:
+    """What is wanted of all that is held, as of `read_predictions`."""
     outside = (~((held.values >= 0) & (held.values <= 1))).nonzero()
     if len(outside):
         row, column = outside[0].tolist()
@@ -59,8 +84,8 @@ def read_predictions(file: str | Path, image_ids: Sequence[str], concepts: Seque
             f"{file}: {held.concepts[column]} of image {rows_of[row]!r} is {held.values[row, column]:.4g} "
             f"({len(outside)} such in all): a probability from 0 to 1 is wanted"
         )
-    rows = _matched(file, rows_of, list(image_ids))
-    names = list(concepts) or sorted(held.concepts, key=ATTRIBUTES.index)
+    rows = _matched(file, rows_of, image_ids)
+    names = concepts or sorted(held.concepts, key=ATTRIBUTES.index)
     missing = [name for name in names if name not in held.concepts]
     if missing:
         raise DatasetError(
@@ -146,6 +171,10 @@ def _read_outputs(file: Path) -> tuple[Predictions, list[str]]:
         raise DatasetError(str(error)) from error
     if outputs.image_ids is None:
         raise DatasetError(f"{file}: outputs without image ids: it cannot be told which images they are of")
+    return _from_outputs(file, outputs)
+
+
+def _from_outputs(file: str | Path, outputs: ConceptOutputs) -> tuple[Predictions, list[str]]:
     attribute_of = attributes_by_words(ATTRIBUTES)
     attributes = [attribute_of.get(name) or normalise_attribute(name) for name in outputs.concepts]
     columns = [column for column, name in enumerate(attributes) if name in attribute_of]

@@ -1,0 +1,143 @@
+"""Maps of a user's own, from a file or a function: cut as the pictures are, and what is wrong is named."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from xaihelpers import datasets, saliency
+from xaihelpers.own_model import OwnModelError
+
+IDS = ["0.png", "1.png", "2.png"]
+LEFT = """
+import numpy as np
+
+def maps_of(images):
+    maps = []
+    for image in images:
+        one = np.zeros((image.height, image.width))
+        one[:, : image.width // 2] = 7
+        maps.append(one)
+    return {"maps": maps, "predicted": ["bird"] * len(images)}
+"""
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Three pictures, 40 pixels wide and 20 high."""
+    (tmp_path / "pictures").mkdir()
+    for name in IDS:
+        Image.new("RGB", (40, 20)).save(tmp_path / "pictures" / name)
+    return datasets.load(str(tmp_path / "pictures"))
+
+
+@pytest.fixture
+def view():
+    return saliency.picture_view("mine", 10)
+
+
+def left_and_right(count=3):
+    """Maps (count, 2, 4): bright on the left half, on the right half, nowhere."""
+    maps = np.zeros((count, 2, 4))
+    maps[0, :, :2], maps[1, :, 2:] = 5, -5
+    return maps
+
+
+def test_maps_are_cut_as_the_pictures_are(pictures, view, tmp_path):
+    np.savez(tmp_path / "mine.npz", maps=left_and_right(), image_ids=IDS)
+    found = saliency.own_maps(tmp_path / "mine.npz", pictures, [1, 0, 2], view)
+    assert found.maps.shape == (3, 10, 10) and found.predicted is None
+    # the middle half of the picture is kept: its left half is bright in the maps of images 0 and 1
+    assert (found.maps[:2, :, :3] > 0.7).all() and (found.maps[:2, :, 7:] < 0.3).all()
+    assert found.constant.tolist() == [False, False, True] and found.maps[2].eq(0).all()
+
+
+def test_safetensors_and_a_function_give_the_same(pictures, view, tmp_path):
+    (tmp_path / "mine.py").write_text(LEFT)
+    asked = saliency.own_maps(tmp_path / "mine.py", pictures, [0, 2], view, need_predictions=True)
+    maps = torch.zeros(3, 20, 40)
+    maps[:, :, :20] = 0.5
+    header = {"image_ids": json.dumps(IDS), "predicted": json.dumps(["bird", "cat", "bird"])}
+    save_file({"maps": maps}, tmp_path / "mine.safetensors", header)
+    read = saliency.own_maps(tmp_path / "mine.safetensors", pictures, [0, 2], view, need_predictions=True)
+    assert torch.equal(asked.maps, read.maps) and asked.predicted == read.predicted == ["bird", "bird"]
+
+
+def test_a_function_may_return_maps_alone(pictures, view, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\ndef maps_of(images): return torch.rand(len(images), 3, 3)"
+    )
+    found = saliency.own_maps(tmp_path / "mine.py", pictures, [0, 1], view)
+    assert found.predicted is None and found.maps.amax((1, 2)).eq(1).all()
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ({"maps": left_and_right()}, "image_ids"),
+        ({"image_ids": IDS}, "maps is not a file"),
+        ({"maps": left_and_right(), "image_ids": IDS[:2]}, "3 maps, but 2 image_ids"),
+        ({"maps": left_and_right(), "image_ids": ["0.png", "0.png", "1.png"]}, "'0.png' has two maps"),
+        ({"maps": left_and_right(), "image_ids": ["a", "b", "c"]}, "3 of the 3 images wanted have no map"),
+        ({"maps": left_and_right()[:, 0], "image_ids": IDS}, r"the map of '0.png' is \(4,\)"),
+        ({"maps": left_and_right() * np.nan, "image_ids": IDS}, "with NaN or infinite values"),
+        ({"maps": left_and_right(), "image_ids": np.array(IDS, object)}, "no maps that can be read"),
+        ({"maps": left_and_right(), "image_ids": IDS, "predicted": ["a"]}, "3 maps, but 1 predicted"),
+        ({"maps": left_and_right(), "image_ids": IDS}, "maps without predictions"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(content, message, pictures, view, tmp_path):
+    np.savez(tmp_path / "mine.npz", **content)
+    with pytest.raises(OwnModelError, match=f"mine.npz: .*{message}"):
+        saliency.own_maps(tmp_path / "mine.npz", pictures, range(3), view, need_predictions=True)
+
+
+@pytest.mark.parametrize(
+    "source, message",
+    [
+        (LEFT.replace("maps_of", "map_of"), "has no function maps_of"),
+        ("def maps_of(images): return [[[1, 2]]]", "1 maps for 3 images"),
+        ("def maps_of(images): return [[1, 2]] * 3", r"the map of '0.png' is \(2,\)"),
+        ("def maps_of(images): return None", "no list of maps"),
+        ("def maps_of(images): return {'heat': []}", "returned has heat: maps and predicted"),
+        (LEFT.replace('["bird"] * len(images)', '["bird"]'), "1 predicted for 3 images"),
+        ("def maps_of(images): return 1 / 0", "line 1, in maps_of"),
+    ],
+)
+def test_what_is_wrong_with_a_function_is_named(source, message, pictures, view, tmp_path):
+    (tmp_path / "mine.py").write_text(source)
+    with pytest.raises(OwnModelError, match=message):
+        saliency.own_maps(tmp_path / "mine.py", pictures, range(3), view)
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("nowhere.npz", "no maps that can be read"),
+        ("nowhere.py", "no such Python file"),
+        ("mine.npy", "A .npy holds no ids: np.savez takes them"),
+        ("mine.pt", "read from .npz, .safetensors, .py, not '.pt'"),
+    ],
+)
+def test_a_file_that_is_not_there_or_of_another_kind(name, message, pictures, view, tmp_path):
+    with pytest.raises(OwnModelError, match=message):
+        saliency.own_maps(tmp_path / name, pictures, [0], view)
+
+
+def test_predictions_are_classes_of_the_data_or_behind_them(tmp_path, view):
+    for name in ("Blue_Jay", "Owl"):
+        (tmp_path / "data" / "test" / name).mkdir(parents=True)
+        (tmp_path / "data" / "train" / name).mkdir(parents=True)
+        for split in ("train", "test"):
+            Image.new("RGB", (20, 20)).save(tmp_path / "data" / split / name / "1.png")
+    data = datasets.load(str(tmp_path / "data"))
+    rows = np.flatnonzero(~data.images.train)
+    ids = [data.image_ids[row] for row in rows]
+    maps = left_and_right(2)
+    np.savez(tmp_path / "mine.npz", maps=maps, image_ids=ids, predicted=["blue jay", "gull"])
+    attention, names = saliency.own_attention(tmp_path / "mine.npz", data, rows, view)
+    assert names == [*data.class_names, "gull"] and attention.classes.tolist() == [0, 2]
+    assert attention.maps.shape == (2, 10, 10) and not attention.constant.any()
