@@ -38,28 +38,39 @@ def load_vlm(
         OPENAI_API_KEY.
     device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
     concurrency, timeout: of a server: requests at a time, and seconds that each may take.
-    Raises AskError: the model cannot be loaded, no server is named, there is no such device.
+    Raises AskError: the model cannot be loaded, no server is named, there is no such device, a `batch_size`
+        below 0.
     """
+    _check_batch_size(batch_size)
     if name.startswith("server:"):
         return ServerModel(name.removeprefix("server:"), concurrency, timeout=timeout)
     return LocalModel(name, resolve_device(device, AskError), batch_size)
 
 
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 0:
+        raise AskError(f"batch_size is {batch_size}: it has to be 1 or more, or 0 for the usual one")
+
+
 def vlm_loader(
-    device: str | torch.device = "cpu", keep: str = ""
+    device: str | torch.device = "cpu", keep: str = "", batch_size: int = 0
 ) -> Callable[[str], LocalModel | ServerModel]:
     """A function from names to loaded models that holds one at a time, and besides it the one named `keep`.
 
-    For notebooks that go through a list of models. The function raises AskError as `load_vlm` does.
+    For notebooks that go through a list of models: one is released before the next is loaded, whoever else
+    still names it. batch_size: as of `load_vlm`. The function raises AskError as `load_vlm` does.
     """
+    _check_batch_size(batch_size)
     loaded: dict[str, LocalModel | ServerModel] = {}
 
     def load(name: str) -> LocalModel | ServerModel:
         if name not in loaded:
             if name != keep:
                 for other in set(loaded) - {keep}:
-                    del loaded[other]
-            loaded[name] = load_vlm(name, device)
+                    released = loaded.pop(other)
+                    if isinstance(released, LocalModel):
+                        released.release()
+            loaded[name] = load_vlm(name, device, batch_size)
         return loaded[name]
 
     return load
