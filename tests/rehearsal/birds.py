@@ -1,4 +1,4 @@
-"""CUB-200-2011 and SUB in their own folders and files: 200 species, 312 attributes, blurred noise for images."""
+"""CUB-200-2011 and SUB in their own folders and files: 200 species, 312 attributes, images of blurred noise."""
 
 import csv
 from pathlib import Path
@@ -18,7 +18,7 @@ TRAIN, TEST = 2, 1  # images of a species
 
 
 def class_names() -> list[str]:
-    """200 names as CUB writes them: those of its species that the drawn world knows, invented ones between."""
+    """200 names as CUB writes them: of species that the drawn world knows, and invented ones between."""
     names = {number: f"Stand_in_{number:03d}" for number in range(1, SPECIES + 1)}
     with open(Path(aviary.__file__).with_name("species.csv"), newline="") as file:
         names |= {int(row["cub_class"]): row["name"] for row in csv.DictReader(file)}
@@ -34,7 +34,7 @@ def noise(rng: np.random.Generator, width: int, height: int, colour: np.ndarray 
 
 
 def write_cub(root: Path, train: int = TRAIN, test: int = TEST, species: int = SPECIES) -> None:
-    """All files of the data set; the list of attributes lies beside the folder, as in the published archive."""
+    """All files of the data set; the list of attributes lies beside the folder, as in its archive."""
     rng = np.random.default_rng(0)
     names, n_each = class_names()[:species], train + test
     groups = np.array([name.split("::")[0] for name in ATTRIBUTES])

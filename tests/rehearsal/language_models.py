@@ -1,11 +1,11 @@
-"""Vision-language models of the papers' architectures, as save_pretrained writes them: small, random weights."""
+"""Vision-language models of the papers' architectures, small and random, as save_pretrained writes them."""
 
 from pathlib import Path
 from string import ascii_uppercase
 
 import torch
 import transformers
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 SPECIAL = ["<pad>", "<end>", "<unk>", "<system>", "<user>", "<bot>", "<image>", "<video>"]
@@ -30,7 +30,6 @@ def tokenizer(image: str = "<image>", template: str | None = None) -> PreTrained
     """A tokenizer of a few words; all others are one token."""
     vocabulary = {word: i for i, word in enumerate([*SPECIAL, *WORDS])}
     raw = Tokenizer(models.WordLevel(vocabulary, "<unk>"))
-    raw.pre_tokenizer = pre_tokenizers.Split(Regex(r"\w+|[^\w\s]|\s+"), "isolated")
     raw.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()]
     )

@@ -5,8 +5,8 @@ from pathlib import Path
 import open_clip
 import torch
 import torchvision
-from rehearsal.language_models import sentence_tokenizer
 
+from rehearsal.language_models import sentence_tokenizer
 from xaihelpers.models.clip.clip_models import CONFIG_FILE, WEIGHTS_FILE
 from xaihelpers.models.networks import build_network
 from xaihelpers.models.weights import save_weights

@@ -1,4 +1,4 @@
-"""ImageNet, Flowers-102, Stanford Cars, CIFAR-100, Caltech-101 and cats and dogs, in their folders and tables.
+"""ImageNet, Flowers-102, Stanford Cars, CIFAR-100, Caltech-101, cats and dogs, in their folders and tables.
 
 All classes, few images each. torchvision compares some tables with the published checksums; the rehearsal
 turns that off (`without_checksums`).
@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import torch
 import torchvision
-from rehearsal.birds import noise
 from scipy.io import savemat
 from timm.data import ImageNetInfo
+
+from rehearsal.birds import noise
 
 SIZE = (80, 60)
 

@@ -150,6 +150,6 @@ def preset_of(name: str) -> Path:
 
 
 def parameters_of(name: str) -> dict:
-    """All parameters of a rehearsal: the preset's, with sizes, names and what a variant tries in their place."""
+    """All parameters of a rehearsal: the preset's, but for sizes, names and what a variant tries."""
     rehearsal = REHEARSALS[name]
     return yaml.safe_load(preset_of(name).read_text()) | rehearsal.sizes | rehearsal.names | rehearsal.more

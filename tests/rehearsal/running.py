@@ -13,7 +13,7 @@ PRELOADED += ["matplotlib.pyplot", "notebook_nets", "statsmodels.stats.power", "
 
 
 def rehearse(name: str, folder: Path, log: Path) -> None:
-    """Run one preset in this process; what it prints goes to a file, and the last line of an error besides."""
+    """Run one preset in this process; what it prints goes to a file, an error's first line to another."""
     with open(log, "w", buffering=1) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -21,6 +21,7 @@ def rehearse(name: str, folder: Path, log: Path) -> None:
 
         matplotlib.use("agg")
         import torch
+
         from rehearsal.photographs import without_checksums
         from rehearsal.presets import parameters_of
 

@@ -1,6 +1,6 @@
 """A server of chat completions that answers in the forms that the prompts ask for, by chance.
 
-A model whose name holds "reasoner" reasons before it answers and refuses log-probabilities, as such models do.
+A model whose name holds "reason" reasons before it answers and refuses log-probabilities, as such models do.
 """
 
 import hashlib
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers on a free port of this machine, at `address`, until the process ends; `count` requests so far."""
+    """Answers at `address`, on a free port, until the process ends; `count` requests so far."""
 
     daemon_threads, request_queue_size = True, 64
 

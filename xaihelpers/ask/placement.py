@@ -1,4 +1,4 @@
-"""Where a local model's weights go: one device, several GPUs together, or nowhere, said before they are read."""
+"""Where a local model's weights go, told before they are read: one device, several GPUs, or nowhere."""
 
 import logging
 from dataclasses import dataclass
