@@ -14,7 +14,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="as 32, or 22-long-clip (default: all)")
     parser.add_argument("--jobs", type=int, default=1, help="at a time, each on one core")
     parser.add_argument("--go-on", action="store_true", help="keep what was computed, skip what was done")
-    parser.add_argument("--limit", type=float, default=0.0, help="seconds after which a preset is stopped")
+    parser.add_argument("--limit", type=float, default=0.0, help="seconds after which one is stopped")
     parser.add_argument("--folder", type=Path, help="where all of it lies (default: rehearsal/ in the cache)")
     options = parser.parse_args(arguments)
     folder = options.folder or Path(__file__).resolve().parents[2] / "data/cache/rehearsal"

@@ -1,4 +1,4 @@
-"""CUB-200-2011 and SUB in their own folders and files: 200 species, 312 attributes, images of blurred noise."""
+"""CUB-200-2011 and SUB in their own folders and files: all species and attributes, images of noise."""
 
 import csv
 from pathlib import Path
