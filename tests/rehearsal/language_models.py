@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 SPECIAL = ["<pad>", "<end>", "<unk>", "<system>", "<user>", "<bot>", "<image>", "<video>"]
-SPECIAL += ["<|image|>", "<IMG_CONTEXT>", "<img>", "</img>"]
+SPECIAL += ["<begin>", "<|image|>", "<IMG_CONTEXT>", "<img>", "</img>"]
 WORDS = [*ascii_uppercase, *"0123456789", *'{}[]":,.']
 WORDS += "a the this is bird with of and in has red blue green yellow white black grey wing tail".split()
 WORDS += "bill crown breast background superclass sky tree water small large round pointed".split()
@@ -36,6 +36,7 @@ def tokenizer(image: str = "<image>", template: str | None = None) -> PreTrained
     raw.add_special_tokens(SPECIAL)
     return PreTrainedTokenizerFast(
         tokenizer_object=raw,
+        bos_token="<begin>",
         pad_token="<pad>",
         eos_token="<end>",
         unk_token="<unk>",
@@ -123,7 +124,12 @@ def write_llama_vision(folder: Path) -> None:
         "supported_aspect_ratios": [[1, 1], [1, 2], [2, 1], [2, 2], [1, 3], [3, 1], [1, 4], [4, 1]],
     }
     rotary = {"rope_type": "default", "rope_theta": 1e4}
-    text = _text(num_hidden_layers=3, cross_attention_layers=[1], rope_parameters=rotary)
+    text = _text(
+        num_hidden_layers=3,
+        cross_attention_layers=[1],
+        rope_parameters=rotary,
+        bos_token_id=SPECIAL.index("<begin>"),
+    )
     config = transformers.MllamaConfig(
         vision_config=vision, text_config=text, image_token_index=SPECIAL.index("<|image|>")
     )

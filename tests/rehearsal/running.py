@@ -64,7 +64,7 @@ def run(names: list[str], folder: Path, jobs: int = 1, limit: float = 0.0) -> di
 
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     (folder / "done").mkdir(exist_ok=True)
-    os.environ["OPENAI_BASE_URL"] = Server().address
+    os.environ["OPENAI_BASE_URL"] = Server(folder / "requests.txt").address
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     waiting, running, outcomes = list(names), {}, {}

@@ -9,6 +9,7 @@ import random
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 STAGES = ("Background", "Superclass", "SalientFeatures", "DetailedFeatures", "AuxiliaryFeatures")
 WORDS = (
@@ -64,7 +65,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         status, content = reply(body)
-        self.server.count += 1
+        if self.server.log and status == 200:
+            asked = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+            with self.server.lock, open(self.server.log, "a") as file:
+                file.write(f"{asked}\n")
         data = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
@@ -77,12 +81,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers at `address`, on a free port, until the process ends; `count` requests so far."""
+    """Answers at `address`, on a free port, until the process ends.
+
+    log: a file that gets a line for each request it answers, a hash of what was asked.
+    """
 
     daemon_threads, request_queue_size = True, 64
 
-    def __init__(self):
+    def __init__(self, log: Path | None = None):
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.count = 0
+        self.log, self.lock = log, threading.Lock()
         self.address = f"http://127.0.0.1:{self.server_address[1]}/v1"
         threading.Thread(target=self.serve_forever, daemon=True).start()
