@@ -36,9 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     outcomes = run(names, folder, max(1, options.jobs), options.limit)
     failed = [name for name, (_, error) in outcomes.items() if error]
     total = sum(seconds for seconds, _ in outcomes.values())
-    print(
-        f"{len(outcomes) - len(failed)} of {len(outcomes)} to their ends in {total:.0f} s; logs in {folder}/logs"
-    )
+    count = f"{len(outcomes) - len(failed)} of {len(outcomes)}"
+    print(f"{count} to their ends in {total:.0f} s; logs in {folder}/logs")
     return int(bool(failed))
 
 

@@ -15,6 +15,9 @@ BIRDS = ["CUB_200_2011"]
 CUB_NETWORK = {"weights": "resnet18_cub.safetensors"}  # in place of the published file
 CUB_CLIP = {"clip_weights": ""}  # the stand-in's own
 SCORER = {"scorer_weights": ""}
+# cosines of random weights reach no published threshold
+NO_THRESHOLDS = {"top_activation": 0.0, "similarity": 0.0}
+NO_THRESHOLD = {"label_free": [0.0, 0.0, 0.0002]}
 ZOO = [*BIRDS, "resnet18_cub.safetensors", "ViT-B-16-quickgelu", "concept_sets/cub_filtered.txt"]
 FINE = [*BIRDS, "downloads/flowers-102", "downloads/stanford_cars", "resnet18"]
 GENERAL = ["downloads/cifar100", "downloads/caltech101", "downloads/imagenet"]
@@ -42,15 +45,16 @@ REHEARSALS = {
     "11": Rehearsal(ZOO[:2], {"n_samples": [10, 20], "draws": 2, "head_draws": 1}, CUB_NETWORK),
     "12": Rehearsal(ZOO[:2], {"n_samples": 20, "draws": 2, "permutations": 20}, CUB_NETWORK),
     "13": Rehearsal(ZOO[:2], {"n_samples": 20, "draws": 2}, CUB_NETWORK),
-    "21": Rehearsal(ZOO, {"draws": 2, "epochs": 2}, CUB_NETWORK | CUB_CLIP),
-    "22": Rehearsal(ZOO, {"n_images": 6, "draws": 2}, CUB_NETWORK | CUB_CLIP | SCORER),
+    "21": Rehearsal(ZOO, {"draws": 2, "epochs": 2}, CUB_NETWORK | CUB_CLIP, NO_THRESHOLDS),
+    "22": Rehearsal(ZOO, {"n_images": 6, "draws": 2}, CUB_NETWORK | CUB_CLIP | SCORER, NO_THRESHOLD),
     "22-long-clip": Rehearsal(
         [*ZOO, "longclip-B.pt"],
         {"n_images": 6, "draws": 2},
         CUB_NETWORK | CUB_CLIP | {"scorer_weights": "longclip-B.pt"},
+        NO_THRESHOLD,
     ),
-    "23": Rehearsal(ZOO, {"n_items": 30, "draws": 2}, CUB_NETWORK | CUB_CLIP | SCORER),
-    "24": Rehearsal(ZOO, {"n_images": 6, "draws": 2}, CUB_NETWORK | CUB_CLIP | SCORER),
+    "23": Rehearsal(ZOO, {"n_items": 30, "draws": 2}, CUB_NETWORK | CUB_CLIP | SCORER, NO_THRESHOLD),
+    "24": Rehearsal(ZOO, {"n_images": 6, "draws": 2}, CUB_NETWORK | CUB_CLIP | SCORER, NO_THRESHOLD),
     "31": Rehearsal(FINE, {"n_cases": 8, "n_guessed": 100}),
     "32": Rehearsal([*FINE, *GENERAL, *LOCAL_MODELS], {"n_cases": 2, "n_seeds": 2, "max_tokens": 24}),
     "33": Rehearsal(FINE, {"n_cases": 8, "n_seeds": 2}),
@@ -114,7 +118,7 @@ REHEARSALS = {
         {"clip_weights": [""] * 6},
         {"models": ["cbm_independent", "cem"]},
     ),
-    "71": Rehearsal(ZOO, {"n_items": 12, "controls": 4}, CUB_NETWORK | CUB_CLIP),
+    "71": Rehearsal(ZOO, {"n_items": 12, "controls": 4}, CUB_NETWORK | CUB_CLIP, NO_THRESHOLD),
     "81": Rehearsal(
         ZOO[:2],
         {
