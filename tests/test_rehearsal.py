@@ -110,7 +110,7 @@ def test_pipelines_of_the_papers_draw_tied_pairs(name, stand_in):
 
 SETS = {
     "CUB_200_2011": (200, 600),
-    "imagenet": (1000, 1000),
+    "imagenet": (1000, 2000),
     "flowers102": (102, 306),
     "stanford_cars": (196, 588),
     "cifar100": (100, 300),

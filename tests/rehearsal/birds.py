@@ -33,16 +33,25 @@ def noise(rng: np.random.Generator, width: int, height: int, colour: np.ndarray 
     return Image.fromarray(small.astype("uint8")).resize((width, height), Image.Resampling.BICUBIC)
 
 
-def write_cub(root: Path, train: int = TRAIN, test: int = TEST, species: int = SPECIES) -> None:
-    """All files of the data set; the list of attributes lies beside the folder, as in its archive."""
+def birds_of_sub() -> list[str]:
+    """The 33 of `class_names` that the benchmark's images are of."""
+    return [name for name in class_names() if "Stand_in" not in name][:OF_SUB]
+
+
+def write_cub(root: Path, train: int = TRAIN, test: int = TEST, only: list[str] | None = None) -> None:
+    """All files of the data set; the list of attributes lies beside the folder, as in its archive.
+
+    only: classes that have images; all by default.
+    """
     rng = np.random.default_rng(0)
-    names, n_each = class_names()[:species], train + test
+    names, n_each = class_names(), train + test
+    with_images = [label for label, name in enumerate(names) if only is None or name in only]
     groups = np.array([name.split("::")[0] for name in ATTRIBUTES])
-    profiles = np.zeros((species, len(ATTRIBUTES)), bool)
+    profiles = np.zeros((SPECIES, len(ATTRIBUTES)), bool)
     for group in dict.fromkeys(groups):
         members = np.flatnonzero(groups == group)
-        profiles[np.arange(species), rng.choice(members, species)] = True
-    colours = rng.integers(0, 256, (species, 3))
+        profiles[np.arange(SPECIES), rng.choice(members, SPECIES)] = True
+    colours = rng.integers(0, 256, (SPECIES, 3))
     tables: dict[str, list[str]] = {
         "images.txt": [],
         "image_class_labels.txt": [],
@@ -52,11 +61,12 @@ def write_cub(root: Path, train: int = TRAIN, test: int = TEST, species: int = S
         "attributes/image_attribute_labels.txt": [],
     }
     images, labels, split, boxes, parts, attributes = tables.values()
-    present = np.zeros((species * n_each, len(ATTRIBUTES)), bool)
-    for label, name in enumerate(names):
+    percentages = 100.0 * profiles
+    for place, label in enumerate(with_images):
+        name, of_class = names[label], []
         (root / "images" / name).mkdir(parents=True, exist_ok=True)
         for number in range(n_each):
-            image = label * n_each + number
+            image = place * n_each + number
             file = f"{name}/{name[4:]}_{number + 1:04d}_{image + 1}.jpg"
             width, height = (250, 180) if image % 4 else (180, 250)
             noise(rng, width, height, colours[label]).save(root / "images" / file, quality=85)
@@ -70,12 +80,13 @@ def write_cub(root: Path, train: int = TRAIN, test: int = TEST, species: int = S
                 parts.append(
                     f"{image + 1} {part} {x:.1f} {y:.1f} 1" if seen else f"{image + 1} {part} 0.0 0.0 0"
                 )
-            present[image] = profiles[label] ^ (rng.random(len(ATTRIBUTES)) < 0.06)
+            present = profiles[label] ^ (rng.random(len(ATTRIBUTES)) < 0.06)
+            of_class.append(present)
             certainties = rng.choice([1, 2, 3, 4], len(ATTRIBUTES), p=[0.1, 0.1, 0.3, 0.5])
-            for attribute, (there, sure) in enumerate(zip(present[image], certainties, strict=True), 1):
+            for attribute, (there, sure) in enumerate(zip(present, certainties, strict=True), 1):
                 more = " 0" if (image + attribute) % 5000 == 0 else ""  # the published file has such lines
                 attributes.append(f"{image + 1} {attribute} {int(there and sure > 1)} {sure} 3.1{more}")
-    percentages = 100 * present.reshape(species, n_each, -1).mean(1)
+        percentages[label] = 100 * np.mean(of_class, axis=0)
     tables["attributes/class_attribute_labels_continuous.txt"] = [
         " ".join(f"{value:.10g}" if value else "0.0" for value in row) for row in percentages
     ]
@@ -99,7 +110,7 @@ def write_benchmark(folder: Path) -> None:
     """SUB's parquet files: each of 33 birds with each of 33 attributes, an image each, in two shards."""
     rng = np.random.default_rng(1)
     attributes = (PROJECT / "data/prompts/sub_attributes.txt").read_text().split()
-    birds = [name for name in class_names() if "Stand_in" not in name][:OF_SUB]
+    birds = birds_of_sub()
     pairs = [(attribute, bird) for attribute in attributes for bird in birds]
     for shard in range(2):
         some = pairs[shard::2]
@@ -109,14 +120,15 @@ def write_benchmark(folder: Path) -> None:
 
 
 def write_few_of_cub(root: Path) -> None:
-    """Twelve species of the same format: for what is trained from pixels."""
-    write_cub(root, species=12)
+    """The same with images of 33 species alone, those of SUB: for what is trained from pixels."""
+    write_cub(root, only=birds_of_sub())
 
 
 def write_concept_file(file: Path) -> None:
-    """Concepts by name, one a line, as a label-free bottleneck takes them."""
-    colours = ("red", "blue", "yellow", "grey", "black and white")
-    parts = ("crown", "wings", "belly", "tail feathers")
-    lines = [f"a {colour} {part}" for colour in colours for part in parts]
-    lines += ["a long pointed bill", "webbed feet", "a forked tail", "a shore or a lake"]
-    file.write_text("".join(f"{line}\n" for line in lines))
+    """Concepts by name, one a line, as a label-free bottleneck takes them; of random words, to be unlike."""
+    rng = np.random.default_rng(8)
+    words = (
+        "red blue dark long webbed crown tail bill feet on a of with near shore lake small y2 of q x".split()
+    )
+    lines = [" ".join(rng.choice(words, 1 + n % 7)) for n in range(300)]
+    file.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines) if len(line) <= 30))

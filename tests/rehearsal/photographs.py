@@ -6,6 +6,7 @@ turns that off (`without_checksums`).
 
 import os
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -39,11 +40,13 @@ def _save(rng: np.random.Generator, file: Path) -> None:
 
 
 def write_imagenet(root: Path) -> None:
-    """The validation images of 1,000 classes, sorted, one each; and the meta file that torchvision makes."""
+    """The sorted validation images of 1,000 classes, one and its copy of each; and torchvision's meta file."""
     rng = np.random.default_rng(2)
     ids = ImageNetInfo("imagenet-1k").label_names()
     for number, wordnet_id in enumerate(sorted(ids), 1):
-        _save(rng, root / "val" / wordnet_id / f"ILSVRC2012_val_{number:08d}.JPEG")
+        file = root / "val" / wordnet_id / f"ILSVRC2012_val_{number:08d}.JPEG"
+        _save(rng, file)
+        shutil.copy(file, file.with_name(f"ILSVRC2012_val_{1000 + number:08d}.JPEG"))
     words = {wordnet_id: (wordnet_id,) for wordnet_id in ids}
     torch.save((words, sorted(ids)), root / "meta.bin")
 

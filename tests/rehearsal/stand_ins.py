@@ -7,6 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+PROJECT_DATA = Path(__file__).resolve().parents[2] / "data"
 # torchvision's networks of the presets
 NETWORKS = ("resnet18", "inception_v3", "maxvit_t", "convnext_tiny", "efficientnet_b1")
 SEGMENTERS = ("deeplabv3_resnet50", "deeplabv3_resnet101", "lraspp_mobilenet_v3_large", "fcn_resnet50")
@@ -67,6 +68,7 @@ def prepare(folder: Path, names: Iterable[str]) -> None:
     """Make the stand-ins of these names, of `WRITERS` or torchvision's networks, that are not there yet."""
     made = folder / "made"
     made.mkdir(parents=True, exist_ok=True)
+    _link_world(folder / "data")
     with FileLock(folder / ".lock"):
         for name in dict.fromkeys(names):
             mark = made / name.replace("/", "--")
@@ -79,6 +81,13 @@ def prepare(folder: Path, names: Iterable[str]) -> None:
             else:
                 _write(folder / "data", name)
             mark.touch()
+
+
+def _link_world(data: Path) -> None:
+    """The drawn birds are the project's own, on which judges prove themselves; they are drawn once for all."""
+    data.mkdir(parents=True, exist_ok=True)
+    if not (data / "aviary").is_symlink():
+        (data / "aviary").symlink_to(PROJECT_DATA / "aviary")
 
 
 def _write(data: Path, name: str) -> None:
