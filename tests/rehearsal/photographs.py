@@ -40,7 +40,7 @@ def _save(rng: np.random.Generator, file: Path) -> None:
 
 
 def write_imagenet(root: Path) -> None:
-    """The sorted validation images of 1,000 classes, one and its copy of each; and torchvision's meta file."""
+    """The sorted validation images of 1,000 classes, one and a copy each; and torchvision's meta file."""
     rng = np.random.default_rng(2)
     ids = ImageNetInfo("imagenet-1k").label_names()
     for number, wordnet_id in enumerate(sorted(ids), 1):

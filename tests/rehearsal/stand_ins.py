@@ -84,7 +84,7 @@ def prepare(folder: Path, names: Iterable[str]) -> None:
 
 
 def _link_world(data: Path) -> None:
-    """The drawn birds are the project's own, on which judges prove themselves; they are drawn once for all."""
+    """The drawn birds, on which judges prove themselves, are the project's own: drawn once for all."""
     data.mkdir(parents=True, exist_ok=True)
     if not (data / "aviary").is_symlink():
         (data / "aviary").symlink_to(PROJECT_DATA / "aviary")
