@@ -150,7 +150,7 @@ def command(folder, *names):
 
 @pytest.mark.notebooks
 @pytest.mark.xdist_group("rehearsal")
-def test_presets_run_to_their_ends_and_go_on_after_a_kill(folder):
+def test_presets_run_to_their_ends_and_go_on_after_a_kill(folder, drawn_birds):
     """42 is killed while it asks its judge; the second run asks for nothing that was answered."""
     requests = folder / "requests.txt"
     requests.unlink(missing_ok=True)
