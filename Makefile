@@ -1,4 +1,4 @@
-# make run | make test | make test-quick | make lab | make notebooks | make gpu. Each sets up first: minutes once, a moment afterwards.
+# make run | make test | make test-quick | make rehearse | make lab | make notebooks | make gpu. Each sets up first: minutes once, a moment afterwards.
 #   ONLY="11 13"     only these notebooks           JOBS=1        processes at a time
 #   FORCE=1          run also what is up to date    RESULTS=DIR   where results go
 #   TESTS="-k paths" options for pytest             PYTHON=...    a Python 3.11 to 3.13 to build .venv with
@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help setup chromium run test test-quick lab notebooks gpu clean-cache
+.PHONY: help setup chromium run test test-quick rehearse lab notebooks gpu clean-cache
 
 VENV := $(CURDIR)/.venv
 PYTHON ?= python3.11 python3.12 python3.13 python3
@@ -63,6 +63,10 @@ test: setup chromium
 
 test-quick: setup chromium
 	$(PYTEST) -m "not notebooks" $(TESTS)
+
+# Every preset of the paper's size, run to its end on stand-ins of random weights; GO_ON=1 skips what came to its end.
+rehearse: setup
+	PYTHONPATH="$(CURDIR)/tests" "$(VENV)/bin/python" -m rehearsal $(ONLY) --jobs $(JOBS) $(if $(GO_ON),--go-on)
 
 lab: setup
 	exec "$(VENV)/bin/jupyter" lab

@@ -290,6 +290,34 @@ def test_networks_trained_one_by_one_are_kept_one_by_one(tmp_path, monkeypatch):
     assert torch.equal(resumed.explain(pictures(20, 1)[0]).values, whole)
 
 
+@pytest.mark.parametrize("fit_one", [fit_cbm, fit_cem])
+def test_a_training_from_pixels_that_was_killed_goes_on_with_its_next_epoch(fit_one, tmp_path, monkeypatch):
+    """And ends where a whole run ends, bit for bit; a state that was cut off begins anew."""
+
+    def fitted(**more):
+        return fit_one(*pictures(40, 0), CONCEPTS, CLASSES, epochs=4, trunk=squares(), **more)
+
+    whole = fitted().explain(pictures(20, 1)[0]).values
+    keep, epochs = minibatch.save_state, []
+
+    def until_the_second(file, epoch, *state):
+        keep(file, epoch, *state)
+        epochs.append(epoch)
+        if epochs == [1, 2]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(minibatch, "save_state", until_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(checkpoints=tmp_path)
+    resumed = fitted(checkpoints=tmp_path)
+    assert epochs == [1, 2, 3, 4] and torch.equal(resumed.explain(pictures(20, 1)[0]).values, whole)
+    state = tmp_path / "training.checkpoint"
+    state.write_bytes(state.read_bytes()[:200])
+    anew = fitted(checkpoints=tmp_path)
+    assert epochs[4:] == [1, 2, 3, 4] and torch.equal(anew.explain(pictures(20, 1)[0]).values, whole)
+    assert (tmp_path / "training.checkpoint.damaged").exists()
+
+
 # The recipe of Koh et al.
 
 

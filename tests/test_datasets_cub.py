@@ -401,6 +401,7 @@ def test_place_points_by_hand():
     assert torch.equal(datasets.place_points(points[:4], (100, 50)), points[:4])
     # 5 rows of padding above
     assert datasets.place_points(points[1], (100, 50), crop=60).tolist() == [30, 30]
+    assert datasets.place_points(points[1], (100, 50), 0, 60).tolist() == [30, 30]  # as a network says it
     assert datasets.place_points(torch.tensor([[100.0, 0]]), (100, 50)).isnan().all()
     several = datasets.place_points(
         points[[0, 3]].expand(3, 2, 2), torch.tensor([[100, 50], [50, 100], [100, 100]]), resize=10

@@ -1003,6 +1003,14 @@ WRONG = [
     ("53", {"predictions": ["nowhere.py"]}, "nowhere.py: there is no such Python file"),
     ("11", {"data": "nowhere"}, "There is no data set 'nowhere'"),
     ("11", {"backbone": "resnet81"}, "There is no backbone 'resnet81'"),
+    *(
+        (i, {"transform": "resize"}, "transform must be empty or one of koh")
+        for i in ("11", "12", "13", "21")
+    ),
+    *(
+        (i, {"batch_size": -1}, "batch_size is -1: it has to be 1 or more")
+        for i in ("23", "31", "32", "33", "34", "42", "43", "45")
+    ),
     ("11", {"n_samples": [5000]}, "no concept has 5000 positive and 5000 negative examples"),
     ("12", {"svm_c": "one"}, "Parameter 'svm_c' must be float"),
     ("12", {"model": "cem"}, "cem has no class weights θ"),

@@ -41,7 +41,7 @@ def t5_tokenizer(length=20):
     return T5Tokenizer(vocab=special + words, extra_ids=0, model_max_length=length)
 
 
-def clip_text(kind=CLIPTextModel, width=16):
+def clip_text(kind=CLIPTextModel, width=16, positions=100):
     return kind(
         CLIPTextConfig(
             vocab_size=200,
@@ -50,7 +50,7 @@ def clip_text(kind=CLIPTextModel, width=16):
             projection_dim=width,
             num_hidden_layers=2,
             num_attention_heads=2,
-            max_position_embeddings=100,
+            max_position_embeddings=positions,
             bos_token_id=0,
             eos_token_id=1,
             pad_token_id=1,

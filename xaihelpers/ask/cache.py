@@ -49,8 +49,9 @@ def load_vlm(
     device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
     concurrency, timeout: of a server: requests at a time at most, and seconds that each may take.
     Raises AskError: the model cannot be loaded, no server is named, there is no such device; as
-        `PythonModel`, `ReplayedModel` and `RecordedModel` do.
+        `PythonModel`, `ReplayedModel` and `RecordedModel` do; a `batch_size` below 0.
     """
+    _check_batch_size(batch_size)
     if name.startswith("python:"):
         return PythonModel(name.removeprefix("python:"), batch_size)
     if name.startswith("replay:"):
@@ -69,21 +70,30 @@ def load_vlm(
     return LocalModel(name, resolve_device(device, AskError), batch_size)
 
 
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 0:
+        raise AskError(f"batch_size is {batch_size}: it has to be 1 or more, or 0 for the usual one")
+
+
 def vlm_loader(
-    device: str | torch.device = "cpu", keep: str = ""
+    device: str | torch.device = "cpu", keep: str = "", batch_size: int = 0
 ) -> Callable[[str], LocalModel | ServerModel]:
     """A function from names to loaded models that holds one at a time, and besides it the one named `keep`.
 
-    For notebooks that go through a list of models. The function raises AskError as `load_vlm` does.
+    For notebooks that go through a list of models: one is released before the next is loaded, whoever else
+    still names it. batch_size: as of `load_vlm`. The function raises AskError as `load_vlm` does.
     """
+    _check_batch_size(batch_size)
     loaded: dict[str, LocalModel | ServerModel] = {}
 
     def load(name: str) -> LocalModel | ServerModel:
         if name not in loaded:
             if name != keep:
                 for other in set(loaded) - {keep}:
-                    del loaded[other]
-            loaded[name] = load_vlm(name, device)
+                    released = loaded.pop(other)
+                    if isinstance(released, LocalModel):
+                        released.release()
+            loaded[name] = load_vlm(name, device, batch_size)
         return loaded[name]
 
     return load

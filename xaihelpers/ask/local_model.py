@@ -1,5 +1,6 @@
 """A model of Hugging Face on this machine: stock classes, the model's own processor and chat template."""
 
+import gc
 import hashlib
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ from transformers.utils import logging
 
 from xaihelpers import paths
 from xaihelpers.ask.messages import Answer, AskError, Request, Turn, open_image, request_keys, split_reasoning
+from xaihelpers.ask.placement import free_memory, place, weight_bytes
 
 MODEL_FILES = (
     ".json",
@@ -41,7 +43,10 @@ class LocalModel:
     name: a model that ships with the project, a folder (a name under XAI_DATA, or a path), or a name on
         Hugging Face.
     batch_size: requests at a time; 0 stands for 16 on a GPU and 32 on a CPU.
-    Raises AskError: the model cannot be loaded, lacks weights, or has no chat template.
+    Raises AskError: the model cannot be loaded, lacks weights, does not fit into the memory (by how much),
+        or has no chat template.
+
+    A model that is too large for one GPU is spread over all of them.
 
     Attributes: `identity` tells models apart in the cache of answers: of a folder by its own name, whatever
         its path, and the hash of its files; of a model on Hugging Face by its full name and the commit.
@@ -83,11 +88,14 @@ class LocalModel:
             self.takes_images = config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
             model_class = AutoModelForImageTextToText if self.takes_images else AutoModelForCausalLM
             processor_class = AutoProcessor if self.takes_images else AutoTokenizer
+            placed = place(self.name, weight_bytes(model_class, config, dtype), free_memory(self.device))
             with _no_progress_bars():
                 self.model, loading = model_class.from_pretrained(
-                    source, dtype=dtype, output_loading_info=True
+                    source, dtype=dtype, output_loading_info=True, **placed.split
                 )
             self.processor = processor_class.from_pretrained(source)
+        except AskError:
+            raise
         except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             raise AskError(
@@ -100,8 +108,19 @@ class LocalModel:
                 f"The model {self.name!r} lacks weights ({len(missing)}, {min(missing)} among them): "
                 "fetch or save it again."
             )
-        self.model.eval().requires_grad_(False).to(self.device)
+        self.model.eval().requires_grad_(False)
+        if placed.split:
+            self.device = self.model.device  # of its first layer, where inputs go
+        else:
+            self.model.to(self.device)
         return config
+
+    def release(self) -> None:
+        """Give the memory of the weights back; the model cannot be asked any more."""
+        self.model = None
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def answer(
         self, requests: Sequence[Request], seed: int, temperature: float

@@ -148,8 +148,8 @@ def fit_cbm(
     penalty: of the head that "sequential" and "independent" fit by `fit_head`.
     recipe: "adamw", or "koh" for the optimiser, the weights of rare concepts and the augmentation of Koh et
         al. 2020; their learning rate and weight decay are to be given with it.
-    checkpoints: a folder that keeps each network of one concept when it is trained from pixels, so that a run
-        that was killed goes on with the next one. It must be of these data and settings alone.
+    checkpoints: a folder that keeps the state after each epoch from pixels, and each network of one concept,
+        so that a run that was killed goes on where it was. It must be of these data and settings alone.
 
     Raises ValueError for an unknown kind, inputs that do not fit, "joint" from pixels with one network per
     concept, and a loss that is not finite.
@@ -167,6 +167,8 @@ def fit_cbm(
         "generator": generator,
         "recipe": recipe,
     }
+    if trunk is not None and checkpoints and not per_concept:
+        options["checkpoint"] = Path(checkpoints) / "training.checkpoint"
     if trunk is not None and per_concept:
         if kind == "joint":
             raise ValueError(
@@ -261,11 +263,14 @@ def _fit_each_from_pixels(
         network = _read_checkpoint(file, name, trunk, present.device)
         if network is None:
             generator = torch.Generator().manual_seed(1000 * seed + j)
-            column = present[:, j : j + 1]
+            column, own = present[:, j : j + 1], options | {"generator": generator}
+            if file:
+                own["checkpoint"] = file.with_suffix(".checkpoint")
             network = _untrained(pixels, column, trunk, [name], classes, False, 0, generator, present.device)
-            _train_together(network, pixels, column, None, None, options | {"generator": generator})
+            _train_together(network, pixels, column, None, None, own)
             if file:
                 save_model(network, file)
+                own["checkpoint"].unlink(missing_ok=True)
         networks.append(network)
     weights = torch.cat([network.concept_weights for network in networks], 1)  # (d, L)
     return ConceptBottleneck(

@@ -25,6 +25,7 @@ w and v are shared by all concepts.
 
 import copy
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -149,6 +150,7 @@ def fit_cem(
     trunk: nn.Module | None = None,
     device: str | torch.device = "cpu",
     recipe: str = "adamw",
+    checkpoints: str | Path | None = None,
 ) -> ConceptEmbeddingModel:
     """Concept embedding model of training images, by cross-entropy + `concept_weight` · mean concept loss.
 
@@ -157,7 +159,7 @@ def fit_cem(
     size: m, numbers in an embedding.
     intervention: the probability with which, in training, a concept of an image is set to its label before
         its embeddings are mixed (RandInt), so that the head learns to trust corrections.
-    recipe: as of `fit_cbm`.
+    recipe, checkpoints: as of `fit_cbm`.
 
     Raises ValueError for inputs that do not fit, a probability outside [0, 1), and a loss that is not finite.
     Source: Espinosa Zarlenga et al. 2022, sections 3.1 and 3.2 (RandInt).
@@ -199,6 +201,7 @@ def fit_cem(
         generator,
         "concept embeddings",
         recipe,
+        Path(checkpoints) / "training.checkpoint" if checkpoints and trunk is not None else None,
     )
     for name in TRAINED:
         setattr(model, name, getattr(model, name).detach())

@@ -1,6 +1,7 @@
 """What the networks of the trained bottlenecks share: the training loop, layers, networks from pixels."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -8,6 +9,8 @@ from torch import nn
 from torchvision.transforms import ColorJitter, RandomResizedCrop
 from torchvision.transforms import functional as transforms
 from tqdm.auto import tqdm
+
+from xaihelpers.bottlenecks.training_state import restore_state, save_state
 
 RECIPES = ("adamw", "koh")
 
@@ -24,6 +27,7 @@ def train(
     generator: torch.Generator,
     what: str,
     recipe: str = "adamw",
+    checkpoint: Path | None = None,
 ) -> None:
     """Minimise a loss over examples; in place.
 
@@ -33,12 +37,14 @@ def train(
     what: what the progress bar and errors call the model.
     recipe: "adamw" with a learning rate that falls along a cosine, a tenth of it for the trunk; "koh",
         stochastic gradient descent with momentum 0.9 and one learning rate for all, as Koh et al. 2020 train.
+    checkpoint: a file that keeps the state after each epoch, from which a run that was killed goes on.
 
     Raises ValueError for another recipe and if the loss is not finite.
     """
     if recipe not in RECIPES:
         raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, not {recipe!r}")
-    parameters = [{"params": list(layers)}]
+    layers = list(layers)
+    parameters = [{"params": layers}]
     if trunk is not None:
         rate = learning_rate if recipe == "koh" else learning_rate / 10
         parameters.append({"params": list(trunk.parameters()), "lr": rate})
@@ -51,8 +57,10 @@ def train(
     else:
         optimiser = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay, foreach=True)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, n_steps)
+    parts = {"optimiser": optimiser, "schedule": schedule} | ({"trunk": trunk} if trunk is not None else {})
+    first = restore_state(checkpoint, layers, parts, generator) if checkpoint else 0
     value = torch.zeros(())
-    for epoch in tqdm(range(epochs), desc=what, leave=False, delay=2):
+    for epoch in tqdm(range(first, epochs), desc=what, leave=False, delay=2):
         order = torch.randperm(n_examples, generator=generator)[: n_batches * batch_size]
         for rows in order.split(batch_size):
             optimiser.zero_grad()
@@ -65,6 +73,8 @@ def train(
                 f"{what}: the loss is {value.item()} after epoch {epoch + 1}: lower learning_rate, or look "
                 "for extreme values in the inputs"
             )
+        if checkpoint:
+            save_state(checkpoint, epoch + 1, layers, parts, generator)
 
 
 def layer(shape: tuple[int, ...], fan_in: int, generator: torch.Generator, device) -> torch.Tensor:

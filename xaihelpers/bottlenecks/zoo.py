@@ -70,16 +70,16 @@ def fit_or_load(
     cached = _read_cached(recipe.kind, file, device, dataset)
     if cached is None:
         start = time.perf_counter()
-        one_by_one = {}  # networks that are kept as they are done
-        if name == "cbm_per_concept" and dataset.trunk is not None:
-            one_by_one["checkpoints"] = file.with_suffix(".parts")
-        model, dropped = recipe.make(dataset, seed, device, **settings, **one_by_one)
+        kept = {}  # epochs and networks that are kept as they are done
+        if "checkpoints" in inspect.signature(recipe.fit).parameters and dataset.trunk is not None:
+            kept["checkpoints"] = file.with_suffix(".parts")
+        model, dropped = recipe.make(dataset, seed, device, **settings, **kept)
         about = {"dropped": dropped, "seconds": time.perf_counter() - start}
         inputs = _test_inputs(name, dataset, model, device)
         outputs = model.explain(inputs, image_ids=dataset.test_ids).cpu()
         _keep(model, outputs, file, name, about)
-        if one_by_one and file.exists():
-            shutil.rmtree(one_by_one["checkpoints"], ignore_errors=True)
+        if kept and file.exists():
+            shutil.rmtree(kept["checkpoints"], ignore_errors=True)
     else:
         model, outputs, about = cached
         inputs = _test_inputs(name, dataset, model, device)

@@ -59,12 +59,13 @@ def place_points(
     points: (..., 2), x and y from the image's upper left corner, so pixel i spans [i, i + 1) and the pixel of
         a point is its floor.
     image_size: (width, height), or one per image, (n, 2), for points (n, ..., 2).
-    resize: the new length of the short side, or (height, width), or None.
+    resize: the new length of the short side, or (height, width); None or 0 where images are not resized.
     crop: side of the centred square, or None; where it is larger than the image, the image is padded.
     """
     old = torch.as_tensor(image_size, dtype=torch.float64)
     old = old.reshape(old.shape[:-1] + (1,) * (points.ndim - old.ndim) + (2,))
     new = old
+    resize = resize or None  # a network's 0 leaves images as they are
     if isinstance(resize, int):
         short, long = old.amin(-1, keepdim=True), old.amax(-1, keepdim=True)
         new = torch.where(old == short, float(resize), torch.floor(resize * long / short))

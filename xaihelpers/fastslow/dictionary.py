@@ -65,7 +65,8 @@ def class_neighbours(data: Dataset, backbone: Backbone | None = None, source: st
         probe, and attributes where the pictures are missing.
 
     Raises ValueError: fewer than five classes (pictures without labels have none), an unknown source, no
-    attributes, a file that lacks a class or names another, and as `similarity_dictionary` does.
+    attributes, a class of one image where there is one split and no head for it, a file that lacks a class or
+    names another, and as `similarity_dictionary` does.
     """
     if len(data.class_names) <= LOOK_ALIKES:
         raise ValueError(
@@ -102,7 +103,14 @@ def class_scores(
     features = extract_features(backbone, files, maps=False).pooled.numpy()
     classifier = make_pipeline(StandardScaler(), RidgeClassifier(alpha=100.0))
     if voting.all():
-        folds = StratifiedKFold(min(5, np.bincount(labels).min()), shuffle=True, random_state=0)
+        fewest = np.bincount(labels, minlength=n_classes).min()
+        if fewest < 2:
+            raise ValueError(
+                f"{data!r} has one split, and {data.class_names[np.bincount(labels).argmin()]!r} {fewest} "
+                "image: a probe is tested on images that it has not seen, so each class needs two; give more "
+                "images, or take the head, attributes or a file"
+            )
+        folds = StratifiedKFold(min(5, fewest), shuffle=True, random_state=0)
         scores = cross_val_predict(classifier, features, labels, cv=folds, method="decision_function")
     else:
         scores = classifier.fit(features[train], labels[train]).decision_function(features[voting])
