@@ -52,6 +52,21 @@ def patient(get_node):
     return get
 
 
+def free_ports():
+    """Ports for a node's helpers, which are given so that the node waits for none of them to say its own."""
+    names = (
+        "metrics_agent_port",
+        "metrics_export_port",
+        "dashboard_agent_listen_port",
+        "runtime_env_agent_port",
+    )
+    sockets = [socket.create_server(("", 0)) for _ in names]
+    ports = {name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)}
+    for one in sockets:
+        one.close()
+    return ports
+
+
 @pytest.fixture(scope="module")
 def address(small_disk):
     """A cluster of two machines with a worker each; the second has the small disk for its scratch files."""
@@ -61,11 +76,11 @@ def address(small_disk):
         patch.setenv("PYTHONPATH", folders)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setattr("ray._private.services.get_node", patient(ray_executor.ray._private.services.get_node))
-        cluster = cluster_utils.Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-        )
+        patch.setenv("RAY_agent_register_timeout_ms", "150000")
+        head = {"num_cpus": 1, "include_dashboard": False} | free_ports()
+        cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
         scratch = {"env_vars": {"TMPDIR": str(small_disk)}} if small_disk else {}
-        cluster.add_node(num_cpus=1, **scratch)
+        cluster.add_node(num_cpus=1, **scratch, **free_ports())
         yield cluster.address
         cluster.shutdown()
 
