@@ -37,13 +37,20 @@ def small_disk(tmp_path_factory):
 
 
 def patient(get_node):
-    """Where all cores are busy a node takes longer to start than the half minute that Ray waits for it."""
+    """Where all cores are busy a node takes longer to start than the half minute that Ray waits for it.
 
-    def get(*arguments):
+    The node itself waits a quarter of a minute for its agent to say that it listens at no port, since there is
+    no dashboard; that is said here.
+    """
+    raylet = pytest.importorskip("ray._raylet")
+
+    def get(gcs_address, node_id):
+        session = os.path.realpath("/tmp/ray/session_latest")
+        raylet.persist_port(session, node_id, raylet.DASHBOARD_AGENT_LISTEN_PORT_NAME, -1)
         end = time.monotonic() + 150
         while True:
             try:
-                return get_node(*arguments)
+                return get_node(gcs_address, node_id)
             except RuntimeError:
                 if time.monotonic() > end:
                     raise
@@ -53,13 +60,8 @@ def patient(get_node):
 
 
 def free_ports():
-    """Ports for a node's helpers, which are given so that the node waits for none of them to say its own."""
-    names = (
-        "metrics_agent_port",
-        "metrics_export_port",
-        "dashboard_agent_listen_port",
-        "runtime_env_agent_port",
-    )
+    """Ports for a node's other helpers, so that it waits for none of them to say its own."""
+    names = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port")
     sockets = [socket.create_server(("", 0)) for _ in names]
     ports = {name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)}
     for one in sockets:
@@ -155,7 +157,7 @@ def test_a_machine_with_a_full_disk_is_left_out(address, small_disk, serial, tmp
     filler = small_disk / "filler"
     try:
         with filler.open("wb", buffering=0) as file, pytest.raises(OSError):
-            while True:
+            for _ in range(512):  # twice its size
                 file.write(b"\0" * 4096)
         said = []
         run_points(
