@@ -39,7 +39,7 @@ def small_disk(tmp_path_factory):
 def patient(get_node):
     """Where all cores are busy a node takes longer to start than the half minute that Ray waits for it.
 
-    The node itself waits a quarter of a minute for its agent to say that it listens at no port, since there is
+    The node itself waits a quarter of a minute for its agent to say that it listens at no port, there being
     no dashboard; that is said here.
     """
     raylet = pytest.importorskip("ray._raylet")
