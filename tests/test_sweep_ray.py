@@ -110,7 +110,6 @@ def made_once(folder, serial):
     results = folder / "results"
     assert recorded(results) == serial
     assert sorted(names(results / "made.txt")) == sorted(serial)
-    assert len(list((results / "notebooks").glob("11_tiny-*.ipynb"))) == len(serial)
 
 
 def test_a_worker_killed_by_signal_9_costs_only_time(address, serial, tmp_path):
@@ -153,12 +152,14 @@ def test_a_driver_that_was_killed_is_started_again(address, serial, tmp_path):
 def test_a_machine_with_a_full_disk_is_left_out(address, small_disk, serial, tmp_path):
     if not small_disk:
         pytest.skip("no small file system can be mounted here; a full disk is put in by test_sweep_local")
-    write_notebook(tmp_path / "notebooks")
+    write_notebook(tmp_path / "notebooks", f"# {'x' * 60_000}")
     filler = small_disk / "filler"
     try:
-        with filler.open("wb", buffering=0) as file, pytest.raises(OSError):
-            for _ in range(512):  # twice its size
-                file.write(b"\0" * 4096)
+        with filler.open("wb", buffering=0) as file:
+            with pytest.raises(OSError):
+                for _ in range(512):  # twice its size
+                    file.write(b"\0" * 4096)
+            file.truncate(file.tell() - 16_384)  # room for a folder, but not for the executed notebook
         said = []
         run_points(
             make_plan_of(tmp_path, a=A), RayExecutor(address), say=lambda line, ended: said.append(line)
