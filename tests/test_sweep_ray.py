@@ -98,7 +98,7 @@ def serial(tmp_path_factory):
     return found
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=180):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -141,9 +141,11 @@ def test_a_driver_that_was_killed_is_started_again(address, serial, tmp_path):
     command = [sys.executable, "-m", "xaihelpers.run", "11", "-p", "a=1,2,3", "--ray", address]
     command += ["--notebooks", str(tmp_path / "notebooks"), "--results", str(results)]
     first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wait_for(lambda: len(lines(results / "begun.txt")) > 1 and recorded(results))
-    first.send_signal(signal.SIGKILL)
-    first.communicate()
+    try:
+        wait_for(lambda: len(lines(results / "begun.txt")) > 1 and recorded(results))
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
     ended = run_points(make_plan_of(tmp_path, a=A), RayExecutor(address))
     assert 0 < len(ended) < len(A)  # what was done is not asked for again
     made_once(tmp_path, serial)
