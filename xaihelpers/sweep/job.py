@@ -44,7 +44,7 @@ def run_job(job: Job) -> Outcome:
     except Timeout:
         return Outcome(HELD, where=where)
     except OSError as error:
-        reason = f"{error.strerror or error}: {error.filename or ''}"
+        reason = ": ".join(filter(None, [error.strerror or str(error), error.filename]))
         return Outcome(LOST, reason, where, of_machine=error.errno in OF_THE_MACHINE)
 
 
