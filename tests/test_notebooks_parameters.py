@@ -1170,7 +1170,7 @@ def test_records_follow_the_parameters(number, parameters, check, run_notebook):
 
 
 @pytest.mark.notebooks
-@pytest.mark.parametrize("number", ["31", "33", "34"])
+@pytest.mark.parametrize("number", ["31", "33", "34", "43"])
 def test_what_is_asked_was_planned(number, run_notebook):
     """The bill after the run is that before it, within a few per cent; exercises come after the record."""
     run_notebook(number, BASE[number])
