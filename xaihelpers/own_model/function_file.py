@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from xaihelpers.paths import find
+
 _loaded: dict[tuple[Path, str], ModuleType] = {}
 
 
@@ -28,7 +30,7 @@ def load_function(file: str | Path, name: str) -> Callable:
 
     Raises OwnModelError: no such file, an exception while it is run, no function of that name.
     """
-    place = Path(file).expanduser().resolve()
+    place = find(file, Path()) or Path(file).resolve()
     if not is_python_file(place) or not place.is_file():
         raise OwnModelError(
             f"{file}: there is no such Python file (looked for {place}). It would be run, so it is taken "
@@ -55,7 +57,7 @@ def load_function(file: str | Path, name: str) -> Callable:
 def file_hash(file: str | Path) -> str:
     """The first 16 digits of the sha256 of a file. Raises OwnModelError where it cannot be read."""
     try:
-        return hashlib.sha256(Path(file).expanduser().read_bytes()).hexdigest()[:16]
+        return hashlib.sha256((find(file, Path()) or Path(file)).read_bytes()).hexdigest()[:16]
     except OSError as error:
         raise OwnModelError(f"{file}: cannot be read ({error.strerror})") from error
 

@@ -101,7 +101,7 @@ def find_notebook(name: str, notebooks: Path = NOTEBOOKS) -> Path:
     known = {path.name[:2]: path for path in sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))}
     if name in known:
         return known[name]
-    for place in (notebooks / name, notebooks / f"{name}.ipynb", Path(name).expanduser()):
+    for place in (notebooks / name, notebooks / f"{name}.ipynb", Path(name)):
         if place.is_file():
             return place.resolve()
     raise GridError(f"No notebook {name} in {notebooks}; there are: {' '.join(known) or 'none'}.")

@@ -20,7 +20,7 @@ def read_grids(file: str | Path, notebooks: Path = NOTEBOOKS) -> list[Grid]:
     All but `notebook` may be missing.
     Raises GridError: no such file, no YAML, an unknown key, a value of the wrong kind.
     """
-    content = _yaml(Path(file).expanduser())
+    content = _yaml(Path(file))
     entries = content if isinstance(content, list) else [content]
     grids = []
     for number, entry in enumerate(entries, start=1):
@@ -110,7 +110,7 @@ def find_preset(name: str, notebook: Path) -> Path:
     beside = notebook.parent
     short = name.removeprefix(f"{notebook.name[:2]}.")
     for place in (
-        Path(name).expanduser(),
+        Path(name),
         beside / name,
         beside / f"{notebook.stem}.{short}",
         beside / f"{notebook.stem}.{name}.yaml",
