@@ -236,6 +236,17 @@ def test_names_are_checked_before_a_run_asks():
         bill.before_asking(a_run(models=["server:who"]), 9.0)
 
 
+def test_models_of_ones_own_and_recorded_answers_cost_nothing(tmp_path):
+    function = tmp_path / "mine.py"
+    bill.before_asking(a_run(models=[f"record:{tmp_path}/new.jsonl:annotator"]), 0.0)
+    with pytest.raises(AskError, match="python:.*mine.py: there is no file"):
+        bill.before_asking(a_run(models=[f"python:{function}"]), 0.0)
+    function.write_text("def answer(requests): return []")
+    bill.before_asking(a_run(models=[f"python:{function}"]), 0.0)
+    made = bill.estimate("32", a_run(models=[f"python:{function}"]).parameters, H200)
+    assert made.asked[0].requests > 0 and made.asked[0].cost == made.asked[0].memory == 0
+
+
 def test_sizes_of_what_is_not_here():
     cars = data_size("stanford_cars")
     assert (cars.n_images, len(cars.test_rows), len(cars.class_names)) == (16185, 8041, 196)

@@ -20,7 +20,16 @@ from filelock import FileLock
 from xaihelpers import paths
 from xaihelpers.ask.messages import Answer, AskError, Request, request_keys
 
-FIELDS = ("text", "reasoning", "probabilities", "tokens_in", "tokens_out", "seconds", "truncated")
+FIELDS = (
+    "text",
+    "reasoning",
+    "probabilities",
+    "tokens_in",
+    "tokens_out",
+    "seconds",
+    "truncated",
+    "refused",
+)
 SHOWN = 200  # characters of a question that a line holds
 
 

@@ -9,7 +9,7 @@ from transformers import AutoConfig
 from xaihelpers import paths, spending
 from xaihelpers.ask.messages import AskError
 from xaihelpers.ask.prompt_files import prompt
-from xaihelpers.bill.model_sizes import is_served
+from xaihelpers.bill.model_sizes import is_own, is_served
 
 ASKING = ("23", "31", "32", "33", "34", "42", "43", "44", "45", "51", "52")  # notebooks that ask
 MODELS = ("models", "judge", "judges", "annotator")  # parameters that name models to be asked
@@ -36,7 +36,7 @@ def problems_of(number: str, p: dict) -> list[str]:
 
 
 def asked_models(number: str, p: dict) -> list[str]:
-    """The models that a notebook asks, by its parameters."""
+    """The models that a notebook asks, by its parameters; MODEL of record:FILE:MODEL."""
     if number not in ASKING:  # elsewhere `models` are bottlenecks
         return []
     if number == "23":
@@ -49,6 +49,7 @@ def asked_models(number: str, p: dict) -> list[str]:
         for key in MODELS:
             value = p.get(key) or []
             names += [value] if isinstance(value, str) else value
+    names = [name.split(":", 2)[-1] if name.startswith("record:") else name for name in names]
     return list(dict.fromkeys(name for name in names if name))
 
 
@@ -58,7 +59,7 @@ def fetch_configurations(number: str, p: dict) -> None:
     Raises AskError: a model that its library does not find.
     """
     for name in asked_models(number, p):
-        if is_served(name) or _folder(name) is not None or _is_downloaded(name):
+        if is_served(name) or is_own(name) or _folder(name) is not None or _is_downloaded(name):
             continue
         try:
             AutoConfig.from_pretrained(spending.plain_name(name))
@@ -72,6 +73,9 @@ def fetch_configurations(number: str, p: dict) -> None:
 
 
 def _problem_of_model(name: str) -> str:
+    if is_own(name):
+        file = name.partition(":")[2]
+        return "" if paths.find(file) or Path(file).exists() else f"{name}: there is no file {file}."
     if is_served(name):
         if os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_KEY"):
             return ""

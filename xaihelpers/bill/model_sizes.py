@@ -51,6 +51,8 @@ class NetworkSize(NamedTuple):
 def model_size(name: str) -> ModelSize:
     """A vision-language model, as `ask.load_vlm` takes its name."""
     plain, served = spending.plain_name(name), is_served(name)
+    if is_own(name):
+        return ModelSize(name, "openai", 0.0, True, True)
     if not served:
         folder = paths.find(plain, paths.models_home(), paths.data_home(), holding="config.json")
         if folder is not None:
@@ -65,6 +67,11 @@ def model_size(name: str) -> ModelSize:
 def is_served(name: str) -> bool:
     """Whether a model is behind a server, asked one by one or in batches."""
     return name.startswith(("server:", "batch:"))
+
+
+def is_own(name: str) -> bool:
+    """Whether answers come from a function of the user's own or from a file of them, and cost nothing here."""
+    return name.startswith(("python:", "replay:"))
 
 
 def network_size(name: str) -> NetworkSize:
