@@ -70,7 +70,7 @@ def is_served(name: str) -> bool:
 
 
 def is_own(name: str) -> bool:
-    """Whether answers come from a function of the user's own or from a file of them, and cost nothing here."""
+    """Whether answers come from a function of the user or from a file of them, and cost nothing here."""
     return name.startswith(("python:", "replay:"))
 
 
