@@ -19,9 +19,10 @@ REAL_DATA = Path(GIVEN).resolve() if GIVEN else PROJECT / "data"
 os.environ["XAI_DATA"] = str(PROJECT / "data")
 # A model of a wrong name is not looked up on the internet: without a network that takes half a minute.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-# Threads of torch, here and in what tests start: with the other test processes together as many as cores.
-# Idle ones sleep, and leave the cores to processes beside them.
-os.environ.setdefault("OMP_NUM_THREADS", "1" if "PYTEST_XDIST_WORKER" in os.environ else "2")
+# Threads of torch, here and in what tests start: with the other test processes together as many as cores,
+# unless their number is given. Idle ones sleep, and leave the cores to processes beside them.
+THREADS = os.environ.setdefault("XAI_THREADS_OF_TESTS", os.environ.get("OMP_NUM_THREADS", ""))
+os.environ["OMP_NUM_THREADS"] = THREADS or ("1" if "PYTEST_XDIST_WORKER" in os.environ else "2")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # What tests fit is kept for notebooks, which are to round alike on every CPU.
 for variable, value in same_instructions().items():
