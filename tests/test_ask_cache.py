@@ -184,7 +184,7 @@ class TestLoading:
     def test_one_model_at_a_time_is_held_beside_the_judge(self, monkeypatch):
         loaded = []
 
-        def load(name, device):
+        def load(name, device, batch_size):
             loaded.append(name)
             return name.upper()
 

@@ -136,7 +136,11 @@ def write_llama_vision(folder: Path) -> None:
     images = transformers.MllamaImageProcessor(size={"height": 56, "width": 56}, max_image_tiles=4)
     words = tokenizer("<|image|>")
     processor = transformers.MllamaProcessor(images, words, chat_template=_template("<|image|>"))
-    _save(transformers.MllamaForConditionalGeneration(config), processor, folder)
+    model = transformers.MllamaForConditionalGeneration(config)
+    for name, weight in model.named_parameters():
+        if name.endswith("_gate"):  # which begin at 0, where an image changes nothing
+            weight.data.fill_(1.0)
+    _save(model, processor, folder)
 
 
 def write_internvl(folder: Path) -> None:

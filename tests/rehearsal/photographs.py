@@ -84,7 +84,7 @@ def write_cifar100(root: Path) -> None:
     """The unpacked archive: pickled batches of two training images and one test image of each class."""
     rng = np.random.default_rng(5)
     folder = root / "cifar-100-python"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, n_each in (("train", 2), ("test", 1)):
         labels = np.repeat(np.arange(100), n_each)
         images = [np.asarray(noise(rng, 32, 32)).transpose(2, 0, 1).ravel() for _ in labels]

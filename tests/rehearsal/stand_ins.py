@@ -1,5 +1,6 @@
-"""The folder of a rehearsal, and what stands in it for data and models; each is made once."""
+"""The folder of a rehearsal, and what stands in it for data and models; each is made once from its code."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterable
@@ -71,10 +72,13 @@ def prepare(folder: Path, names: Iterable[str]) -> None:
     _link_world(folder / "data")
     with FileLock(folder / ".lock"):
         for name in dict.fromkeys(names):
-            mark = made / name.replace("/", "--")
+            is_network = name in (*NETWORKS, *SEGMENTERS)
+            module = "networks" if is_network else WRITERS[name][0]
+            code = Path(__file__).with_name(f"{module}.py").read_bytes()
+            mark = made / f"{name.replace('/', '--')}-{hashlib.sha256(code).hexdigest()[:10]}"
             if mark.exists():
                 continue
-            if name in (*NETWORKS, *SEGMENTERS):
+            if is_network:
                 from rehearsal.networks import write_torchvision
 
                 write_torchvision(folder / "torch/hub/checkpoints", name)
