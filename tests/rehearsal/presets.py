@@ -29,6 +29,10 @@ LOCAL_MODELS = [
 ]
 FLUX = ["black-forest-labs/FLUX.1-dev", "OpenGVLab/InternVL2_5-8B-MPO-hf"]
 SMALL_IMAGES = {"size": 32, "steps": 2}
+OTHER_PIPELINES = {
+    "sd3": "stabilityai/stable-diffusion-3.5-large",
+    "sdxl": "stabilityai/stable-diffusion-xl-base-1.0",
+}
 
 
 class Rehearsal(NamedTuple):
@@ -97,6 +101,14 @@ REHEARSALS = {
         [*FLUX, *BIRDS],
         {"n_pairs": 2, "n_rivals": 2, "n_compared": 2, "n_shown": 1, **SMALL_IMAGES},
     ),
+    **{
+        f"51-{name}": Rehearsal(
+            [pipeline, *FLUX[1:], *BIRDS],
+            {"n_pairs": 2, "n_rivals": 2, "n_compared": 2, "n_shown": 1, **SMALL_IMAGES},
+            more={"pipeline": pipeline},
+        )
+        for name, pipeline in OTHER_PIPELINES.items()
+    },
     "52": Rehearsal(
         [*FLUX, *ZOO[:2]],
         {
