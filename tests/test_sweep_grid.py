@@ -221,7 +221,7 @@ def test_the_plan_is_printed_and_nothing_is_run(folder, capsys):
     place = ["--notebooks", str(folder / "notebooks"), "--results", str(folder / "results")]
     assert driver.main(["11", "-p", "a=1,2", "--part", "2/2", "--plan", *place]) == 0
     said = capsys.readouterr().out
-    assert "a = 2.0" in said and "a = 1.0" not in said and "1 points: 0 done, 1 to run" in said
+    assert "a = 2.0" in said and "a = 1.0" not in said and "1 point: 0 done, 1 to run" in said
     assert driver.main(["11", "-p", "b=1", *place]) == 2
     assert "This notebook has no parameter 'b'" in capsys.readouterr().err
     assert driver.main(["-p", "a=1", *place]) == 2 and "Name the notebooks" in capsys.readouterr().err

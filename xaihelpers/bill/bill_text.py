@@ -60,7 +60,7 @@ def reckoning_text(bills: Sequence[Bill], rate: Rate) -> str:
         used[bill.notebook] = used.get(bill.notebook, 0.0) + bill.device_seconds
     order, whole = sorted(used, key=used.get, reverse=True), sum(used.values())
     lines = [
-        f"One day of {rate.name}: {rate.flops / 1e12:.0f} TFLOP/s at {100 * rate.prefill_share:.0f} % make "
+        f"One day of {rate.name}: {rate.flops / 1e12:.3g} TFLOP/s at {100 * rate.prefill_share:.0f} % make "
         f"{rate.flops * rate.prefill_share * DAY:.1e} FLOP. On the device, in % of a day:"
     ]
     for name in order:

@@ -105,8 +105,9 @@ def plan_lines(plan: Plan) -> list[str]:
 def counts(plan: Plan) -> str:
     """How many points there are of each kind."""
     total = len(plan.done) + len(plan.to_run)
+    points = "1 point" if total == 1 else f"{total} points"
     again = f", {len(plan.failed)} of them failed before" if plan.failed else ""
-    return f"{total} points: {len(plan.done)} done, {len(plan.to_run)} to run{again}"
+    return f"{points}: {len(plan.done)} done, {len(plan.to_run)} to run{again}"
 
 
 def closing_lines(plan: Plan, ended: list[Ended]) -> tuple[list[str], bool]:
