@@ -996,7 +996,7 @@ CASES = [
 WRONG = [
     ("11", {"own_models": ["mine.pt"]}, "own_models takes files ending in .safetensors or .py"),
     ("22", {"models": ["nowhere.py"]}, "nowhere.py: there is no such Python file"),
-    ("31", {"models": ["replay:nowhere.jsonl"]}, "replay:nowhere.jsonl: no recorded answers can be read"),
+    ("31", {"models": ["replay:nowhere.jsonl"]}, "replay:nowhere.jsonl: there is no file nowhere.jsonl"),
     ("41", {"own_maps": ["nowhere.npz"]}, "nowhere.npz: no maps that can be read"),
     ("42", {"networks": ["nowhere.npz"]}, "nowhere.npz: no maps that can be read"),
     ("44", {"own_maps": ["nowhere.py"]}, "nowhere.py: there is no such Python file"),
