@@ -366,7 +366,8 @@ def test_it_stands_alone(made):
     assert "http://" not in text
     assert "https://" not in text
     assert str(folder) not in text
-    assert sorted(path.name for path in folder.iterdir() if path.is_file()) == ["report.html"]
+    files = sorted(path.name for path in folder.iterdir() if path.is_file())
+    assert files == ["report.html", "sweep_13.csv"]  # 13 was run with two values of a parameter
     assert "results/report.html" in printed
     assert str(folder) not in printed
 
