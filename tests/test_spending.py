@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from xaihelpers import ask, paths, spending
+from xaihelpers import ask, paths, records, spending
 from xaihelpers.spending import FREE, Price, SpendingError, price_of, read_prices
 
 ELSEWHERE, HERE = "https://api.openai.com/v1", "http://localhost:8000/v1"
@@ -132,3 +132,9 @@ def test_progress_outlives_the_run():
 def test_sums_keep_currencies_apart():
     assert spending.total([(1.0, "USD"), (2.5, "EUR"), (0.5, "USD"), (0, "")]) == "1.50 USD, 2.50 EUR"
     assert spending.total([]) == "nothing"
+
+
+def test_a_run_spends_nothing_unless_its_notebook_allows_it(tmp_path):
+    records.start("81", {"results": str(tmp_path)})
+    with pytest.raises(SpendingError, match="a notebook without it asks no model"):
+        spending.account().may_ask("server:gpt-4o", read_prices()["gpt-4o"])

@@ -172,8 +172,8 @@ class Account:
         if self.limit is not None and dear and self.cost >= self.limit:
             raise SpendingError(
                 f"{model} costs money, {self.cost:.2f} {price.currency} are spent and spend_at_most is "
-                f"{self.limit:g}: set the parameter spend_at_most higher. What was answered is kept, and the "
-                "next run goes on from there."
+                f"{self.limit:g}: set the parameter spend_at_most higher (a notebook without it asks no "
+                "model that costs money). What was answered is kept, and the next run goes on from there."
             )
 
     def add(self, model: str, answer, n_images: int, price: Price) -> None:

@@ -10,8 +10,8 @@ W workers and T the seconds that all of it took:
 | of it the kernel's, the process's | seconds of papermill − w, of the process − of papermill |
 | the driver alone, a job | d, by jobs that take no time |
 
-On paper, of G workers: the efficiency is w / (w + o), times J / (G ⌈J/G⌉) for the last round, as long as the
-driver keeps up, G d < w + o.
+On paper, of G workers: the efficiency is w / (w + o), times J / (G ⌈J/G⌉) for the last round, as long as
+the driver keeps up, G d < w + o.
 """
 
 import argparse
