@@ -1,7 +1,9 @@
 """What the nets of notebooks share: executing one, its marked outputs, its cells in this process."""
 
+import io
 import json
 import os
+from contextlib import redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,6 +16,7 @@ from xaihelpers import run as driver
 from xaihelpers.parameters import declared_parameters
 from xaihelpers.paths import cache_home
 from xaihelpers.records import Run, read_records
+from xaihelpers.teaching.exercises import role
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
@@ -239,9 +242,16 @@ def run_cells(i: str, parameters: dict, results: Path, rendered: bool = True):
     As papermill does, the parameters are set in a cell of their own behind the first one. A process that has
     imported the libraries already saves half of the time that a kernel would take.
 
+    Each exercise is tried both ways: its check must refuse the stub and pass the answer.
+
     rendered: whether figures are drawn to pixels, a quarter of a short run; without, they are only made.
     """
-    first, *others = [cell.source for cell in code_cells(PATHS[i])]
+    cells = code_cells(PATHS[i])
+    first, *others = [cell.source for cell in cells]
+    checks = {}  # place of an answer -> the check behind it
+    for place, cell in enumerate(cells[1:]):
+        if role(cell) == "answer":
+            checks[place] = others[place + 1]
     assert declared_parameters(first)
     values = {**parameters, "results": str(results)}
     injected = "# Parameters\n" + "".join(f"{name} = {value!r}\n" for name, value in values.items())
@@ -250,13 +260,27 @@ def run_cells(i: str, parameters: dict, results: Path, rendered: bool = True):
     figure = Run.figure if rendered else _figure_without_pixels
     try:
         with patch.object(Run, "figure", figure):
-            for source in (first, injected, *others):
+            for place, source in enumerate((first, injected, *others), start=-2):
+                if place in checks:
+                    _refuses_the_stub(checks[place], namespace)
                 history.append(source)
                 exec(compile(source, f"{PATHS[i].stem}, cell {len(history) - 1}", "exec"), namespace)
     finally:
         plt.close("all")
         namespace.clear()
     return read_records(results)
+
+
+def _refuses_the_stub(check: str, namespace: dict) -> None:
+    """Run an exercise's check after its stub; an exercise that this run leaves out says so instead."""
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said):
+            exec(compile(check, "check after the stub", "exec"), namespace)
+    except AssertionError as error:
+        assert str(error), f"says nothing of what is wrong: {check}"
+    else:
+        assert "left out" in said.getvalue(), f"passes a stub: {check}"
 
 
 def _figure_without_pixels(run: Run, fig, name: str, caption: str) -> None:

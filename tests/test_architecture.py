@@ -20,7 +20,7 @@ ORDER = [
     ["plots", "records"],
     ["report_tables"],
     ["report", "dependencies", "notebook_files", "device_report"],
-    ["notebook_keys"],
+    ["notebook_keys", "teaching"],
     ["sweep"],
     ["bill"],
     ["run", "scorecard"],

@@ -1,0 +1,1 @@
+"""The collection as lessons: openings, routes, exercises with checked answers, guesses, slides."""
