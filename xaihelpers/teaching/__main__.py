@@ -2,9 +2,12 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from xaihelpers.paths import PROJECT
-from xaihelpers.teaching.routes import read_routes, readme_section, with_section
+from xaihelpers.teaching.routes import find_route, read_routes, readme_section, with_section
+from xaihelpers.teaching.slide_pages import write_pdf, write_slides
+from xaihelpers.teaching.slides import slides_of
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,7 +27,26 @@ def _parser() -> argparse.ArgumentParser:
     routes = commands.add_parser("routes", help="print README's section on routes")
     routes.add_argument("--write", action="store_true", help="put it into the README")
     routes.set_defaults(make=_routes)
+    slides = commands.add_parser("slides", help="slides of a route")
+    slides.add_argument("--pdf", action="store_true", help="a PDF of them as well, printed by Chromium")
+    slides.set_defaults(make=_slides)
+    for command in (slides,):
+        command.add_argument("route", help="a name of data/teaching/routes.yaml")
+        command.add_argument("--out", type=Path, help="folder; lessons/ROUTE-COMMAND without it")
+        command.set_defaults(command=command.prog.split()[-1])
     return parser
+
+
+def _slides(asked: argparse.Namespace) -> None:
+    route = find_route(asked.route)
+    index = write_slides(slides_of(route), route.title, _folder(asked))
+    print(index)
+    if asked.pdf:
+        print(write_pdf(index))
+
+
+def _folder(asked: argparse.Namespace) -> Path:
+    return asked.out or PROJECT / "lessons" / f"{asked.route}-{asked.command}"
 
 
 def _routes(asked: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ from xaihelpers.paths import PROJECT
 from xaihelpers.teaching.exercises import exercises_of
 from xaihelpers.teaching.openings import read_notebook, title_and_question
 
+NOTEBOOKS = PROJECT / "notebooks"
 ROUTES = PROJECT / "data" / "teaching" / "routes.yaml"
 KINDS = ("read", "predict", "run", "discuss", "exercise", "skip")
 HEADING = "## Routes\n"
@@ -103,7 +104,7 @@ def _step(where: str, told: dict) -> Step:
     )
 
 
-def notebook_path(number: str, folder: Path = PROJECT / "notebooks") -> Path:
+def notebook_path(number: str, folder: Path = NOTEBOOKS) -> Path:
     """The file of a notebook by its number. Raises ValueError if there is none, or more than one."""
     found = sorted(folder.glob(f"{number}_*.ipynb"))
     if len(found) != 1:
@@ -138,7 +139,7 @@ def _headings_of(cell: dict) -> list[str]:
     return re.findall(r"^## (.+?) *$", "".join(cell["source"]), re.MULTILINE)
 
 
-def check_route(route: Route, folder: Path = PROJECT / "notebooks") -> None:
+def check_route(route: Route, folder: Path = NOTEBOOKS) -> None:
     """Raises ValueError if a step names a notebook, section, prediction or exercise that is not there."""
     for number, step in enumerate(route.steps, 1):
         where = f"route {route.name}, step {number}"
@@ -175,7 +176,7 @@ def short_name(section: str) -> str:
     return re.sub(r"^\d+\w? · ", "", section)
 
 
-def readme_section(routes: dict[str, Route], folder: Path = PROJECT / "notebooks") -> str:
+def readme_section(routes: dict[str, Route], folder: Path = NOTEBOOKS) -> str:
     """README's section on routes: what there is, and each plan, folded."""
     lines = [INTRODUCTION, "| route | | minutes | for | notebooks |", "|---|---|---|---|---|"]
     for name, route in routes.items():
@@ -210,6 +211,6 @@ def with_section(readme: str, section: str) -> str:
     return f"{before}{section}\n{after}"
 
 
-def title_of(number: str, folder: Path = PROJECT / "notebooks") -> str:
+def title_of(number: str, folder: Path = NOTEBOOKS) -> str:
     """The title of a notebook by its number."""
     return title_and_question(read_notebook(notebook_path(number, folder)))[0]
