@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from xaihelpers.paths import PROJECT
+from xaihelpers.teaching.lessons import write_lesson
 from xaihelpers.teaching.routes import find_route, read_routes, readme_section, with_section
 from xaihelpers.teaching.slide_pages import write_pdf, write_slides
 from xaihelpers.teaching.slides import slides_of
@@ -30,7 +31,11 @@ def _parser() -> argparse.ArgumentParser:
     slides = commands.add_parser("slides", help="slides of a route")
     slides.add_argument("--pdf", action="store_true", help="a PDF of them as well, printed by Chromium")
     slides.set_defaults(make=_slides)
-    for command in (slides,):
+    student = commands.add_parser("student", help="notebooks of a route without answers, and its plan")
+    teacher = commands.add_parser("teacher", help="the same with answers and notes on every discussion")
+    for command in (student, teacher):
+        command.set_defaults(make=_lesson)
+    for command in (slides, student, teacher):
         command.add_argument("route", help="a name of data/teaching/routes.yaml")
         command.add_argument("--out", type=Path, help="folder; lessons/ROUTE-COMMAND without it")
         command.set_defaults(command=command.prog.split()[-1])
@@ -43,6 +48,10 @@ def _slides(asked: argparse.Namespace) -> None:
     print(index)
     if asked.pdf:
         print(write_pdf(index))
+
+
+def _lesson(asked: argparse.Namespace) -> None:
+    print(write_lesson(find_route(asked.route), asked.command, _folder(asked)))
 
 
 def _folder(asked: argparse.Namespace) -> Path:
