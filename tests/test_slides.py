@@ -28,7 +28,8 @@ MEASURED = r"\d ?%|\d\.\d|\d points"  # what a run prints and its slides do not
 STEPS = (
     Step("13", (), 3, "discuss", "What is a crown?", ("It depends.",), 0),
     Step("13", ("1 · Crowns",), 5, "read", "Look at the bars.", (), 0),
-    Step("13", ("2 · Hats", "3 · More"), 5, "read", "Look at the hats, please.", (), 0),
+    Step("13", ("2 · Hats",), 2, "read", "Look at the hats, please.", (), 0),
+    Step("13", ("3 · More",), 3, "read", "Look at a picture of which no slide was made.", (), 0),
     Step("13", (), 2, "run", "Run it.", (), 0),
     Step("13", (), 6, "exercise", "Do it.", ("Mind x.",), 1),
     Step("13", (), 0, "skip", "Skip it.", (), 0),
@@ -68,13 +69,14 @@ def test_every_equation_of_the_notebooks_is_converted():
         (slide("A", "b", "c", "d", "e"), "4 points, more than 3"),
         (slide("A", "word " * 15), "more than 14 words"),
         (slide("A", code=True), "its code has more than 12 lines"),
-        (slide("A"), "neither an output nor an equation"),
     ],
 )
 def test_a_slide_with_too_much_or_nothing_says_so(told, complaint):
     with pytest.raises(ValueError, match=complaint):
         slides.slide_of(code("x = 1\n" * 13, "slide", **told))
     assert slides.slide_of(markdown("no tag")) is None
+    with pytest.raises(ValueError, match="without an equation has nothing to show"):
+        slides.slide_of(markdown("words", "slide", **slide("A")))
 
 
 def test_slides_follow_the_plan(made):
@@ -98,7 +100,7 @@ def test_slides_follow_the_plan(made):
     assert made[3].body == "How many birds have a crown?\n\nWrite your guess down, 0 to 100 %."
     assert made[6].body.startswith("$$s=") and "No more." in made[6].notes
     assert made[8].code.startswith("x = 3") and made[8].output["data"].startswith("<<<")
-    assert made[9].points == ("Look at the hats, please.",)
+    assert made[9].points == ("Look at a picture of which no slide was made.",)
     assert "What to see: *bars*." in made[4].notes and "minutes 3 to 8" in made[4].notes
     assert "- It depends." in made[1].notes and "- Mind x." in made[11].notes
     assert made[4].footer == "13 · minutes 3 to 8"
@@ -212,6 +214,9 @@ def test_every_notebook_on_a_route_gives_four_to_eight_slides(number):
     cells = read_notebook(routes.notebook_path(number))["cells"]
     chosen = [told for told in map(slides.slide_of, cells) if told]
     assert 4 <= len(chosen) <= 8
+    assert [slides.slide_of(cell)["title"] for cell in cells if slides.shows(cell)] == [
+        t["title"] for t in chosen
+    ]
     texts = [text for told in chosen for text in (told["title"], *told["points"])]
     assert [text for text in texts if re.search(MEASURED, text)] == []
 
