@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "xaihelpers"
 # below
 ORDER = [
     ["paths", "fingerprint", "devices", "kernels", "parameters"],
-    ["outputs", "worlds", "spending"],
+    ["outputs", "worlds", "spending", "sharing"],
     ["datasets", "store"],
     ["models", "training", "rating", "own_model"],
     ["ask", "bottlenecks"],
