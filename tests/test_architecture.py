@@ -18,7 +18,7 @@ ORDER = [
     ["scores", "timing"],
     ["claims"],
     ["plots", "records"],
-    ["report_tables"],
+    ["report_tables", "widgets"],
     ["report", "dependencies", "notebook_files", "device_report"],
     ["notebook_keys", "teaching"],
     ["sweep"],
