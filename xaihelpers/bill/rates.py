@@ -1,7 +1,7 @@
 """How fast a device is: this machine as measured now and in recorded runs, or another by its data sheet."""
 
 import csv
-import math
+import statistics
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -81,12 +81,12 @@ def measured_rate(side: int = 1024, seconds: float = 0.3) -> Rate:
     matrix = torch.ones(side, side, dtype=dtype, device=device)
     matrix @ matrix  # the first one loads the library
     _wait(device)
-    started, fastest = time.perf_counter(), math.inf  # the fastest, as far as other work lets through
+    started, each = time.perf_counter(), []
     while (begun := time.perf_counter()) - started < seconds:
         matrix @ matrix
         _wait(device)
-        fastest = min(fastest, time.perf_counter() - begun)
-    flops = 2 * side**3 / fastest
+        each.append(time.perf_counter() - begun)
+    flops = 2 * side**3 / statistics.median(each)
     if is_gpu:
         about = torch.cuda.get_device_properties(device)
         known = [row for row in device_rows() if row["name"].lower() in about.name.replace(" ", "").lower()]
