@@ -1,4 +1,4 @@
-# make run | make test | make test-quick | make rehearse | make lab | make notebooks | make gpu. Each sets up first: minutes once, a moment afterwards.
+# make run | make test | make test-quick | make rehearse | make lab | make notebooks | make site | make gpu. Each sets up first: minutes once, a moment afterwards.
 #   ONLY="11 13"     only these notebooks           JOBS=1        processes at a time
 #   FORCE=1          run also what is up to date    RESULTS=DIR   where results go
 #   TESTS="-k paths" options for pytest             PYTHON=...    a Python 3.11 to 3.13 to build .venv with
@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help setup chromium run test test-quick rehearse lab notebooks gpu clean-cache
+.PHONY: help setup chromium run test test-quick rehearse lab notebooks site gpu clean-cache
 
 VENV := $(CURDIR)/.venv
 PYTHON ?= python3.11 python3.12 python3.13 python3
@@ -73,6 +73,10 @@ lab: setup
 
 notebooks: setup
 	$(RUN) --inplace
+
+# The committed notebooks as a static site, in site/; REPOSITORY=owner/name adds links to Colab and Binder.
+site: setup
+	"$(VENV)/bin/python" -m xaihelpers.site $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 
 # On a machine with a GPU: its tests, 12 and 13 on it, and the kernels against its bandwidth, in ten minutes.
 gpu: setup

@@ -98,9 +98,11 @@ def _room_page(room: str, modules: list[Module], known: set[str], backlinks: dic
     for module in sorted(others, key=lambda module: module.name):
         short = module.name.removeprefix(f"{NAME}.")
         lines += [f"## {short}", ""]
-        if not module.name.endswith("__main__"):
-            lines += [f"```{{py:module}} {module.name}", "```", ""]
-        lines += [markdown(module.docstring), "", *_members(module, backlinks)]
+        if module.name.endswith("__main__"):  # a command
+            lines += [markdown(module.docstring), ""]
+            continue
+        lines += [f"```{{py:module}} {module.name}", "```", "", markdown(module.docstring), ""]
+        lines += _members(module, backlinks)
     return "\n".join(lines)
 
 
@@ -121,14 +123,12 @@ def _members(module: Module, backlinks: dict[str, list[str]]) -> list[str]:
 
 
 def _function(module: Module, node: ast.FunctionDef, where: list[str]) -> list[str]:
-    full = f"{module.name}.{node.name}"
     body = markdown(ast.get_docstring(node, clean=False) or "")
     body = "\n\n".join([body, *where])
-    return [f"````{{py:function}} {full}{_signature(module, node)}", "", body, "````", ""]
+    return [f"````{{py:function}} {node.name}{_signature(module, node)}", "", body, "````", ""]
 
 
 def _class(module: Module, node: ast.ClassDef) -> list[str]:
-    full = f"{module.name}.{node.name}"
     fields = _fields(module, node)
     made = [member for member in _methods(node) if member.name == "__init__"]
     signature = ""
@@ -137,7 +137,7 @@ def _class(module: Module, node: ast.ClassDef) -> list[str]:
     elif fields:
         signature = "(" + ", ".join(text for _, text, _ in fields) + ")"
     docstring = ast.get_docstring(node, clean=False) or ""
-    lines = [f"`````{{py:class}} {full}{signature}", "", markdown(docstring), ""]
+    lines = [f"`````{{py:class}} {node.name}{signature}", "", markdown(docstring), ""]
     said = [(name, comment) for name, _, comment in fields if comment]
     lines += [f"- **{name}**: {escaped(comment)}" for name, comment in said]
     lines += [""] if said else []
@@ -150,7 +150,7 @@ def _class(module: Module, node: ast.ClassDef) -> list[str]:
         signature = ""
         if kind == "method":
             signature = _signature(module, member, bound="staticmethod" not in decorators)
-        lines += [f"````{{py:{kind}}} {full}.{member.name}{signature}", "", markdown(said), "````", ""]
+        lines += [f"````{{py:{kind}}} {member.name}{signature}", "", markdown(said), "````", ""]
     return [*lines, "`````", ""]
 
 

@@ -138,7 +138,8 @@ def run_sphinx(source: Path, html: Path, notebooks: Mapping[str, Notebook]) -> l
     """Make HTML of a folder of sources; returns what Sphinx warned of."""
     warnings = io.StringIO()
     settings = {
-        "html_extra_path": ["_extra"],
+        "html_extra_path": [str(source / "_extra")],
+        "html_static_path": [str(source / "_static")],
         "exclude_patterns": ["_extra"],
         "xai_notebooks": {number: notebook.document for number, notebook in notebooks.items()},
     }

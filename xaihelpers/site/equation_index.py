@@ -72,7 +72,7 @@ def _files(cell: str) -> str:
 
 
 def _functions(cell: str) -> str:
-    return re.sub(r"`([\w.]+)`", r"{py:func}`\1 <xaihelpers.\1>`", cell)
+    return re.sub(r"`([\w.]+)`", r"{py:obj}`\1 <xaihelpers.\1>`", cell)
 
 
 def _notebooks(cell: str, notebooks: Mapping[str, Notebook], up: str = "") -> str:

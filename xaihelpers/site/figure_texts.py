@@ -66,27 +66,21 @@ def axis_labels(source: str) -> str:
     return " and ".join(found) if len(found) == 2 else ""
 
 
-def shows_pictures(notebook: Notebook, at: int) -> bool:
-    """Whether the figure of a cell is one of pictures, and not a diagram."""
-    called = set(re.findall(r"\b(\w+)\(", source_of(notebook.cells[at])))
-    return bool(called & _drawers(notebook)) and has_figure(notebook.cells[at])
+def shows_pictures(cell: dict, drawers: set[str]) -> bool:
+    """Whether the figure of a cell is one of pictures, and not a diagram; drawers: as of that function."""
+    return has_figure(cell) and bool(drawers & set(re.findall(r"\b(\w+)\(", source_of(cell))))
 
 
-def _drawers(notebook: Notebook) -> set[str]:
+def drawers_of(notebook: Notebook) -> set[str]:
     """The functions that draw pictures: those of `plots`, and the notebook's own that call them."""
     found = set(DRAW_PICTURES)
     for cell in notebook.cells:
-        if cell["cell_type"] != "code" or "def " not in source_of(cell):
-            continue
-        try:
-            tree = ast.parse(source_of(cell))
-        except SyntaxError:
-            continue
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef):
-                called = set(re.findall(r"\b(\w+)\(", ast.unparse(node)))
-                if called & found or ".imshow(" in ast.unparse(node):
-                    found.add(node.name)
+        if cell["cell_type"] == "code":
+            for part in re.split(r"(?m)^(?=def )", source_of(cell)):
+                name = re.match(r"def (\w+)\(", part)
+                body = re.split(r"(?m)^(?=[^\s])", part.partition("\n")[2])[0]
+                if name and (".imshow(" in body or found & set(re.findall(r"\b(\w+)\(", body))):
+                    found.add(name[1])
     return found
 
 

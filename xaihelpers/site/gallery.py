@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from xaihelpers.site.figure_texts import figure_text, shows_pictures
+from xaihelpers.site.figure_texts import drawers_of, figure_text, shows_pictures
 from xaihelpers.site.notebook_page import section_of
 from xaihelpers.site.notebook_set import GROUPS, Notebook
 
@@ -40,8 +40,9 @@ class Picture:
 def pictures(notebooks: Mapping[str, Notebook]) -> Iterator[Picture]:
     """All figures of pictures, in the order of the notebooks; the first PNG of a cell."""
     for notebook in notebooks.values():
+        drawers = drawers_of(notebook)
         for at, cell in enumerate(notebook.cells):
-            if cell["cell_type"] != "code" or not shows_pictures(notebook, at):
+            if cell["cell_type"] != "code" or not shows_pictures(cell, drawers):
                 continue
             data = [output["data"] for output in cell["outputs"] if "image/png" in output.get("data", {})]
             png = base64.b64decode("".join(data[0]["image/png"]))
