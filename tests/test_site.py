@@ -1,4 +1,4 @@
-"""The static site: built from the committed notebooks without running them; it stands alone, links lead on."""
+"""The static site: built from the committed notebooks without running them; it stands alone."""
 
 import ast
 import html
