@@ -15,14 +15,14 @@ from sphinx.application import Sphinx
 from xaihelpers.paths import PROJECT
 from xaihelpers.site.api_pages import api_pages
 from xaihelpers.site.equation_index import index_page, read_index, used_where
-from xaihelpers.site.front_page import front_page
+from xaihelpers.site.front_page import front_page, navigation
 from xaihelpers.site.gallery import gallery_page, pictures
 from xaihelpers.site.notebook_page import page_of
 from xaihelpers.site.notebook_set import Notebook, read_notebooks
 from xaihelpers.site.online_copies import addresses, colab_copy
 from xaihelpers.site.report_page import report_page
-from xaihelpers.site.route_steps import Route, read_routes
 from xaihelpers.site.run_settings import ANCHOR, settings_cell
+from xaihelpers.teaching.routes import Route, read_routes
 
 log = logging.getLogger(__name__)
 HERE = Path(__file__).parent
@@ -82,10 +82,11 @@ def write_source(
         shutil.copy(picture, source / "notebooks" / picture.name)
     for table in (project / "data" / "papers").glob("*_*.csv"):
         shutil.copy(table, extra / "papers" / table.name)
+    shutil.copy(project / "constraints.txt", extra / "constraints.txt")
     if report is not None:
         shutil.copy(report, extra / "full_report.html")
 
-    routes = read_routes(project / "data" / "teaching" / "routes.yaml")
+    routes = [*read_routes(project / "data" / "teaching" / "routes.yaml").values()]
     for notebook in notebooks.values():
         facts = page_facts(notebook, routes, notebooks, repository)
         page = page_of(notebook, facts, settings_cell(notebook, project / "constraints.txt"))
@@ -118,8 +119,7 @@ def page_facts(
         parts.append(f"[open in {service}]({address})")
     lines = [" · ".join(parts)]
     for route in routes:
-        stops = [stop.number for part in route.parts for stop in part.stops]
-        stops = list(dict.fromkeys(stops))
+        stops = route.notebooks
         if notebook.number not in stops:
             continue
         at = stops.index(notebook.number)
@@ -141,6 +141,7 @@ def run_sphinx(source: Path, html: Path, notebooks: Mapping[str, Notebook]) -> l
         "html_extra_path": [str(source / "_extra")],
         "html_static_path": [str(source / "_static")],
         "exclude_patterns": ["_extra"],
+        "xai_navigation": navigation(notebooks),
         "xai_notebooks": {number: notebook.document for number, notebook in notebooks.items()},
     }
     app = Sphinx(

@@ -22,6 +22,8 @@ myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "at
 myst_update_mathjax = False
 html_math_renderer = "mathml"
 
+smartquotes = False  # the texts as they are written
+
 html_theme = "furo"
 html_copy_source = False
 html_show_sourcelink = False

@@ -78,8 +78,40 @@ def _enlargeable(match: re.Match) -> str:
     return f'<a class="picture" href="{source}">{image}</a>'
 
 
+def navigate(app, pagename, templatename, context, doctree) -> None:
+    """Give the theme the navigation as HTML, which it would otherwise resolve anew for every page."""
+    context["toctree"] = lambda **kwargs: navigation_html(app, pagename)
+
+
+def navigation_html(app, pagename: str) -> str:
+    """The groups of pages as lists, with links from this page; the rooms only beside the functions."""
+    parts = []
+    rooms = sorted(name for name in app.env.found_docs if name.startswith("api/") and name != "api/index")
+    for caption, members in app.config.xai_navigation:
+        items = ""
+        for title, document in members:
+            below = ""
+            if document == "api/index" and pagename.startswith("api/"):
+                below = "".join(_entry(app, pagename, 2, room[4:], room) for room in rooms)
+                below = f"<ul>{below}</ul>"
+            items += _entry(app, pagename, 1, title, document, below)
+        parts.append(f'<p class="caption" role="heading"><span class="caption-text">{caption}</span></p>')
+        parts.append(f"<ul>{items}</ul>")
+    return "".join(parts)
+
+
+def _entry(app, pagename: str, level: int, title: str, document: str, below: str = "") -> str:
+    address = "#" if document == pagename else app.builder.get_relative_uri(pagename, document)
+    inside = document == pagename or (below and pagename.startswith("api/"))
+    kind = f"toctree-l{level} current" if inside else f"toctree-l{level}"
+    mark = "current reference internal" if document == pagename else "reference internal"
+    return f'<li class="{kind}"><a class="{mark}" href="{address}">{title}</a>{below}</li>'
+
+
 def setup(app) -> dict:
     app.add_config_value("xai_notebooks", {}, "env")
+    app.add_config_value("xai_navigation", [], "env")
     app.add_post_transform(LinkNotebooks)
+    app.connect("html-page-context", navigate, priority=400)  # before the theme's
     app.connect("html-page-context", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -3,11 +3,11 @@
 import importlib.metadata
 import json
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
-from xaihelpers.dependencies import dependencies, notebook_source
-from xaihelpers.site.notebook_set import Notebook
+from xaihelpers.site.notebook_set import Notebook, source_of
 
 ANCHOR = "how-this-was-run"  # of the block of a page
 
@@ -43,18 +43,20 @@ def settings_cell(notebook: Notebook, constraints: Path) -> str:
         f"or, with whatever must run before it, `make run ONLY={notebook.number}`. Other settings go behind "
         f"`-p` or, for lists, `-y`{_presets(notebook)}.",
         "",
-        f"Made with Python {_python(notebook)} and the exact versions of `constraints.txt`; of the libraries "
-        f"that this notebook uses: {', '.join(versions(notebook, constraints))}.",
+        f"Made with Python {_python(notebook)} and the exact versions of "
+        '<a href="../constraints.txt">constraints.txt</a>; of the libraries that the cells import: '
+        f"{', '.join(versions(notebook, constraints))}.",
     ]
     return "\n".join(lines)
 
 
 def versions(notebook: Notebook, constraints: Path) -> list[str]:
-    """The pinned versions of the libraries that a notebook imports, itself or through the package."""
-    _, libraries = dependencies(notebook_source(notebook.cells))
+    """The pinned versions of the libraries that the cells of a notebook import, and of torch in any case."""
+    source = "\n".join(source_of(cell) for cell in notebook.cells if cell["cell_type"] == "code")
+    libraries = set(re.findall(r"(?m)^\s*(?:import|from) (\w+)", source)) | {"torch"}
     pins = read_pins(constraints.read_text())
     found = set()
-    for library in libraries:
+    for library in libraries - sys.stdlib_module_names:
         for name in distributions().get(library, [library]):
             pin = pins.get(canonical(name))
             if pin:

@@ -9,6 +9,8 @@
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 ROLES = ("exercise", "stub", "answer", "check")
@@ -55,6 +57,20 @@ def exercises_of(notebook: dict) -> list[Exercise]:
             raise ValueError(f"the heading of an exercise is not {wanted!r}: {sources[0][:60]!r}")
         found.append(Exercise(int(heading[1]), heading[2], *sources))
     return found
+
+
+@contextmanager
+def checking(number: int) -> Iterator[None]:
+    """Run an exercise's check so that what is still wrong is printed and nothing stops, as Run All would.
+
+    An answer that the check cannot even read, because it is of another kind, is told in the same way.
+    """
+    try:
+        yield
+    except AssertionError as error:
+        print(f"Exercise {number} is open: {error}")
+    except Exception as error:  # a student's answer can be anything
+        print(f"Exercise {number} is open: its check stopped with {type(error).__name__}: {error}")
 
 
 def _source(cell: dict) -> str:

@@ -1,0 +1,141 @@
+"""Routes for teaching: what they name exists, their minutes add up, and the README shows them."""
+
+import pytest
+import yaml
+
+from xaihelpers.paths import PROJECT
+from xaihelpers.teaching import routes
+from xaihelpers.teaching.openings import read_notebook
+
+ROUTES = routes.read_routes()
+LENGTHS = {"45": 45, "90": 90} | dict.fromkeys(("alignment", "conceptscore", "fse", "autoxplain", "sub"), 90)
+each_route = pytest.mark.parametrize("route", ROUTES.values(), ids=list(ROUTES))
+
+STEP = {"notebook": "13", "minutes": 5, "kind": "read", "do": "Read.", "section": "1 · Crowns"}
+
+
+def write(path, *steps):
+    told = {"short": {"title": "Short", "audience": "anybody", "steps": list(steps)}}
+    path.write_text(yaml.safe_dump(told))
+    return path
+
+
+def test_a_route_is_read(tmp_path):
+    exercise = {"notebook": "14", "minutes": 2, "kind": "exercise", "do": "Do.", "exercise": 1}
+    skip = {"notebook": "12", "minutes": 0, "kind": "skip", "do": "Skip.", "section": ["1 · A", "2 · B"]}
+    route = routes.find_route("short", write(tmp_path / "routes.yaml", STEP, skip, exercise))
+    assert route.minutes == 7 and route.notebooks == ["13", "14"]
+    assert routes.clock(route) == [(0, 5), (5, 5), (5, 7)]
+    assert [routes.where(step) for step in route.steps] == ["13 “Crowns”", "12 “A”, “B”", "14, exercise 1"]
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        ({"kind": "sleep"}, "'sleep' is not one of read, predict"),
+        ({"minute": 3}, "unknown minute"),
+        ({"do": None}, "no do"),
+        ({"minutes": 0}, "whole minutes"),
+        ({"kind": "skip"}, "whole minutes"),
+        ({"kind": "exercise"}, "names its number"),
+        ({"exercise": 1}, "names its number"),
+    ],
+)
+def test_a_faulty_step_says_what_is_wrong_and_where(tmp_path, change, complaint):
+    step = {name: value for name, value in {**STEP, **change}.items() if value is not None}
+    with pytest.raises(ValueError, match=f"route short, step 2: .*{complaint}"):
+        routes.read_routes(write(tmp_path / "routes.yaml", STEP, step))
+
+
+def test_a_route_that_is_not_there_says_which_are():
+    with pytest.raises(ValueError, match="no route '46'; there are 45, 90, alignment"):
+        routes.find_route("46")
+
+
+def test_cells_belong_to_the_section_that_they_stand_in():
+    sources = [
+        "# 13 · Birds",
+        "x = 1",
+        "## 1 · A\n\ntext",
+        "y = 2",
+        "text\n\n## 2 · B",
+        "## 3 · C\n\n## 4 · D",
+        "z",
+    ]
+    kinds = ["markdown", "code", "markdown", "code", "markdown", "markdown", "code"]
+    cells = [{"cell_type": kind, "source": source} for kind, source in zip(kinds, sources, strict=True)]
+    notebook = {"cells": cells}
+    assert routes.headings(notebook) == ["1 · A", "2 · B", "3 · C", "4 · D"]
+    a, b, c, d = routes.headings(notebook)
+    assert routes.sections_of_cells(notebook) == [("",), ("",), (a,), (a,), (a, b), (c, d), (d,)]
+
+
+def test_every_kind_of_route_is_there():
+    assert {name: route.minutes for name, route in ROUTES.items()} == LENGTHS
+
+
+@each_route
+def test_notebooks_sections_predictions_and_exercises_exist(route):
+    routes.check_route(route)
+
+
+@each_route
+def test_a_step_says_in_one_sentence_what_to_do(route):
+    for step in route.steps:
+        assert len(step.do) <= 160 and step.do[-1] in ".?"
+        assert step.kind != "discuss" or step.do.endswith("?") or step.notes or "sentence" in step.do
+
+
+def test_the_long_routes_have_all_that_a_session_needs():
+    for name, route in ROUTES.items():
+        kinds = {step.kind for step in route.steps}
+        assert {"read", "predict", "discuss"} <= kinds
+        assert route.steps[0].kind == "discuss", "an opener"
+        if name not in ("45", "90"):
+            assert {"run", "exercise"} <= kinds
+    assert [number[0] for number in ROUTES["45"].notebooks] == ["0", "1", "2", "3", "4", "5"]
+    assert ROUTES["90"].notebooks == ["00", "13", "32", "42", "53", "62"]
+
+
+def test_a_notebook_is_run_before_its_result_is_read():
+    for route in ROUTES.values():
+        ran = {step.notebook: place for place, step in enumerate(route.steps) if step.kind == "run"}
+        for notebook, place in ran.items():
+            assert not [s for s in route.steps[:place] if s.notebook == notebook and s.kind == "read"]
+
+
+def test_a_prediction_is_made_before_its_answer_is_read_and_its_answer_is_read_then():
+    for route in ROUTES.values():
+        for place, step in enumerate(route.steps):
+            if step.kind != "predict":
+                continue
+            notebook = read_notebook(routes.notebook_path(step.notebook))
+            answers = sections_that_answer(notebook)
+            where = f"{route.name}: notebook {step.notebook}"
+            before = {
+                s for other in route.steps[:place] if other.notebook == step.notebook for s in other.sections
+            }
+            after = {
+                s for other in route.steps[place:] if other.notebook == step.notebook for s in other.sections
+            }
+            assert not answers & before, f"{where}: {before} gives the answer away"
+            assert answers & after, f"{where}: the answer is in {answers}, which nobody reads"
+
+
+def sections_that_answer(notebook):
+    cells = zip(notebook["cells"], routes.sections_of_cells(notebook), strict=True)
+    return {
+        section
+        for cell, sections in cells
+        if "reveal" in cell["metadata"].get("tags", [])
+        for section in sections
+    }
+
+
+def test_the_readme_shows_the_routes():
+    readme = (PROJECT / "README.md").read_text()
+    section = routes.readme_section(ROUTES)
+    assert section in readme, "python -m xaihelpers.teaching routes --write"
+    assert routes.with_section(readme, section) == readme
+    headings = [line for line in readme.splitlines() if line.startswith("## ")]
+    assert headings.index("## Routes") == headings.index("## The notebooks") + 1
