@@ -23,7 +23,7 @@ ORDER = [
     ["notebook_keys", "teaching"],
     ["sweep"],
     ["bill"],
-    ["run", "scorecard"],
+    ["run", "scorecard", "site"],
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 # inside a function, because the library behind it takes seconds to import and few need it
