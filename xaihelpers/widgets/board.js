@@ -17,7 +17,7 @@ function render({ model, el }) {
   const title = make("p", "title"), controls = make("div", "controls"), frame = make("div", "frame"), image = make("img", "picture");
   const cross = make("span", "cross", { "aria-hidden": "true" }), status = make("p", "status", { role: "status", "aria-live": "polite" });
   frame.append(image, cross);
-  root.append(title, controls, frame, status);
+  root.append(title, ...(model.get("asks") ? [status, controls, frame] : [controls, frame, status]));
   el.append(root);
   let address = "", waiting = null, updates = [];
 

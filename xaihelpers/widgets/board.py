@@ -19,7 +19,7 @@ from xaihelpers.widgets.controls import checked
 
 log = logging.getLogger(__name__)
 FOLDER = Path(__file__).parent
-DPI = 80
+DPI = 72
 
 
 class Board(anywidget.AnyWidget):
@@ -41,6 +41,7 @@ class Board(anywidget.AnyWidget):
     controls = traitlets.List().tag(sync=True)
     values = traitlets.Dict().tag(sync=True)
     closed = traitlets.Bool(False).tag(sync=True)  # sliders and buttons no longer answer
+    asks = traitlets.Bool(False).tag(sync=True)  # the line is a question, and stands above the controls
     area = traitlets.List([0, 0, 1, 1]).tag(sync=True)
     picture = traitlets.Bytes(b"").tag(sync=True)
     text = traitlets.Unicode().tag(sync=True)

@@ -33,17 +33,19 @@ def explanation_board(
     seed: of the random concepts, which get the edited list's weights.
     Raises ValueError: as `Board`.
     """
-    names, concepts = list(pictures), list(concepts)
+    names = list(pictures)
     plain = [[[str(name), round(float(weight), 2)] for name, weight in pairs] for pairs in explanations]
+    named = [name for pairs in plain for name, _ in pairs]  # "not red" may be no concept of the list
+    options = list(dict.fromkeys([*concepts, *named]))
     controls = [
         choice("picture", "picture", names),
-        weights("list", "what is named, with its weight, the first first:", concepts),
+        weights("list", "what is named, with its weight, the first first:", options),
         press("reset", "back to what the model says"),
         press("first only", "keep the first only"),
     ]
 
     def lists(i: int, edited: Explanation) -> list[Explanation]:
-        drawn = np.random.default_rng([seed, i]).permutation(concepts)[: len(edited)].tolist()
+        drawn = np.random.default_rng([seed, i]).permutation(list(concepts))[: len(edited)].tolist()
         random = [[name, weight] for name, (_, weight) in zip(drawn, edited, strict=True)]
         return [edited, plain[i], random, plain[(i + 1) % len(plain)]]
 

@@ -35,8 +35,8 @@ def mask_board(
     controls = [
         choice("picture", "picture", names),
         choice("method", "method", list(maps)),
-        slider("alpha", "α, steepness", 1, 50, 1),
-        slider("beta", "β, middle", 0, 1, 0.05),
+        slider("alpha", "α, steepness", min(1, alpha), max(50, alpha), 1),
+        slider("beta", "β, middle", min(0, beta), max(1, beta), 0.05),
     ]
 
     def draw(values: dict) -> tuple[Figure, str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
+import traitlets
 from matplotlib.figure import Figure
 
 from xaihelpers import rating
@@ -49,6 +50,8 @@ class SlowMode(Board):
     file: of ratings, as `rating.ratings_file` takes it.
     Raises RatingError: for an invalid name, and for a file that is no file of ratings.
     """
+
+    asks = traitlets.Bool(True).tag(sync=True)
 
     def __init__(
         self, cases: Sequence[Case], curves: pd.DataFrame, study: str, rater: str = "", file: str = FILE
@@ -150,17 +153,19 @@ class SlowMode(Board):
         picture.axis("off")
         if self._uncovered:
             picture.imshow(to_picture(self._uncovered.picture))
-        else:
+        elif self.controls:
             picture.text(0.5, 0.5, "the picture comes\nafter the last stage", ha="center", va="center")
         for n, (who, line) in enumerate(self.curves.groupby("who", sort=False)):
             _draw_curve(ax, line, 0.06 * (n + 1), label=who, color=PALETTE[n + 1], ls="--", lw=1)
         if len(people):
             who = self.answers().rater.nunique()
-            label = f"people ({who}; {people.cases.max()} readings)"
+            label = f"people, {people.cases.max()} readings (raters: {who})"
             _draw_curve(ax, people, 0, label=label, color="black", marker="o", lw=1.8)
         chance_line(ax, 100 / len(LETTERS))
         ax.set(xlabel="stages read, t", ylabel="CRI (%)", ylim=(0, 103), xticks=range(self.T + 1))
-        fig.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
+        fig.legend(
+            *ax.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8, frameon=False
+        )
         return fig
 
 

@@ -24,8 +24,8 @@ def bird_board(
     """A board of substituted birds.
 
     attributes: name in words -> name as the two functions take it.
-    pair_of: bird and attribute -> pictures before and after, as `plots.to_picture` takes them; a
-        ValueError for a pair that cannot be, whose text is shown.
+    pair_of: bird and attribute -> pictures before and after, as `plots.to_picture` takes them, or the latter
+        alone; a ValueError for a pair that cannot be, whose text is shown.
     probabilities_of: a picture and the attribute -> model -> its probabilities of the attribute, one for each
         of its training draws.
     bird, attribute: those of the beginning, the attribute in words.
@@ -39,16 +39,19 @@ def bird_board(
         if key not in kept:
             pair = pair_of(*key)
             kept[key] = pair, [probabilities_of(picture, key[1]) for picture in pair]
-        (before, after), (old, new) = kept[key]
+        pair, said = kept[key]
         fig = Figure(figsize=(7.2, 2.3), layout="constrained")
         *pictures, ax = fig.subplots(1, 3, width_ratios=[1, 1, 1.3])
-        titles = f"{values['bird']}, before", f"with {values['attribute']}"
-        for axis, picture, title in zip(pictures, (before, after), titles, strict=True):
+        titles = [f"{values['bird']}, before", f"with {values['attribute']}"][-len(pair) :]
+        for axis in pictures:
+            axis.axis("off")
+        for axis, picture, title in zip(pictures, pair, titles, strict=False):
             axis.imshow(to_picture(picture))
             axis.set_title(wrapped_lines(title, 24), fontsize=9)
-            axis.axis("off")
-        _draw_change(ax, old, new)
-        lines = [f"{model} {np.mean(old[model]):.2f} → {np.mean(new[model]):.2f}" for model in old]
+        _draw_change(ax, said[0], said[-1])
+        lines = []
+        for model in said[-1]:
+            lines.append(f"{model} {' → '.join(f'{np.mean(one[model]):.2f}' for one in said)}")
         return fig, f"Probability of “{values['attribute']}”, before → after: {'; '.join(lines)}."
 
     title = "Give a bird an attribute: does a model's probability follow the picture?"
