@@ -54,9 +54,8 @@ class Guess:
             press("commit", "commit"),
         ]
         start = (self.low + self.high) / 2 if self.value is None else min(max(self.value, low), high)
-        self.board = Board(
-            question, controls, {"guess": start}, self._line, {"commit": lambda: self._commit_slider()}
-        )
+        presses = {"commit": lambda values: self.commit(values["guess"])}
+        self.board = Board(question, controls, {"guess": start}, self._line, presses)
         self.board.closed = self.value is not None
 
     def commit(self, guess: float) -> None:
@@ -119,9 +118,6 @@ class Guess:
         except rating.RatingError as error:
             log.warning("The guesses of others are left out: %s", error)
             return pd.DataFrame(columns=["rater", "rating"])
-
-    def _commit_slider(self) -> None:
-        self.commit(self.board.values["guess"])
 
     def _line(self, values: dict) -> tuple[None, str]:
         if self.value is None:

@@ -1,7 +1,6 @@
 // A board's face: native controls, a picture that follows them, and a line that says in words what it shows. All that is computed is computed in the kernel.
 const PATIENCE = 5000; // milliseconds without a word from the kernel, after which the person is told
 const SILENCE = "No answer from the kernel yet. If it is not busy, run this cell again.";
-let boards = 0; // on the page, so that labels find their own controls
 
 function make(tag, name = "", attributes = {}, text = "") {
   const node = document.createElement(tag);
@@ -12,13 +11,13 @@ function make(tag, name = "", attributes = {}, text = "") {
 }
 
 function render({ model, el }) {
-  const number = (boards += 1), id = (name) => `board-${number}-${name}`;
+  const own = Math.random().toString(36).slice(2), id = (name) => `board-${own}-${name}`; // no two boards on a page share one
   // data-lm-suppress-shortcuts: keys pressed in here are the board's, not JupyterLab's
   const root = make("section", "root", { tabindex: "0", "aria-label": model.get("title"), "data-lm-suppress-shortcuts": "true" });
   const title = make("p", "title"), controls = make("div", "controls"), frame = make("div", "frame"), image = make("img", "picture");
   const cross = make("span", "cross", { "aria-hidden": "true" }), status = make("p", "status", { role: "status", "aria-live": "polite" });
   frame.append(image, cross);
-  root.append(title, controls, frame, status);
+  root.append(title, ...(model.get("asks") ? [status, controls, frame] : [controls, frame, status]));
   el.append(root);
   let address = "", waiting = null, updates = [];
 

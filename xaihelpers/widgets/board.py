@@ -19,7 +19,7 @@ from xaihelpers.widgets.controls import checked
 
 log = logging.getLogger(__name__)
 FOLDER = Path(__file__).parent
-DPI = 80
+DPI = 72
 
 
 class Board(anywidget.AnyWidget):
@@ -29,7 +29,8 @@ class Board(anywidget.AnyWidget):
     values: name of a control -> its first value.
     draw: a function of the values (a dict) that returns the picture and the line; the picture is a figure
         that pyplot does not hold, PNG bytes, or None. Called now, and whenever a value changes.
-    presses: name of a button -> a function without arguments, called when it is pressed.
+    presses: name of a button -> a function of the values, called when it is pressed; it may return new ones.
+    adjust: a function of the earlier and the new values that returns those that shall count.
     area: the part of the picture in which one can point: left, top, width, height, as shares of it.
     Raises ValueError: for a value that its control cannot have; and whatever `draw` raises now. What it
         raises later is said in the line.
@@ -40,6 +41,7 @@ class Board(anywidget.AnyWidget):
     controls = traitlets.List().tag(sync=True)
     values = traitlets.Dict().tag(sync=True)
     closed = traitlets.Bool(False).tag(sync=True)  # sliders and buttons no longer answer
+    asks = traitlets.Bool(False).tag(sync=True)  # the line is a question, and stands above the controls
     area = traitlets.List([0, 0, 1, 1]).tag(sync=True)
     picture = traitlets.Bytes(b"").tag(sync=True)
     text = traitlets.Unicode().tag(sync=True)
@@ -50,10 +52,11 @@ class Board(anywidget.AnyWidget):
         controls: Sequence[dict],
         values: dict,
         draw: Callable[[dict], tuple],
-        presses: dict[str, Callable[[], None]] | None = None,
+        presses: dict[str, Callable[[dict], dict | None]] | None = None,
+        adjust: Callable[[dict, dict], dict] | None = None,
         area: Sequence[float] = (0, 0, 1, 1),
     ):
-        self._draw, self._presses = draw, presses or {}
+        self._draw, self._presses, self._adjust = draw, presses or {}, adjust
         super().__init__(title=title, controls=list(controls), area=list(area))
         self.values = self._accepted(values)
         self.redraw()
@@ -70,7 +73,9 @@ class Board(anywidget.AnyWidget):
         shown = [one["name"] for one in self.controls if one["kind"] == "press"]
         if name not in shown or self.closed:
             raise ValueError(f"there is no button {name!r} to press; there are {', '.join(shown) or 'none'}")
-        self._presses[name]()
+        changed = self._presses[name](dict(self.values))
+        if changed:
+            self._put(self._accepted(changed))
         self.redraw()
 
     def _accepted(self, values: dict) -> dict:
@@ -83,17 +88,21 @@ class Board(anywidget.AnyWidget):
         """Follow what was set in the browser; what no control can have is taken back."""
         try:
             accepted = self._accepted(change["new"])
+            if self._adjust:
+                accepted = self._accepted(self._adjust(change["old"], accepted))
         except (TypeError, ValueError) as error:
-            self.unobserve(self._touched, "values")
-            self.values = change["old"]
-            self.observe(self._touched, "values")
+            self._put(change["old"])
             self.text = str(error)
         else:
-            if accepted == change["new"]:
-                self._say_errors(self.redraw)
-            else:
-                self.values = accepted
+            self._put(accepted)
+            self._say_errors(self.redraw)
         self.send({"done": True})
+
+    def _put(self, values: dict) -> None:
+        """Set the values without following them."""
+        self.unobserve(self._touched, "values")
+        self.values = values
+        self.observe(self._touched, "values")
 
     def _receive(self, _, message: dict, buffers: list) -> None:
         """Handle a message from the browser: a button was pressed."""
@@ -104,8 +113,9 @@ class Board(anywidget.AnyWidget):
         try:
             work()
         except Exception as error:  # of a notebook's own function: nobody would see it in a callback
-            log.debug("a board's picture failed", exc_info=True)
-            self.text = f"Failed: {error}"
+            known = isinstance(error, ValueError)  # says what cannot be, in a sentence
+            log.debug("a board cannot be drawn", exc_info=True)
+            self.picture, self.text = b"", str(error) if known else f"{type(error).__name__}: {error}"
 
     def __repr__(self) -> str:
         return f"<{self.title} {self.text}>"
