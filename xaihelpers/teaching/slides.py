@@ -65,7 +65,7 @@ def slide_of(cell: dict) -> dict | None:
 
 
 def shows(cell: dict) -> bool:
-    """Whether a cell makes a slide: it is chosen, and has an equation, code or, once it was run, an output."""
+    """Whether a cell makes a slide: it is chosen, and has an equation, code or, once run, an output."""
     told = slide_of(cell)
     return bool(told and (cell["cell_type"] == "markdown" or told["code"] or _shown(cell)))
 
