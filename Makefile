@@ -1,4 +1,4 @@
-# make run | make test | make test-quick | make rehearse | make lab | make notebooks | make gpu. Each sets up first: minutes once, a moment afterwards.
+# make run | make test | make test-quick | make rehearse | make lab | make notebooks | make site | make gpu. Each sets up first: minutes once, a moment afterwards.
 # make slides | make student | make teacher, for a ROUTE of the README: slides, notebooks without answers, notebooks with notes.
 #   ONLY="11 13"     only these notebooks           JOBS=1        processes at a time
 #   FORCE=1          run also what is up to date    RESULTS=DIR   where results go
@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help setup chromium run test test-quick rehearse lab notebooks gpu slides student teacher clean-cache
+.PHONY: help setup chromium run test test-quick rehearse lab notebooks site gpu slides student teacher clean-cache
 
 VENV := $(CURDIR)/.venv
 PYTHON ?= python3.11 python3.12 python3.13 python3
@@ -76,6 +76,10 @@ lab: setup
 
 notebooks: setup
 	$(RUN) --inplace
+
+# The committed notebooks as a static site, in site/; REPOSITORY=owner/name adds links to Colab and Binder.
+site: setup
+	"$(VENV)/bin/python" -m xaihelpers.site $(if $(REPOSITORY),--repository "$(REPOSITORY)")
 
 # On a machine with a GPU: its tests, 12 and 13 on it, and the kernels against its bandwidth, in ten minutes.
 gpu: setup

@@ -1,7 +1,9 @@
 """The page of the report (notebook 99): cells as HTML, in one file that needs nothing else."""
 
 import base64
+import json
 import re
+import shlex
 from html import escape
 from pathlib import Path
 
@@ -55,6 +57,46 @@ def bills_html(runs: list[dict]) -> str:
         return ""
     heading = "<h3>What models were asked, and what it cost</h3>"
     return heading + runs_html(pd.DataFrame(lines))
+
+
+def settings_html(runs: list[dict]) -> str:
+    """All settings of each run, folded, with the command that makes it again; "" without runs.
+
+    runs: as of `records.read_runs`; "changed" holds the parameters that differ from the notebook's defaults.
+    A link to "#run-<name of its folder>" unfolds a run's own part.
+    """
+    parts, seen = [], set()
+    for entry in runs:
+        name = entry["folder"].name
+        if name in seen:  # the same parameters, kept in two places
+            continue
+        seen.add(name)
+        rows = ""
+        for parameter, value in entry["parameters"].items():
+            mark = "" if parameter in entry["changed"] else " <small>(default)</small>"
+            text = escape(json.dumps(value, ensure_ascii=False))
+            rows += f"<tr><td class=k>{escape(parameter)}</td><td>{text}{mark}</td></tr>"
+        versions = ", ".join(f"{library} {version}" for library, version in entry["versions"].items())
+        made = (
+            f"{entry['started'][:16].replace('T', ' ')} UTC, {entry['seconds']:,.0f} s on {entry['device']}, "
+        )
+        made += f"seed {entry['parameters'].get('seed', 0)}, {versions}"
+        command = f"papermill notebooks/{entry['notebook']}_*.ipynb out.ipynb"
+        if entry["changed"]:
+            given = {parameter: entry["parameters"][parameter] for parameter in entry["changed"]}
+            command += f" -y {shlex.quote(json.dumps(given, ensure_ascii=False))}"
+        parts.append(
+            f"<details><summary>{escape(name)}</summary><div id='run-{name}'>"
+            f"<p>{escape(made)}</p><p><code>{escape(command)}</code></p>"
+            f"<div class=scroll><table><thead><tr><th>parameter</th><th>value</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table></div></div></details>"
+        )
+    return f"<h3>Settings of each run</h3>{''.join(parts)}" if parts else ""
+
+
+def made_html(runs: list[dict]) -> str:
+    """How the runs were made: all their settings, and what they asked of models."""
+    return settings_html(runs) + bills_html(runs)
 
 
 def html_cell(html: str) -> nbformat.NotebookNode:
