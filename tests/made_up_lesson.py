@@ -118,7 +118,7 @@ def notebook():
 
 
 def names_set(source):
-    """The names that code sets outside of its functions and classes."""
+    """The names that code sets, or sets parts of, outside of its functions and classes."""
     found, waiting = set(), list(ast.parse(source).body)
     while waiting:
         node = waiting.pop()
@@ -128,6 +128,9 @@ def names_set(source):
             found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.value, ast.Name):  # filled
+                found.add(node.value.id)
         elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             waiting += ast.iter_child_nodes(node)
     return found
@@ -135,5 +138,7 @@ def names_set(source):
 
 def names_read(source):
     """The names that code reads, those of Python itself aside."""
-    names = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
-    return {node.id for node in names if isinstance(node.ctx, ast.Load)} - vars(builtins).keys()
+    nodes = [*ast.walk(ast.parse(source))]
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return names - arguments - vars(builtins).keys()
