@@ -140,5 +140,8 @@ def names_read(source):
     """The names that code reads, those of Python itself aside."""
     nodes = [*ast.walk(ast.parse(source))]
     names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    return names - arguments - vars(builtins).keys()
+    own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    for node in nodes:
+        if isinstance(node, ast.comprehension):
+            own |= {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
+    return names - own - vars(builtins).keys()
