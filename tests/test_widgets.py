@@ -36,7 +36,8 @@ def test_without_a_kernel_the_picture_stands(name):
     data, _ = board._repr_mimebundle_()
     image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert min(image.size) > 100
-    assert len(data["image/png"]) < 60_000
+    assert image.width <= 480
+    assert len(data["image/png"]) < 20_000
     assert "0x" not in data["text/plain"]
     output = {"output_type": "display_data", "data": data, "metadata": {}}
     bar = {"output_type": "display_data", "data": {WIDGET_VIEW: {}, "text/plain": "HBox()"}, "metadata": {}}

@@ -36,7 +36,7 @@ def fault_board(readings: pd.DataFrame, kind_of: dict[str, str], told: float = 0
     def draw(values: dict) -> tuple[Figure, str]:
         fault, dose = values["fault"], labels[values["dose"]]
         moves = moved(readings[readings.planted == kind_of[fault]], fault, dose, told)
-        fig = Figure(figsize=(7.2, 0.21 * len(moves) + 1.1), layout="constrained")
+        fig = Figure(figsize=(6.4, 0.23 * len(moves) + 1.1), layout="constrained")
         _draw_moves(fig.subplots(), moves)
         counted = ", ".join(f"{(moves.moves == name).sum()} {name}" for name in LOOK)
         falling = ", ".join(moves.yardstick[moves.moves == FALLS]) or "none"
@@ -78,8 +78,8 @@ def _draw_moves(ax, moves: pd.DataFrame) -> None:
     for name, (color, mark) in LOOK.items():
         here = (moves.moves == name).to_numpy()
         ax.plot(moves["shift"][here], places[here], mark, color=color, ls="", ms=6, label=name)
-    ax.set_yticks(places, moves.yardstick, fontsize=8)
+    ax.set_yticks(places, moves.yardstick, fontsize=10)
     ax.set_xscale("symlog", linthresh=2)
     ax.set(xlim=(-1.3 * FURTHEST, 1.3 * FURTHEST), ylim=(len(moves) - 0.5, -0.5))
-    ax.set_xlabel("change from honest, in noise floors (line: draws; grey: one floor)", fontsize=9)
-    ax.legend(fontsize=8, ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0))
+    ax.set_xlabel("change in noise floors (line: draws; grey: one floor)", fontsize=10)
+    ax.legend(fontsize=10, ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0))

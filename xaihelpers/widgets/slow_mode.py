@@ -164,7 +164,7 @@ class SlowMode(Board):
         chance_line(ax, 100 / len(LETTERS))
         ax.set(xlabel="stages read, t", ylabel="CRI (%)", ylim=(0, 103), xticks=range(self.T + 1))
         fig.legend(
-            *ax.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8, frameon=False
+            *ax.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=10, frameon=False
         )
         return fig
 
