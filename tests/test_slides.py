@@ -45,7 +45,7 @@ def made(tmp_path):
 
 
 def test_equations_become_mathml_and_code_stays():
-    made = with_mathml("Costs $5 and $6, `$a$`, $c_i^*$ and\n$$\\tfrac12\\lVert x\\rVert$$")
+    made = with_mathml("Costs $5 and $6, `$a$`, C$_i^*$ and\n$$\\tfrac12\\lVert x\\rVert$$")
     assert made.count("<math") == 2 and "$5 and $6, `$a$`" in made
     assert "<mfrac>" in made and "\\" not in made
     assert "*" not in made, "a star in an equation is no emphasis"

@@ -109,9 +109,10 @@ def _of_step(step: Step, notebook: dict, shown: set) -> list[Slide]:
         return _cells(step, notebook, shown)
     if step.kind == "exercise":
         return [_exercise(step, notebook)]
+    about = _cells(step, notebook, shown) if step.sections else []
     notes = "\n".join(f"- {note}" for note in step.notes)
     label = f"{step.kind} · {step.minutes} min"
-    return [Slide(step.kind, "", step.do, label=label, notes=notes)]
+    return [*about, Slide(step.kind, "", step.do, label=label, notes=notes)]
 
 
 def _plan(route: Route, notebooks: dict[str, dict]) -> Slide:
@@ -196,20 +197,20 @@ def _exercise(step: Step, notebook: dict) -> Slide:
 
 
 def _cells(step: Step, notebook: dict, shown: set) -> list[Slide]:
-    """The chosen cells of a step's sections; the prediction comes first if one of them lies behind it.
+    """The chosen cells of a step's sections; the prediction comes before what gives its answer away.
 
     Where none is chosen, the first figure stands for them, with what the plan says to look at.
     """
     cells = notebook["cells"]
     sections = sections_of_cells(notebook)
     mine = [i for i, names in enumerate(sections) if not step.sections or set(names) & set(step.sections)]
-    predicts = [i for i, cell in enumerate(cells) if _has(cell, "predict")]
+    answers = [i for i, cell in enumerate(cells) if _has(cell, "reveal") or _has(cell, "reveals")]
     slides = []
     for place in mine:
         if not shows(cells[place]) or (step.notebook, place) in shown:
             continue
         shown.add((step.notebook, place))
-        if predicts and place > predicts[0]:
+        if answers and place >= answers[0]:
             slides += _predict(step.notebook, notebook, shown)
         slides.append(_cell(notebook, place, slide_of(cells[place])))
     return slides if any(shows(cells[i]) for i in mine) else [_instead(notebook, mine, step)]
