@@ -97,9 +97,12 @@ def test_minutes_fit_the_prose_and_the_readme(path):
     assert opening.running == RUNNING[path.name[:2]]
 
 
-def test_names_set_are_those_of_the_cell_itself():
-    source = "import a.b\nif x:\n    c, d = 1, [e for e in y]\ndef f(g):\n    h = 1\nfor i in z: pass"
-    assert names_set(source) == {"a", "c", "d", "f", "i"}
+def test_names_are_those_of_the_cell_itself():
+    source = (
+        "import a.b\nif x:\n    c, d = 1, [e + n for e in y]\ndef f(g):\n    h = g + m\nfor i in z: k[i] = 1"
+    )
+    assert names_set(source) == {"a", "c", "d", "f", "i", "k"}
+    assert names_read(source) == {"x", "n", "y", "m", "z", "k", "i"}
 
 
 @each_notebook
