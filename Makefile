@@ -1,25 +1,28 @@
 # make run | make test | make test-quick | make rehearse | make lab | make notebooks | make site | make gpu. Each sets up first: minutes once, a moment afterwards.
+# make slides | make student | make teacher, for a ROUTE of the README: slides, notebooks without answers, notebooks with notes.
 #   ONLY="11 13"     only these notebooks           JOBS=1        processes at a time
 #   FORCE=1          run also what is up to date    RESULTS=DIR   where results go
 #   TESTS="-k paths" options for pytest             PYTHON=...    a Python 3.11 to 3.13 to build .venv with
+#   ROUTE=45         a way through the notebooks    OUT=DIR       where a lesson goes      PDF=1  slides as a PDF, too
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help setup chromium run test test-quick rehearse lab notebooks site gpu clean-cache
+.PHONY: help setup chromium run test test-quick rehearse lab notebooks site gpu slides student teacher clean-cache
 
 VENV := $(CURDIR)/.venv
 PYTHON ?= python3.11 python3.12 python3.13 python3
 PIP_INSTALL ?= -m pip install --quiet --disable-pip-version-check --no-input
+ROUTE ?= 45
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
 RUN := "$(VENV)/bin/python" -m xaihelpers.run $(ONLY) --jobs $(JOBS) $(if $(FORCE),--force) $(if $(RESULTS),--results "$(RESULTS)")
 PYTEST := "$(VENV)/bin/python" -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations=40 --durations-min=20
 SUITABLE := import sys, venv, ensurepip; assert (3, 11) <= sys.version_info < (3, 14); print(sys.version.split()[0], sys.executable)
 
 help:
-	sed -n 's/^# \?//p' $(firstword $(MAKEFILE_LIST)) | head -4
+	sed -n 's/^# \?//p' $(firstword $(MAKEFILE_LIST)) | head -6
 
 # .venv/.ready holds what the environment was made from, and is written last: without it (an earlier set-up was interrupted),
 # or with another Python or place in it, the environment is made anew; with other packages they are installed into it.
@@ -48,11 +51,11 @@ setup:
 	echo "$$state" > "$(VENV)/.ready"
 	echo "set-up: done"
 
-# A browser for the tests of the rating panel, where it may be installed here; without one they are skipped, visibly.
+# A browser for tests and for PDFs, where it may be installed here; without one these tests are skipped, visibly.
 chromium:
 	if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-	  echo "set-up: installing Chromium for the tests of the rating panel"
-	  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1 || echo "Chromium could not be installed: these tests are skipped."
+	  echo "set-up: installing Chromium, for the tests in a browser and for PDFs of slides"
+	  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1 || echo "Chromium could not be installed: tests in a browser are skipped, and slides give no PDF."
 	fi
 
 run: setup
@@ -81,6 +84,13 @@ site: setup
 # On a machine with a GPU: its tests, 12 and 13 on it, and the kernels against its bandwidth, in ten minutes.
 gpu: setup
 	"$(VENV)/bin/python" -m xaihelpers.device_report --require cuda
+
+# Slides, and copies of the notebooks, for a route that README lists; the path of the first page is printed.
+slides: setup $(if $(PDF),chromium)
+	"$(VENV)/bin/python" -m xaihelpers.teaching slides "$(ROUTE)" $(if $(OUT),--out "$(OUT)") $(if $(PDF),--pdf)
+
+student teacher: setup
+	"$(VENV)/bin/python" -m xaihelpers.teaching $@ "$(ROUTE)" $(if $(OUT),--out "$(OUT)")
 
 # Features, embeddings and answers that can be computed again; data sets and results stay.
 clean-cache: setup

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib
 import pytest
+from browser_lab import started_browser, started_lab
 from hypothesis import settings
 
 from xaihelpers.sweep.launch import same_instructions
@@ -80,3 +81,17 @@ def drawn_birds():
     from xaihelpers import datasets
 
     return datasets.load("aviary")
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """A JupyterLab for all tests that touch widgets: (address, folder)."""
+    with started_lab(tmp_path_factory.mktemp("lab")) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """A Chromium; not for the whole session, since Playwright keeps an event loop running meanwhile."""
+    with started_browser(tmp_path_factory.mktemp("chromium")) as context:
+        yield context

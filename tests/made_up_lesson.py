@@ -4,6 +4,7 @@ import ast
 import base64
 import builtins
 import io
+import symtable
 
 from matplotlib.figure import Figure
 
@@ -118,22 +119,23 @@ def notebook():
 
 
 def names_set(source):
-    """The names that code sets outside of its functions and classes."""
-    found, waiting = set(), list(ast.parse(source).body)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            waiting += ast.iter_child_nodes(node)
-    return found
+    """The names that code sets outside of its functions, or fills, as in `found[name] = 1`."""
+    names = symtable.symtable(source, "cell", "exec").get_symbols()
+    found = {name.get_name() for name in names if name.is_assigned() or name.is_imported()}
+    places = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Subscript, ast.Attribute))
+    ]
+    filled = {ast.unparse(node.value) for node in places if isinstance(node.ctx, ast.Store)}
+    return found | {name for name in filled if name.isidentifier()}
 
 
 def names_read(source):
-    """The names that code reads, those of Python itself aside."""
-    names = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
-    return {node.id for node in names if isinstance(node.ctx, ast.Load)} - vars(builtins).keys()
+    """The names that code reads from outside of its functions, those of Python itself aside."""
+    found, waiting = set(), [symtable.symtable(source, "cell", "exec")]
+    while waiting:
+        scope = waiting.pop()
+        waiting += scope.get_children()
+        for name in scope.get_symbols():
+            outer = name.is_global() or scope.get_type() == "module"
+            found |= {name.get_name()} if outer and name.is_referenced() else set()
+    return found - vars(builtins).keys()

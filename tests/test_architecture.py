@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "xaihelpers"
 # below
 ORDER = [
     ["paths", "fingerprint", "devices", "kernels", "parameters"],
-    ["outputs", "worlds", "spending"],
+    ["outputs", "worlds", "spending", "sharing"],
     ["datasets", "store"],
     ["models", "training", "rating", "own_model"],
     ["ask", "bottlenecks"],
@@ -18,7 +18,7 @@ ORDER = [
     ["scores", "timing"],
     ["claims"],
     ["plots", "records"],
-    ["report_tables"],
+    ["report_tables", "widgets"],
     ["report", "dependencies", "notebook_files", "device_report"],
     ["notebook_keys", "teaching"],
     ["sweep"],

@@ -131,7 +131,9 @@ def test_every_parameter_is_used(path):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
     read_by_start = (
-        {"seed", "device", "results"} if any("start(" in cell.source for cell in others) else set()
+        {"seed", "device", "results", "shard", "shards"}
+        if any("start(" in cell.source for cell in others)
+        else set()
     )
     assert not declared_parameters(first.source).keys() - loaded - read_by_start
 

@@ -4,40 +4,14 @@ Keys, clicks, undo, a reloaded page, a restarted kernel, two raters, the exporte
 """
 
 import json
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-import uuid
 
-import nbformat
 import pandas as pd
 import pytest
+from browser_lab import MARKS, PATIENCE, Desk, write_notebook
 
 from xaihelpers import rating
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SWITCHES = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-PATIENCE = 60_000  # milliseconds; kernels start slowly where cores are shared
-pytestmark = [
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no Chromium: apt-get install chromium (make test does it where it can)"
-    ),
-    pytest.mark.xdist_group("browser"),  # one lab and its files for all, in the order of the tests
-]
+pytestmark = MARKS
 
 CELLS = """
 from pathlib import Path
@@ -77,132 +51,23 @@ panel
 """
 
 
-def write_notebook(folder, name, text):
-    cells = [nbformat.v4.new_code_cell(cell.strip()) for cell in text.split("# %%")]
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / name)
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """A JupyterLab with a folder, settings and a home of its own: (address, folder)."""
-    home = tmp_path_factory.mktemp("lab")
-    folder = home / "notebooks"
-    folder.mkdir()
+@pytest.fixture(scope="module", autouse=True)
+def notebooks(lab):
+    _, folder = lab
     for rater in ("anna", "ben"):
         write_notebook(folder, f"{rater}.ipynb", CELLS.replace("RATER", rater))
     write_notebook(folder, "pick.ipynb", PICK)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    names = (
-        "JUPYTER_CONFIG_DIR",
-        "JUPYTER_DATA_DIR",
-        "JUPYTER_RUNTIME_DIR",
-        "JUPYTERLAB_SETTINGS_DIR",
-        "JUPYTERLAB_WORKSPACES_DIR",
-        "IPYTHONDIR",
-    )
-    places = {name: str(home / name) for name in names} | {"HOME": str(home)}
-    options = [
-        "--no-browser",
-        "--allow-root",
-        f"--port={port}",
-        "--ServerApp.port_retries=0",
-        "--IdentityProvider.token=",
-        "--ServerApp.password=",
-        f"--ServerApp.root_dir={folder}",
-        "--LabApp.expose_app_in_browser=True",
-        "--LabApp.extension_manager=readonly",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    ]
-    settings = home / "JUPYTERLAB_SETTINGS_DIR" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
-    environment = inherited | places
-    with open(home / "log", "w") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", *options],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(240):
-            try:
-                opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-                opener.open(f"{address}/api", timeout=5).read()
-                break
-            except OSError:
-                assert server.poll() is None, (home / "log").read_text()[-3000:]
-                time.sleep(0.5)
-        else:
-            pytest.fail((home / "log").read_text()[-3000:])
-        yield address, folder
-    finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(30)
-        except subprocess.TimeoutExpired:
-            server.kill()
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install '.[test]'")
-    with sync_api.sync_playwright() as playwright:
-        profile = tmp_path_factory.mktemp("chromium")
-        context = playwright.chromium.launch_persistent_context(
-            str(profile),
-            executable_path=CHROMIUM,
-            headless=True,
-            args=SWITCHES,
-            viewport={"width": 1280, "height": 900},
-        )
-        yield context
-        context.close()
-
-
-class Desk:
-    """A notebook open in the browser, and what a rater does with it."""
+class RatingDesk(Desk):
+    """What a rater does."""
 
     def __init__(self, browser, address, notebook):
-        self.page = browser.new_page()
-        workspace = uuid.uuid4().hex  # a new one: no tabs from before
-        self.url = f"{address}/lab/workspaces/{workspace}/tree/{notebook}"
-        self.page.set_default_timeout(PATIENCE)
-        self.frames = []  # all that the server has told the page
-        self.page.on("websocket", lambda socket: socket.on("framereceived", self.hear))
+        super().__init__(browser, address, notebook)
         self.panel = self.page.locator(".rating-panel")
-        self.open()
-
-    def hear(self, data):
-        self.frames.append(data if isinstance(data, bytes) else data.encode())
-
-    def open(self):
-        self.page.goto(self.url)
-        self.page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext")
-        self.page.evaluate(
-            "async () => "
-            "{ await jupyterapp.restored; await jupyterapp.shell.currentWidget.sessionContext.ready }"
-        )
-        self.page.wait_for_function(
-            "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
-        )
-
-    def command(self, name):
-        self.page.evaluate("name => jupyterapp.commands.execute(name)", name)
 
     def run_all(self):
-        self.command("notebook:run-all-cells")
-        self.page.wait_for_function(
-            "jupyterapp.shell.currentWidget.content.widgets"
-            ".every(cell => cell.model.type !== 'code' || cell.model.executionCount)"
-        )
+        super().run_all()
         self.picture()
 
     def picture(self):
@@ -235,12 +100,6 @@ class Desk:
         self.panel.get_by_role("button", name=label).click()
         self.at(then)
 
-    def kinds(self):
-        return self.page.evaluate(
-            "jupyterapp.shell.currentWidget.content.widgets"
-            ".map(cell => [cell.model.type, cell.model.sharedModel.getSource()])"
-        )
-
 
 def kept(folder, rater):
     table = rating.ratings(folder / "kept.sqlite", history=True)
@@ -249,7 +108,7 @@ def kept(folder, rater):
 
 def test_rate_reload_restart_go_on_export(lab, browser):
     address, folder = lab
-    desk = Desk(browser, address, "anna.ipynb")
+    desk = RatingDesk(browser, address, "anna.ipynb")
     desk.run_all()
     cells = desk.kinds()
     desk.at("Item 1 of 6")
@@ -279,11 +138,7 @@ def test_rate_reload_restart_go_on_export(lab, browser):
     desk.focus()
     desk.key("1", "Item 5 of 6")
 
-    desk.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
-    desk.page.wait_for_function(
-        "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
-    )
-    desk.page.evaluate("jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    desk.restart()
     desk.run_all()
     desk.at("Item 5 of 6")
     desk.focus()
@@ -305,7 +160,7 @@ def test_rate_reload_restart_go_on_export(lab, browser):
 
 def test_the_browser_never_hears_what_is_hidden(lab, browser):
     address, folder = lab
-    desk = Desk(browser, address, "ben.ipynb")
+    desk = RatingDesk(browser, address, "ben.ipynb")
     desk.command("notebook:clear-all-cell-outputs")
     desk.page.wait_for_timeout(200)
     desk.frames.clear()
@@ -339,7 +194,7 @@ def test_two_raters_see_two_orders_of_the_same_items(lab, browser):
 
 def test_a_dead_kernel_is_told_to_the_rater(lab, browser):
     address, folder = lab
-    desk = Desk(browser, address, "ben.ipynb")
+    desk = RatingDesk(browser, address, "ben.ipynb")
     desk.command("notebook:clear-all-cell-outputs")
     desk.run_all()
     desk.at("Item 5 of 6")
@@ -354,7 +209,7 @@ def test_a_dead_kernel_is_told_to_the_rater(lab, browser):
 
 def test_pick_one_of_a_group_by_keys_beyond_nine(lab, browser):
     address, folder = lab
-    desk = Desk(browser, address, "pick.ipynb")
+    desk = RatingDesk(browser, address, "pick.ipynb")
     desk.run_all()
     assert desk.panel.get_by_role("img").count() == 2
     assert desk.panel.get_by_text("Which crown colour").count() == 1

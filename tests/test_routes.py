@@ -109,27 +109,33 @@ def test_a_prediction_is_made_before_its_answer_is_read_and_its_answer_is_read_t
         for place, step in enumerate(route.steps):
             if step.kind != "predict":
                 continue
-            notebook = read_notebook(routes.notebook_path(step.notebook))
-            answers = sections_that_answer(notebook)
-            where = f"{route.name}: notebook {step.notebook}"
+            asks, answers = sections_that_ask_and_answer(step.notebook)
+            mine = [other.notebook == step.notebook and other.kind == "read" for other in route.steps]
             before = {
-                s for other in route.steps[:place] if other.notebook == step.notebook for s in other.sections
+                s
+                for read, other in zip(mine[:place], route.steps, strict=False)
+                if read
+                for s in other.sections
             }
             after = {
-                s for other in route.steps[place:] if other.notebook == step.notebook for s in other.sections
+                s
+                for read, o in zip(mine[place:], route.steps[place:], strict=True)
+                if read
+                for s in o.sections
             }
-            assert not answers & before, f"{where}: {before} gives the answer away"
+            where = f"{route.name}: notebook {step.notebook}"
+            assert not (answers - asks) & before, f"{where}: {before} gives the answer away"
             assert answers & after, f"{where}: the answer is in {answers}, which nobody reads"
 
 
-def sections_that_answer(notebook):
-    cells = zip(notebook["cells"], routes.sections_of_cells(notebook), strict=True)
-    return {
-        section
-        for cell, sections in cells
-        if "reveal" in cell["metadata"].get("tags", [])
-        for section in sections
-    }
+def sections_that_ask_and_answer(number):
+    notebook = read_notebook(routes.notebook_path(number))
+    asks, answers = set(), set()
+    for cell, sections in zip(notebook["cells"], routes.sections_of_cells(notebook), strict=True):
+        tags = set(cell["metadata"].get("tags", []))
+        asks |= set(sections) if "predict" in tags else set()
+        answers |= set(sections) if {"reveal", "reveals"} & tags else set()
+    return asks, answers
 
 
 def test_the_readme_shows_the_routes():

@@ -6,13 +6,15 @@ import re
 
 from PIL import Image
 
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
 def clean_notebook(notebook: dict) -> None:
     """Make an executed notebook fit to be committed, in place.
 
-    papermill's metadata and finished progress bars go, and figures become PNGs of 64 colours.
+    papermill's metadata and finished progress bars go, figures become PNGs of 64 colours, and of a widget
+    stays what it gives to a reader without a kernel.
     """
     kept = {
         name: value for name, value in notebook["metadata"].items() if name not in ("papermill", "widgets")
@@ -24,6 +26,7 @@ def clean_notebook(notebook: dict) -> None:
         if cell["cell_type"] == "code":
             cell["outputs"] = [output for output in cell["outputs"] if not _is_progress_bar(output)]
             for output in cell["outputs"]:
+                output.get("data", {}).pop(WIDGET_VIEW, None)
                 if png := output.get("data", {}).get("image/png"):
                     output["data"]["image/png"] = _small_png(png)
 
@@ -42,18 +45,20 @@ def picture(notebook: dict, name: str) -> bytes:
     for cell in notebook["cells"]:
         if f'run.figure(fig, "{name}"' in "".join(cell["source"]):
             for output in cell["outputs"]:
+                output.get("data", {}).pop(WIDGET_VIEW, None)
                 if png := output.get("data", {}).get("image/png"):
                     return base64.b64decode("".join(png))
     return b""
 
 
 def _is_progress_bar(output: dict) -> bool:
-    """Whether an output is nothing but tqdm's bar, as text or as a widget."""
+    """Whether an output is nothing but tqdm's bar, as text or as a widget that needs a kernel."""
     if output.get("name") == "stderr":
         text = "".join(output["text"]).replace("\r", "\n")
         lines = [line for line in text.splitlines() if line.strip("\x1b[A ")]
         return all(re.search(r"\[\d+:\d\d", line) for line in lines)
-    return "application/vnd.jupyter.widget-view+json" in output.get("data", {})
+    data = output.get("data", {})
+    return WIDGET_VIEW in data and not {"image/png", "text/html"} & set(data)
 
 
 def _small_png(encoded: str) -> str:

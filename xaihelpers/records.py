@@ -27,7 +27,7 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from xaihelpers import spending
+from xaihelpers import sharing, spending
 from xaihelpers.claims import Verdict, decide, load_claims, spoken
 from xaihelpers.devices import resolve_device
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
@@ -256,6 +256,10 @@ def start(notebook: str, namespace: dict) -> Run:
     )
     run = Run(notebook, parameters, device, folder)
     spending.begin(0.0, name=run.run_folder.name)  # nothing is spent unless the notebook says so
+    try:
+        sharing.begin(parameters.get("shard", 0), parameters.get("shards", 1))
+    except ValueError as error:
+        raise ParameterError(str(error)) from error
     return run
 
 
@@ -276,14 +280,22 @@ def _show_log() -> None:
 
 
 def read_runs(folder: Path) -> list[dict]:
-    """The `run.json` of every run in a results folder, oldest first, with its own folder under "folder"."""
+    """The `run.json` of every run in a results folder, oldest first, with its own folder under "folder".
+
+    Of runs that differ in nothing but their `shard` the newest counts, which has what all of them made.
+    """
     runs = []
     for path in sorted(folder.glob("[!.]*/run.json")):
         try:
             runs.append(json.loads(path.read_text()) | {"folder": path.parent})
         except ValueError:
             log.warning("%s is damaged and was left out; delete its folder and run the notebook again.", path)
-    return sorted(runs, key=lambda run: run["started"])
+    newest = {}
+    for run in sorted(runs, key=lambda run: run["started"]):
+        parameters = dict(run.get("parameters", {}))
+        shard = parameters.pop("shard", None)
+        newest[run["folder"] if shard is None else (run["notebook"], parameters_hash(parameters))] = run
+    return sorted(newest.values(), key=lambda run: run["started"])
 
 
 def read_records(folder: Path) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """How fast a device is: this machine as measured now and in recorded runs, or another by its data sheet."""
 
 import csv
+import statistics
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -72,7 +73,7 @@ def device_rows() -> list[dict]:
 
 
 def measured_rate(side: int = 1024, seconds: float = 0.3) -> Rate:
-    """The rate of this machine: its GPU's or else its CPU's, by a product of two matrices of `side`²."""
+    """The rate of this machine: its GPU's or else its CPU's, by products of two matrices of `side`²."""
     device = resolve_device("auto", ParameterError)
     is_gpu = device.type == "cuda"
     dtype = torch.bfloat16 if is_gpu else torch.float32
@@ -80,12 +81,12 @@ def measured_rate(side: int = 1024, seconds: float = 0.3) -> Rate:
     matrix = torch.ones(side, side, dtype=dtype, device=device)
     matrix @ matrix  # the first one loads the library
     _wait(device)
-    started, count = time.perf_counter(), 0
-    while time.perf_counter() - started < seconds:
+    started, each = time.perf_counter(), []
+    while (begun := time.perf_counter()) - started < seconds:
         matrix @ matrix
         _wait(device)
-        count += 1
-    flops = 2 * side**3 * count / (time.perf_counter() - started)
+        each.append(time.perf_counter() - begun)
+    flops = 2 * side**3 / statistics.median(each)
     if is_gpu:
         about = torch.cuda.get_device_properties(device)
         known = [row for row in device_rows() if row["name"].lower() in about.name.replace(" ", "").lower()]

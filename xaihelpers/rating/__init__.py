@@ -1,6 +1,7 @@
 """Rating by people: a blinded panel in the notebook, and the SQLite file that stores every answer at once."""
 
 from xaihelpers.rating.answers import current_answers, export, rate, ratings, undo
+from xaihelpers.rating.first_answers import commit, committed
 from xaihelpers.rating.items import Item, RatingError, choices, prepare
 from xaihelpers.rating.panel import RatingPanel
 from xaihelpers.rating.study import Study, item_order, open_study, ratings_file, read_page, studies
@@ -11,6 +12,8 @@ __all__ = [
     "RatingPanel",
     "Study",
     "choices",
+    "commit",
+    "committed",
     "current_answers",
     "export",
     "item_order",

@@ -36,7 +36,7 @@ def read_sweeps(results: Path) -> dict[str, pd.DataFrame]:
         swept = []
         for name in names:
             values = {json.dumps(one.get(name)) for one in parameters.values()}
-            if len(values) > 1 and name not in ("seed", *NOT_IDENTITY):
+            if len(values) > 1 and name not in ("seed", "shard", *NOT_IDENTITY):
                 swept.append(name)
         if not swept and len({one.get("seed") for one in parameters.values()}) == 1:
             continue

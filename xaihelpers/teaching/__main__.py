@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from xaihelpers.paths import PROJECT
+from xaihelpers.teaching.idea_map import write_map
 from xaihelpers.teaching.lessons import write_lesson
 from xaihelpers.teaching.routes import find_route, read_routes, readme_section, with_section
 from xaihelpers.teaching.slide_pages import write_pdf, write_slides
@@ -28,6 +29,8 @@ def _parser() -> argparse.ArgumentParser:
     routes = commands.add_parser("routes", help="print README's section on routes")
     routes.add_argument("--write", action="store_true", help="put it into the README")
     routes.set_defaults(make=_routes)
+    drawn = commands.add_parser("map", help="draw notebooks/map.png")
+    drawn.set_defaults(make=lambda asked: print(write_map()))
     slides = commands.add_parser("slides", help="slides of a route")
     slides.add_argument("--pdf", action="store_true", help="a PDF of them as well, printed by Chromium")
     slides.set_defaults(make=_slides)

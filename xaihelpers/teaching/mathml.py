@@ -5,7 +5,7 @@ import re
 from latex2mathml.converter import convert
 
 DISPLAY = r"\$\$(.+?)\$\$"
-INLINE = r"(?<![\\$\w])\$(?![\s$])((?:\\.|[^$\\])+?)(?<!\s)\$(?![\w$])"
+INLINE = r"(?<![\\$])\$(?![\s$])((?:\\.|[^$\\])+?)(?<!\s)\$(?![\d$])"
 # what the converter does not know, in words that it does
 KNOWN = {
     r"\tfrac": r"\frac",

@@ -59,9 +59,15 @@ def slide_of(cell: dict) -> dict | None:
         raise ValueError(f"slide {told['title']!r}: a point has more than {POINT_WORDS} words: {long[0]!r}")
     if told["code"] and len("".join(cell["source"]).splitlines()) > CODE_LINES:
         raise ValueError(f"slide {told['title']!r}: its code has more than {CODE_LINES} lines")
-    if not (told["code"] or _shown(cell) or display_equations("".join(cell["source"]))):
-        raise ValueError(f"slide {told['title']!r}: the cell has neither an output nor an equation")
+    if cell["cell_type"] == "markdown" and not display_equations("".join(cell["source"])):
+        raise ValueError(f"slide {told['title']!r}: a cell of prose without an equation has nothing to show")
     return told
+
+
+def shows(cell: dict) -> bool:
+    """Whether a cell makes a slide: it is chosen, and has an equation, code or, once run, an output."""
+    told = slide_of(cell)
+    return bool(told and (cell["cell_type"] == "markdown" or told["code"] or _shown(cell)))
 
 
 def slides_of(route: Route, folder: Path = NOTEBOOKS) -> list[Slide]:
@@ -103,9 +109,10 @@ def _of_step(step: Step, notebook: dict, shown: set) -> list[Slide]:
         return _cells(step, notebook, shown)
     if step.kind == "exercise":
         return [_exercise(step, notebook)]
+    about = _cells(step, notebook, shown) if step.sections else []
     notes = "\n".join(f"- {note}" for note in step.notes)
     label = f"{step.kind} · {step.minutes} min"
-    return [Slide(step.kind, "", step.do, label=label, notes=notes)]
+    return [*about, Slide(step.kind, "", step.do, label=label, notes=notes)]
 
 
 def _plan(route: Route, notebooks: dict[str, dict]) -> Slide:
@@ -190,35 +197,32 @@ def _exercise(step: Step, notebook: dict) -> Slide:
 
 
 def _cells(step: Step, notebook: dict, shown: set) -> list[Slide]:
-    """The chosen cells of a step's sections; the prediction comes first if one of them lies behind it.
+    """The chosen cells of a step's sections; the prediction comes before what gives its answer away.
 
-    Where no cell of a section is chosen, its first figure stands for it, with what the plan says to look at.
+    Where none is chosen, the first figure stands for them, with what the plan says to look at.
     """
+    cells = notebook["cells"]
     sections = sections_of_cells(notebook)
-    predicts = [i for i, cell in enumerate(notebook["cells"]) if _has(cell, "predict")]
+    mine = [i for i, names in enumerate(sections) if not step.sections or set(names) & set(step.sections)]
+    answers = [i for i, cell in enumerate(cells) if _has(cell, "reveal") or _has(cell, "reveals")]
     slides = []
-    for section in step.sections or ("",):
-        mine = [i for i, names in enumerate(sections) if not section or section in names]
-        chosen = [i for i in mine if slide_of(notebook["cells"][i])]
-        for place in chosen:
-            if (step.notebook, place) in shown:
-                continue
-            shown.add((step.notebook, place))
-            if predicts and place > predicts[0]:
-                slides += _predict(step.notebook, notebook, shown)
-            slides.append(_cell(notebook, place, slide_of(notebook["cells"][place])))
-        if not chosen and section:
-            slides.append(_instead(notebook, mine, section, step.do))
-    return slides
+    for place in mine:
+        if not shows(cells[place]) or (step.notebook, place) in shown:
+            continue
+        shown.add((step.notebook, place))
+        if answers and place >= answers[0]:
+            slides += _predict(step.notebook, notebook, shown)
+        slides.append(_cell(notebook, place, slide_of(cells[place])))
+    return slides if any(shows(cells[i]) for i in mine) else [_instead(notebook, mine, step)]
 
 
-def _instead(notebook: dict, mine: list[int], section: str, do: str) -> Slide:
-    """The first figure of a section of which no cell is chosen, or what to do with it."""
-    title = short_name(section)[:TITLE_LETTERS]
+def _instead(notebook: dict, mine: list[int], step: Step) -> Slide:
+    """The first figure of a step of which no cell is chosen, or what to do."""
+    title = short_name(step.sections[0] if step.sections else "")[:TITLE_LETTERS]
     for place in mine:
         if (_shown(notebook["cells"][place]) or ("",))[0] == "image/png":
-            return _cell(notebook, place, {"title": title, "points": [do], "code": False})
-    return Slide("run", title, do, label="read")
+            return _cell(notebook, place, {"title": title, "points": [step.do], "code": False})
+    return Slide("run", title, step.do, label="read")
 
 
 def _cell(notebook: dict, place: int, told: dict) -> Slide:
