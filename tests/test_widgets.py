@@ -121,7 +121,7 @@ def test_planting_a_fault():
     board = toy_boards.fault_board()
     assert board.controls[0]["options"] == ["leak"]  # what was never planted is left out
     assert board.values["dose"] == "1"
-    assert "of 3 yardsticks 1 falls, 1 rises, 1 stays" in board.text
+    assert "3 yardsticks (falls 1, rises 1, stays 1)" in board.text
     assert "What falls: T. Praised for it: accuracy." in board.text
     assert touch(board, dose="0.5")[0] != toy_boards.fault_board().picture
     with pytest.raises(ValueError, match="no readings"):

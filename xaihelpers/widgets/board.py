@@ -20,7 +20,7 @@ from xaihelpers.widgets.controls import checked
 
 log = logging.getLogger(__name__)
 FOLDER = Path(__file__).parent
-DPI = 80
+DPI = 75
 STILL = 480  # pixels: width of the picture that a notebook keeps
 
 

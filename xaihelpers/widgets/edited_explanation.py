@@ -54,7 +54,7 @@ def explanation_board(
         if not values["list"]:
             raise ValueError("Nothing is named: add a concept.")
         scores = score(i, lists(i, values["list"]))
-        fig = Figure(figsize=(3.2 + 1.3 * len(scores), 2.3), layout="constrained")
+        fig = Figure(figsize=(3.1 + 1.1 * len(scores), 2.2), layout="constrained")
         picture, *axes = fig.subplots(1, 1 + len(scores))
         picture.imshow(to_picture(list(pictures.values())[i]))
         picture.set_title(values["picture"], fontsize=10)

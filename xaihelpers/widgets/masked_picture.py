@@ -48,7 +48,7 @@ def mask_board(
         shares = {method: light_shares(mask, inside) for method, mask in masks.items()}
         whole = pictures[i].permute(1, 2, 0).cpu().numpy()
         masked = (whole * masks[values["method"]][..., None].numpy()).round().astype(np.uint8)
-        fig = Figure(figsize=(7.0, 2.7), layout="constrained")
+        fig = Figure(figsize=(6.4, 2.6), layout="constrained")
         axes = fig.subplots(1, 3, width_ratios=[1, 1, 1.1])
         for ax, image, title in zip(axes, (whole, masked), ("the picture", values["method"]), strict=False):
             ax.imshow(image)

@@ -148,7 +148,7 @@ class SlowMode(Board):
 
     def _figure(self, people: pd.DataFrame) -> Figure:
         """The people's CRI beside the curves of others; with the picture, where it is uncovered."""
-        fig = Figure(figsize=(7.0, 3.0), layout="constrained")
+        fig = Figure(figsize=(6.4, 3.0), layout="constrained")
         picture, ax = fig.subplots(1, 2, width_ratios=[1, 1.6])
         picture.axis("off")
         if self._uncovered:

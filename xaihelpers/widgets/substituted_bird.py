@@ -40,7 +40,7 @@ def bird_board(
             pair = pair_of(*key)
             kept[key] = pair, [probabilities_of(picture, key[1]) for picture in pair]
         pair, said = kept[key]
-        fig = Figure(figsize=(7.0, 2.4), layout="constrained")
+        fig = Figure(figsize=(6.4, 2.3), layout="constrained")
         *pictures, ax = fig.subplots(1, 3, width_ratios=[1, 1, 1.3])
         titles = [f"{values['bird']}, before", f"with {values['attribute']}"][-len(pair) :]
         for axis in pictures:
