@@ -18,7 +18,7 @@ from xaihelpers.site.equation_index import index_page, read_index, used_where
 from xaihelpers.site.front_page import front_page, navigation
 from xaihelpers.site.gallery import gallery_page, pictures
 from xaihelpers.site.notebook_page import page_of
-from xaihelpers.site.notebook_set import Notebook, read_notebooks
+from xaihelpers.site.notebook_set import Notebook, read_notebooks, source_of
 from xaihelpers.site.online_copies import addresses, colab_copy
 from xaihelpers.site.report_page import report_page
 from xaihelpers.site.run_settings import ANCHOR, settings_cell
@@ -112,9 +112,10 @@ def page_facts(
     notebook: Notebook, routes: list[Route], notebooks: Mapping[str, Notebook], repository: str
 ) -> list[str]:
     """The lines below a notebook's title: minutes, how it was run, where to open it, its place on routes."""
-    reading, running = notebook.minutes
-    parts = [f"{reading} min to read, {running} min to run on two cores"]
-    parts.append(f"{{ref}}`how this was run <{ANCHOR}-{notebook.number}>`")
+    parts = [f"{{ref}}`How this was run <{ANCHOR}-{notebook.number}>`"]
+    if "**Minutes.**" not in source_of(notebook.cells[0]):  # the notebook says it itself
+        reading, running = notebook.minutes
+        parts.insert(0, f"{reading} min to read, {running} min to run on two cores")
     for service, address in addresses(notebook, repository).items():
         parts.append(f"[open in {service}]({address})")
     lines = [" · ".join(parts)]

@@ -26,6 +26,7 @@ smartquotes = False  # the texts as they are written
 
 html_theme = "furo"
 html_copy_source = False
+html_domain_indices = False
 html_show_sourcelink = False
 html_show_copyright = False
 html_last_updated_fmt = None

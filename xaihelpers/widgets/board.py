@@ -14,12 +14,14 @@ from pathlib import Path
 import anywidget
 import traitlets
 from matplotlib.figure import Figure
+from PIL import Image
 
 from xaihelpers.widgets.controls import checked
 
 log = logging.getLogger(__name__)
 FOLDER = Path(__file__).parent
-DPI = 72
+DPI = 75
+STILL = 480  # pixels: width of the picture that a notebook keeps
 
 
 class Board(anywidget.AnyWidget):
@@ -124,7 +126,7 @@ class Board(anywidget.AnyWidget):
         """The widget, and for whoever has no kernel its picture, or its words."""
         data, metadata = super()._repr_mimebundle_(**kwargs)
         if self.picture:
-            data["image/png"] = base64.b64encode(self.picture).decode()
+            data["image/png"] = base64.b64encode(_still(self.picture)).decode()
         else:
             data["text/html"] = f"<p><b>{html.escape(self.title)}</b> {html.escape(self.text)}</p>"
         return data, metadata
@@ -137,3 +139,12 @@ def as_png(figure: Figure | bytes | None) -> bytes:
     png = io.BytesIO()
     figure.savefig(png, format="png", dpi=DPI)
     return png.getvalue()
+
+
+def _still(png: bytes) -> bytes:
+    """A picture that is small enough for every notebook: at most STILL pixels wide, of 64 colours."""
+    image, small = Image.open(io.BytesIO(png)).convert("RGB"), io.BytesIO()
+    if image.width > STILL:
+        image = image.resize((STILL, round(image.height * STILL / image.width)), Image.Resampling.LANCZOS)
+    image.quantize(64, kmeans=3, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    return small.getvalue()

@@ -54,10 +54,10 @@ def explanation_board(
         if not values["list"]:
             raise ValueError("Nothing is named: add a concept.")
         scores = score(i, lists(i, values["list"]))
-        fig = Figure(figsize=(1.9 + 1.75 * len(scores), 2.5), layout="constrained")
+        fig = Figure(figsize=(3.1 + 1.1 * len(scores), 2.2), layout="constrained")
         picture, *axes = fig.subplots(1, 1 + len(scores))
         picture.imshow(to_picture(list(pictures.values())[i]))
-        picture.set_title(values["picture"], fontsize=9)
+        picture.set_title(values["picture"], fontsize=10)
         picture.axis("off")
         for ax, (metric, numbers) in zip(axes, scores.items(), strict=True):
             _draw_scores(ax, metric, numbers, labelled=ax is axes[0])
@@ -86,8 +86,8 @@ def _draw_scores(ax, metric: str, numbers: Sequence[float], labelled: bool) -> N
     for place, (number, mark) in enumerate(zip(numbers, MARKS, strict=True)):
         ax.plot(number, place, mark, color=PALETTE[place], ms=8 if not place else 6)
     ax.axvline(numbers[0], color=PALETTE[0], lw=0.8, ls=":")
-    ax.set_yticks(range(len(SCORED)), SCORED if labelled else [""] * len(SCORED), fontsize=8)
+    ax.set_yticks(range(len(SCORED)), SCORED if labelled else [""] * len(SCORED), fontsize=10)
     ax.set_ylim(len(SCORED) - 0.5, -0.5)
     ax.margins(x=0.25)
-    ax.tick_params(axis="x", labelsize=8)
-    ax.set_title(metric, fontsize=9)
+    ax.tick_params(axis="x", labelsize=10)
+    ax.set_title(metric, fontsize=10)

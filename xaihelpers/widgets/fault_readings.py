@@ -17,13 +17,14 @@ LOOK = {FALLS: (PALETTE[0], "s"), RISES: (PALETTE[3], "X"), STAYS: ("0.6", "o")}
 FURTHEST = 100.0  # noise floors: what moves further is drawn here
 
 
-def fault_board(readings: pd.DataFrame, kind_of: dict[str, str], told: float = 0.9) -> Board:
+def fault_board(readings: pd.DataFrame, kind_of: dict[str, str], told: float = 0.9, first: str = "") -> Board:
     """A board of faults and doses.
 
     readings: columns planted (the kind), yardstick, fault, dose, draw, n, score; a row each. Honest rows have
         the fault "honest". Of several n the largest counts.
     kind_of: fault -> its kind, in the order of the menu; faults without readings are left out.
     told: area from which on honest and faulty count as told apart.
+    first: the fault of the beginning; the first of the menu where there are no readings of it.
     Raises ValueError: without readings of any fault; as `Board`.
     """
     faults = [fault for fault in kind_of if (readings.fault == fault).any()]
@@ -36,16 +37,18 @@ def fault_board(readings: pd.DataFrame, kind_of: dict[str, str], told: float = 0
     def draw(values: dict) -> tuple[Figure, str]:
         fault, dose = values["fault"], labels[values["dose"]]
         moves = moved(readings[readings.planted == kind_of[fault]], fault, dose, told)
-        fig = Figure(figsize=(7.2, 0.21 * len(moves) + 1.1), layout="constrained")
+        fig = Figure(figsize=(6.4, 0.23 * len(moves) + 1.1), layout="constrained")
         _draw_moves(fig.subplots(), moves)
-        counted = ", ".join(f"{(moves.moves == name).sum()} {name}" for name in LOOK)
+        counted = ", ".join(f"{name} {(moves.moves == name).sum()}" for name in LOOK)
         falling = ", ".join(moves.yardstick[moves.moves == FALLS]) or "none"
-        text = f"{fault}, dose {values['dose']}: of {len(moves)} yardsticks {counted}. What falls: {falling}."
+        text = f"{fault}, dose {values['dose']}: {len(moves)} yardsticks ({counted}). What falls: {falling}."
         rising = moves.yardstick[moves.moves == RISES]
         return fig, text + (f" Praised for it: {', '.join(rising)}." if len(rising) else "")
 
     title = "Choose a fault and a dose: which yardsticks move?"
-    return Board(title, controls, {"fault": faults[0], "dose": list(labels)[-1]}, draw)
+    return Board(
+        title, controls, {"fault": first if first in faults else faults[0], "dose": list(labels)[-1]}, draw
+    )
 
 
 def moved(readings: pd.DataFrame, fault: str, dose: float, told: float) -> pd.DataFrame:
@@ -78,8 +81,8 @@ def _draw_moves(ax, moves: pd.DataFrame) -> None:
     for name, (color, mark) in LOOK.items():
         here = (moves.moves == name).to_numpy()
         ax.plot(moves["shift"][here], places[here], mark, color=color, ls="", ms=6, label=name)
-    ax.set_yticks(places, moves.yardstick, fontsize=8)
+    ax.set_yticks(places, moves.yardstick, fontsize=10)
     ax.set_xscale("symlog", linthresh=2)
     ax.set(xlim=(-1.3 * FURTHEST, 1.3 * FURTHEST), ylim=(len(moves) - 0.5, -0.5))
-    ax.set_xlabel("change from honest, in noise floors (line: draws; grey: one floor)", fontsize=9)
-    ax.legend(fontsize=8, ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0))
+    ax.set_xlabel("change in noise floors (line: draws; grey: one floor)", fontsize=10)
+    ax.legend(fontsize=10, ncols=3, frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0))

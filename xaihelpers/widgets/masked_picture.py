@@ -48,7 +48,7 @@ def mask_board(
         shares = {method: light_shares(mask, inside) for method, mask in masks.items()}
         whole = pictures[i].permute(1, 2, 0).cpu().numpy()
         masked = (whole * masks[values["method"]][..., None].numpy()).round().astype(np.uint8)
-        fig = Figure(figsize=(8.2, 2.9), layout="constrained")
+        fig = Figure(figsize=(6.4, 2.6), layout="constrained")
         axes = fig.subplots(1, 3, width_ratios=[1, 1, 1.1])
         for ax, image, title in zip(axes, (whole, masked), ("the picture", values["method"]), strict=False):
             ax.imshow(image)
@@ -85,6 +85,6 @@ def _draw_shares(ax, shares: dict[str, tuple[float, float]], chosen: str) -> Non
     if not np.isnan(on_object).all():
         ax.plot(on_object, places, "s", color=PALETTE[1], label="of that on the object")
     ax.axhspan(methods.index(chosen) - 0.5, methods.index(chosen) + 0.5, color="0.92", zorder=0)
-    ax.set_yticks(places, methods, fontsize=9)
+    ax.set_yticks(places, methods, fontsize=10)
     ax.set(xlim=(-3, 103), ylim=(len(methods) - 0.5, -0.5), xlabel="%")
-    ax.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=1, frameon=False)
+    ax.legend(fontsize=10, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=1, frameon=False)

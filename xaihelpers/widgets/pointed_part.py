@@ -16,7 +16,7 @@ from xaihelpers.scores.alignment import location_ranks
 from xaihelpers.widgets.board import Board
 from xaihelpers.widgets.controls import choice, point
 
-SIDE, TITLE = 3.4, 0.5  # inches: a picture's width, the line above it
+SIDE, TITLE = 3.0, 0.5  # inches: a picture's width, the line above it
 LINES = ("-", "--", ":")  # of Omega, from the least alpha on
 
 
@@ -58,7 +58,7 @@ def part_board(
         fig = Figure(figsize=(2 * SIDE + 0.1, height + TITLE))
         plain, mapped = (fig.add_axes([left, 0, 0.495, height / (height + TITLE)]) for left in (0, 0.505))
         plain.imshow(images[i], aspect="auto")
-        plain.set_title(wrapped_lines(f"Where is “{values['concept']}”?", 40), fontsize=10)
+        plain.set_title(wrapped_lines(f"Where is “{values['concept']}”?", 36), fontsize=10)
         _draw_map(mapped, images[i], concept_map, alphas)
         for ax in (plain, mapped):
             ax.axis("off")
@@ -102,7 +102,7 @@ def _draw_map(ax, image: np.ndarray, concept_map: torch.Tensor, alphas: list) ->
         if region.any() and not region.all():
             ax.contour(region.numpy(), levels=[0.5], colors="white", linestyles=line, linewidths=1.4)
     outlines = ", ".join(f"{alpha:g}" for alpha in alphas)
-    ax.set_title(f"the concept's map; outlines: Ω, α = {outlines}", fontsize=10)
+    ax.set_title(f"its map; outlines: Ω, α = {outlines}", fontsize=10)
 
 
 def _draw_places(ax, place, known) -> None:

@@ -148,7 +148,7 @@ class SlowMode(Board):
 
     def _figure(self, people: pd.DataFrame) -> Figure:
         """The people's CRI beside the curves of others; with the picture, where it is uncovered."""
-        fig = Figure(figsize=(7.0, 3.0), layout="constrained")
+        fig = Figure(figsize=(6.4, 3.0), layout="constrained")
         picture, ax = fig.subplots(1, 2, width_ratios=[1, 1.6])
         picture.axis("off")
         if self._uncovered:
@@ -164,7 +164,7 @@ class SlowMode(Board):
         chance_line(ax, 100 / len(LETTERS))
         ax.set(xlabel="stages read, t", ylabel="CRI (%)", ylim=(0, 103), xticks=range(self.T + 1))
         fig.legend(
-            *ax.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8, frameon=False
+            *ax.get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=10, frameon=False
         )
         return fig
 

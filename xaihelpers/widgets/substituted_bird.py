@@ -40,14 +40,14 @@ def bird_board(
             pair = pair_of(*key)
             kept[key] = pair, [probabilities_of(picture, key[1]) for picture in pair]
         pair, said = kept[key]
-        fig = Figure(figsize=(7.2, 2.3), layout="constrained")
+        fig = Figure(figsize=(6.4, 2.3), layout="constrained")
         *pictures, ax = fig.subplots(1, 3, width_ratios=[1, 1, 1.3])
         titles = [f"{values['bird']}, before", f"with {values['attribute']}"][-len(pair) :]
         for axis in pictures:
             axis.axis("off")
         for axis, picture, title in zip(pictures, pair, titles, strict=False):
             axis.imshow(to_picture(picture))
-            axis.set_title(wrapped_lines(title, 24), fontsize=9)
+            axis.set_title(wrapped_lines(title, 20), fontsize=10)
         _draw_change(ax, said[0], said[-1])
         lines = []
         for model in said[-1]:
@@ -67,6 +67,6 @@ def _draw_change(ax, old: Mapping[str, Sequence[float]], new: Mapping[str, Seque
         ax.plot(start, place, "o", mfc="white", color=PALETTE[0], label="before" if not place else "")
         ax.plot(end, place, "D", color=PALETTE[1], label="after" if not place else "")
     ax.axvline(0.5, color="0.6", lw=0.8, ls="--")
-    ax.set_yticks(range(len(old)), [wrapped_lines(model.replace("_", " "), 16) for model in old], fontsize=8)
+    ax.set_yticks(range(len(old)), [wrapped_lines(model.replace("_", " "), 16) for model in old], fontsize=10)
     ax.set(xlim=(-0.04, 1.04), ylim=(len(old) - 0.5, -0.6), xlabel="probability")
-    ax.legend(fontsize=8, ncols=2, frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0))
+    ax.legend(fontsize=10, ncols=2, frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0))
