@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from xaihelpers.paths import PROJECT
-from xaihelpers.teaching import routes
+from xaihelpers.teaching import route_tables, routes
 from xaihelpers.teaching.openings import read_notebook
 
 ROUTES = routes.read_routes()
@@ -140,8 +140,8 @@ def sections_that_ask_and_answer(number):
 
 def test_the_readme_shows_the_routes():
     readme = (PROJECT / "README.md").read_text()
-    section = routes.readme_section(ROUTES)
+    section = route_tables.readme_section(ROUTES)
     assert section in readme, "python -m xaihelpers.teaching routes --write"
-    assert routes.with_section(readme, section) == readme
+    assert route_tables.with_section(readme, section) == readme
     headings = [line for line in readme.splitlines() if line.startswith("## ")]
     assert headings.index("## Routes") == headings.index("## The notebooks") + 1

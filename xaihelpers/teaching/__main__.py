@@ -7,7 +7,8 @@ from pathlib import Path
 from xaihelpers.paths import PROJECT
 from xaihelpers.teaching.idea_map import write_map
 from xaihelpers.teaching.lessons import write_lesson
-from xaihelpers.teaching.routes import find_route, read_routes, readme_section, with_section
+from xaihelpers.teaching.route_tables import readme_section, with_section
+from xaihelpers.teaching.routes import find_route, read_routes
 from xaihelpers.teaching.slide_pages import write_pdf, write_slides
 from xaihelpers.teaching.slides import slides_of
 

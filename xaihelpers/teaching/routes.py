@@ -11,22 +11,11 @@ import yaml
 
 from xaihelpers.paths import PROJECT
 from xaihelpers.teaching.exercises import exercises_of
-from xaihelpers.teaching.openings import read_notebook, title_and_question
+from xaihelpers.teaching.openings import read_notebook
 
 NOTEBOOKS = PROJECT / "notebooks"
 ROUTES = PROJECT / "data" / "teaching" / "routes.yaml"
 KINDS = ("read", "predict", "run", "discuss", "exercise", "skip")
-HEADING = "## Routes\n"
-INTRODUCTION = f"""{HEADING}
-Ways through the notebooks, planned by the minute; the plans are data, `data/teaching/routes.yaml`.
-
-```
-make slides ROUTE=45               # slides that need no network: arrows move, S shows the speaker's notes
-make slides ROUTE=45 PDF=1         # and a PDF of them
-make student ROUTE=sub             # the plan, and notebooks without answers, whose checks say what is wrong
-make teacher ROUTE=sub OUT=/where  # with answers, and notes on every discussion, in another folder
-```
-"""
 
 
 @dataclass(frozen=True)
@@ -174,43 +163,3 @@ def where(step: Step) -> str:
 def short_name(section: str) -> str:
     """A heading without its number: "1 · Existence" -> "Existence"."""
     return re.sub(r"^\d+\w? · ", "", section)
-
-
-def readme_section(routes: dict[str, Route], folder: Path = NOTEBOOKS) -> str:
-    """README's section on routes: what there is, and each plan, folded."""
-    lines = [INTRODUCTION, "| route | | minutes | for | notebooks |", "|---|---|---|---|---|"]
-    for name, route in routes.items():
-        numbers = ", ".join(_linked(number, folder) for number in route.notebooks)
-        lines.append(f"| `{name}` | {route.title} | {route.minutes} | {route.audience} | {numbers} |")
-    for name, route in routes.items():
-        lines += ["", f"<details><summary>The plan of <code>{name}</code></summary>", ""]
-        lines += ["| min | | where | |", "|---|---|---|---|", *_rows(route), "", "</details>"]
-    return "\n".join(lines) + "\n"
-
-
-def _linked(number: str, folder: Path) -> str:
-    return f"[{number}](notebooks/{notebook_path(number, folder).name})"
-
-
-def _rows(route: Route) -> list[str]:
-    rows = []
-    for step, (begin, end) in zip(route.steps, clock(route), strict=True):
-        minutes = f"{begin}–{end}" if step.minutes else "–"
-        rows.append(f"| {minutes} | {step.kind} | {where(step)} | {step.do} |")
-    return rows
-
-
-def with_section(readme: str, section: str) -> str:
-    """The README with its section on routes exchanged, or put in behind the notebooks."""
-    if HEADING in readme:
-        before, rest = readme.split(HEADING, 1)
-        after = "## " + rest.split("\n## ", 1)[1]
-    else:
-        before, rest = readme.split("\n## Bring your own model", 1)
-        before, after = before + "\n", "## Bring your own model" + rest
-    return f"{before}{section}\n{after}"
-
-
-def title_of(number: str, folder: Path = NOTEBOOKS) -> str:
-    """The title of a notebook by its number."""
-    return title_and_question(read_notebook(notebook_path(number, folder)))[0]

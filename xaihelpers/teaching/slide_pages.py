@@ -4,13 +4,9 @@ reveal.js comes with the package sphinx-revealjs; the page is made by nbconvert'
 notebook with three cells for each slide: its text, its output, and the speaker's notes.
 """
 
-import base64
 import html
 import importlib.util
-import math
-import re
 import shutil
-import struct
 from pathlib import Path
 
 import matplotlib
@@ -19,21 +15,13 @@ from bs4 import BeautifulSoup
 from nbconvert import SlidesExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from xaihelpers.teaching import slide_layout as layout
 from xaihelpers.teaching.mathml import with_mathml
 from xaihelpers.teaching.slides import Slide
 
-WIDTH, HEIGHT = 1280, 720
-ROOM = 1184, 636  # what title, points and output share
-TITLE, POINT = 58, 36  # heights: a line of a title, of a point
-ASIDE = 340  # width of the points beside a figure
-LARGE, SMALL = 24, 18  # type, in pixels
 HERE = Path(__file__).parent
 REVEAL = ["dist/reset.css", "dist/reveal.css", "dist/reveal.js", "dist/theme/fonts", "plugin/notes/notes.js"]
 REVEAL += ["plugin/notes/speaker-view.html", "LICENSE"]
-# commands of LaTeX that draw no letter
-NO_LETTERS = (
-    "text|mathrm|mathcal|mathbb|operatorname|hat|bar|tilde|overline|frac|tfrac|sqrt|bigl|bigr|Bigl|Bigr"
-)
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -57,11 +45,11 @@ def as_notebook(slides: list[Slide], title: str) -> nbformat.NotebookNode:
     """The notebook that is exported: cells of text, output and notes for each slide."""
     cells = []
     for number, slide in enumerate(slides, 1):
-        size = _size_of_output(slide)
+        size = layout.size_of_output(slide)
         text = new_markdown_cell(with_mathml(_text(slide)))
         text.metadata.slideshow = {"slide_type": "slide"}
-        text.metadata.slide = {"kind": slide.kind, "look": _look(slide)}
-        text.metadata.slide |= {"equations": "$$" in slide.body, "size": _size_of_equations(slide)}
+        text.metadata.slide = {"kind": slide.kind, "look": layout.look(slide)}
+        text.metadata.slide |= {"equations": "$$" in slide.body, "size": layout.size_of_equations(slide)}
         cells.append(text)
         if slide.code or slide.output:
             shown = new_code_cell(slide.code, outputs=_outputs(slide, size))
@@ -78,25 +66,8 @@ def _text(slide: Slide) -> str:
     label = f'<p class="label">{slide.label}</p>\n\n' if slide.label else ""
     title = f"# {slide.title}\n\n" if slide.title else ""
     points = "\n".join(f"- {point}" for point in slide.points)
-    equations = "\n\n".join(f"$${equation}$$" for equation in _equations_of(slide))
+    equations = "\n\n".join(f"$${equation}$$" for equation in layout.equations_of(slide))
     return f"{label}{title}{points}\n\n{equations or slide.body}"
-
-
-def _look(slide: Slide) -> str:
-    """Whether the points stand above what is shown or beside it, whichever leaves a figure larger."""
-    if slide.output.get("type") != "image/png" or slide.code or not slide.points:
-        return "below"
-    # width and height stand in the header of a PNG
-    width, height = struct.unpack(">II", base64.b64decode(slide.output["data"])[16:24])
-    below = min(ROOM[0] / width, (ROOM[1] - TITLE - POINT * len(slide.points)) / height)
-    beside = min((ROOM[0] - ASIDE) / width, (ROOM[1] - TITLE) / height)
-    return "beside" if beside > 1.05 * below else "below"
-
-
-def _room(slide: Slide) -> int:
-    """Height that is left for what is shown."""
-    code = len(slide.code.splitlines()) * 1.35 * SMALL + 24 if slide.code else 0
-    return int(ROOM[1] - TITLE - POINT * len(slide.points) - code)
 
 
 def _outputs(slide: Slide, size: int) -> list:
@@ -105,65 +76,13 @@ def _outputs(slide: Slide, size: int) -> list:
     kind, data = slide.output["type"], slide.output["data"]
     if kind == "image/png":
         return [new_output("display_data", data={kind: data.strip()})]
-    rows = _rows_that_fit(slide, size)
+    rows = layout.rows_that_fit(slide, size)
     if kind == "text/html":
         return [new_output("display_data", data={kind: _plain_table(data, rows)})]
     lines = data.rstrip().splitlines()
     more = [f"… {len(lines) - rows + 1} more lines"] if len(lines) > rows else []
     kept = lines[: rows - 1] if more else lines
     return [new_output("display_data", data={kind: html.escape("\n".join(kept + more))})]
-
-
-def _rows_that_fit(slide: Slide, size: int) -> int:
-    padding, caption = (9, 34) if slide.output["type"] == "text/html" else (0, 8)
-    wraps = math.ceil(_width_of_output(slide, size) / ROOM[0])
-    return max(3, int((_room(slide) - caption) / (1.35 * size * wraps + padding)))
-
-
-def _width_of_output(slide: Slide, size: int) -> float:
-    """Pixels that a table or printed text would need without line breaks, about."""
-    if slide.output["type"] == "text/plain":
-        return 0.61 * size * max(map(len, slide.output["data"].splitlines()))
-    table = [[len(cell) for cell in row] for row in _texts_of(slide.output["data"])]
-    columns = max(map(len, table), default=0)
-    letters = sum(max((row[i] for row in table if i < len(row)), default=0) for i in range(columns))
-    return 0.46 * size * letters + 24 * columns
-
-
-def _size_of_output(slide: Slide) -> int:
-    """Type of a table or of printed text: as large as fits, and never below the smallest that is read."""
-    if slide.output.get("type") not in ("text/html", "text/plain"):
-        return LARGE
-    data = slide.output["data"]
-    lines = len(_texts_of(data) if slide.output["type"] == "text/html" else data.rstrip().splitlines())
-    for size in range(LARGE, SMALL, -1):
-        if _width_of_output(slide, size) <= ROOM[0] and lines <= _rows_that_fit(slide, size):
-            return size
-    return SMALL
-
-
-def _equations_of(slide: Slide) -> list[str]:
-    """The equations of a cell; what a wide space parts stands on lines of its own."""
-    if slide.kind != "cell":
-        return []
-    return [part.strip() for line in slide.body.split("$$")[1::2] for part in re.split(r"\\qquad", line)]
-
-
-def _size_of_equations(slide: Slide) -> int:
-    """Type of the equations: as large as the longest allows, by its letters without commands and braces."""
-    longest, equations = 1, _equations_of(slide)
-    for line in equations:
-        letters = re.sub(rf"\\({NO_LETTERS})(?![a-zA-Z])|[{{}}^_\s]", "", line)
-        longest = max(longest, len(re.sub(r"\\[a-zA-Z]+|\\.", "x", letters)))
-    high = _room(slide) / (
-        3.2 * max(1, len(equations))
-    )  # a line with a fraction, and what parts it from the next
-    return int(max(SMALL, min(40, high, ROOM[0] / (0.62 * longest))))
-
-
-def _texts_of(table: str) -> list[list[str]]:
-    rows = BeautifulSoup(table, "html.parser").find_all("tr")
-    return [[" ".join(cell.get_text().split()) for cell in row.find_all(["th", "td"])] for row in rows]
 
 
 def _plain_table(text: str, rows: int) -> str:
@@ -221,6 +140,7 @@ def write_pdf(index: Path) -> Path:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
         page = chromium.new_page()
+        page.set_default_timeout(120_000)  # milliseconds
         page.goto(f"{index.resolve().as_uri()}?print-pdf")
         page.wait_for_function("window.slidesReady && document.querySelector('.pdf-page')")
         pdf = index.with_suffix(".pdf")

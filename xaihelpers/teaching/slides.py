@@ -5,7 +5,6 @@ A cell that is shown is tagged `slide` and says in its metadata, under xaihelper
 learnt make slides of their own. The prose around a cell goes to the speaker's notes.
 """
 
-import ast
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,9 +21,16 @@ from xaihelpers.teaching.routes import (
     sections_of_cells,
     short_name,
 )
-
-TITLE_LETTERS, POINTS, POINT_WORDS, CODE_LINES = 60, 3, 14, 12
-SHOWN = ("image/png", "text/html", "text/plain")  # the first that an output has
+from xaihelpers.teaching.slide_cells import (
+    TITLE_LETTERS,
+    as_notes,
+    has_tag,
+    prediction_of,
+    prose_before,
+    shown_by,
+    shows,
+    slide_of,
+)
 
 
 @dataclass(frozen=True)
@@ -40,34 +46,6 @@ class Slide:
     output: dict = field(default_factory=dict)  # of a cell, as in a notebook file
     notes: str = ""
     footer: str = ""
-
-
-def slide_of(cell: dict) -> dict | None:
-    """What a cell says of its slide: title, points, code; None for a cell without the tag `slide`.
-
-    Raises ValueError for a slide without a title, or with more text than fits.
-    """
-    if "slide" not in cell["metadata"].get("tags", []):
-        return None
-    told = {"points": [], "code": False} | cell["metadata"].get("xaihelpers", {}).get("slide", {})
-    start = repr("".join(cell["source"])[:50])
-    if not 0 < len(told.get("title", "")) <= TITLE_LETTERS:
-        raise ValueError(f"slide of {start}: a title has 1 to {TITLE_LETTERS} letters: {told.get('title')!r}")
-    if len(told["points"]) > POINTS:
-        raise ValueError(f"slide {told['title']!r}: {len(told['points'])} points, more than {POINTS}")
-    if long := [point for point in told["points"] if len(point.split()) > POINT_WORDS]:
-        raise ValueError(f"slide {told['title']!r}: a point has more than {POINT_WORDS} words: {long[0]!r}")
-    if told["code"] and len("".join(cell["source"]).splitlines()) > CODE_LINES:
-        raise ValueError(f"slide {told['title']!r}: its code has more than {CODE_LINES} lines")
-    if cell["cell_type"] == "markdown" and not display_equations("".join(cell["source"])):
-        raise ValueError(f"slide {told['title']!r}: a cell of prose without an equation has nothing to show")
-    return told
-
-
-def shows(cell: dict) -> bool:
-    """Whether a cell makes a slide: it is chosen, and has an equation, code or, once run, an output."""
-    told = slide_of(cell)
-    return bool(told and (cell["cell_type"] == "markdown" or told["code"] or _shown(cell)))
 
 
 def slides_of(route: Route, folder: Path = NOTEBOOKS) -> list[Slide]:
@@ -149,7 +127,7 @@ def _learnt(number: str, notebook: dict) -> Slide:
 
 def _predict(number: str, notebook: dict, shown: set) -> list[Slide]:
     """The question of the notebook's prediction, unless it was shown before."""
-    places = [i for i, cell in enumerate(notebook["cells"]) if _has(cell, "predict")]
+    places = [i for i, cell in enumerate(notebook["cells"]) if has_tag(cell, "predict")]
     if not places or (number, "predict") in shown:
         return []
     shown.add((number, "predict"))
@@ -157,34 +135,7 @@ def _predict(number: str, notebook: dict, shown: set) -> list[Slide]:
     before = notebook["cells"][places[0] - 1]
     text = before["source"] if before["cell_type"] == "markdown" else ""
     body = f"{question or _first_paragraph(text)}\n\nWrite your guess down{scale}."
-    return [Slide("predict", "", body, label="predict", notes=_as_notes(text))]
-
-
-def prediction_of(cell: dict) -> tuple[str, str]:
-    """Question and scale of the cell that asks for a guess; texts that it puts together stay empty."""
-    tree = ast.parse(cell["source"])
-    told = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            told[node.targets[0].id] = node.value
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("guesses.ask"):
-            names = dict(zip(("name", "question", "unit", "low", "high"), node.args, strict=False))
-            names |= {keyword.arg: keyword.value for keyword in node.keywords}
-            question, unit, low, high = (
-                _literal(names.get(name), told) for name in ("question", "unit", "low", "high")
-            )
-            scale = f", {low} to {high} {unit}" if None not in (low, high, unit) else ""
-            return question or "", scale.rstrip()
-    return "", ""
-
-
-def _literal(node: ast.expr | None, told: dict):
-    node = told.get(node.id) if isinstance(node, ast.Name) else node
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError):
-        return None
+    return [Slide("predict", "", body, label="predict", notes=as_notes(text))]
 
 
 def _exercise(step: Step, notebook: dict) -> Slide:
@@ -204,7 +155,7 @@ def _cells(step: Step, notebook: dict, shown: set) -> list[Slide]:
     cells = notebook["cells"]
     sections = sections_of_cells(notebook)
     mine = [i for i, names in enumerate(sections) if not step.sections or set(names) & set(step.sections)]
-    answers = [i for i, cell in enumerate(cells) if _has(cell, "reveal") or _has(cell, "reveals")]
+    answers = [i for i, cell in enumerate(cells) if has_tag(cell, "reveal") or has_tag(cell, "reveals")]
     slides = []
     for place in mine:
         if not shows(cells[place]) or (step.notebook, place) in shown:
@@ -220,7 +171,7 @@ def _instead(notebook: dict, mine: list[int], step: Step) -> Slide:
     """The first figure of a step of which no cell is chosen, or what to do."""
     title = short_name(step.sections[0] if step.sections else "")[:TITLE_LETTERS]
     for place in mine:
-        if (_shown(notebook["cells"][place]) or ("",))[0] == "image/png":
+        if (shown_by(notebook["cells"][place]) or ("",))[0] == "image/png":
             return _cell(notebook, place, {"title": title, "points": [step.do], "code": False})
     return Slide("run", title, step.do, label="read")
 
@@ -230,49 +181,15 @@ def _cell(notebook: dict, place: int, told: dict) -> Slide:
     body, code, output = "", "", {}
     if cell["cell_type"] == "markdown":
         body = "\n\n".join(display_equations(cell["source"]))
-        prose = _as_notes(cell["source"])
+        prose = as_notes(cell["source"])
     else:
         code = cell["source"] if told["code"] else ""
-        shown = _shown(cell)
+        shown = shown_by(cell)
         output = {"type": shown[0], "data": shown[1]} if shown else {}
-        prose = _prose_before(notebook["cells"], place)
+        prose = prose_before(notebook["cells"], place)
     points = tuple(told["points"])
     return Slide("cell", told["title"], body, points=points, code=code, output=output, notes=prose)
 
 
-def _shown(cell: dict) -> tuple[str, str] | None:
-    """What a cell shows: its first figure, else its first table, else its printed text; kind and content."""
-    outputs = cell.get("outputs", [])
-    for kind in SHOWN[:2]:
-        for output in outputs:
-            if kind in output.get("data", {}):
-                return kind, "".join(output["data"][kind])
-    printed = "".join("".join(output.get("text", "")) for output in outputs if output.get("name") != "stderr")
-    if not printed.strip():
-        printed = "".join("".join(o.get("data", {}).get("text/plain", "")) for o in outputs)
-    return ("text/plain", printed) if printed.strip() else None
-
-
-def _prose_before(cells: list[dict], place: int) -> str:
-    """The prose between a cell and the last output before it."""
-    texts = []
-    for cell in reversed(cells[:place]):
-        if cell["cell_type"] == "markdown":
-            texts.insert(0, cell["source"])
-        elif _shown(cell) and texts:
-            break
-    return _as_notes("\n\n".join(texts))
-
-
-def _as_notes(text: str) -> str:
-    """Prose without pictures, its headings in bold."""
-    text = re.sub(r"!\[[^]]*\]\([^)]*\)", "", text)
-    return re.sub(r"^#+ (.+)$", r"**\1**", text, flags=re.MULTILINE).strip()
-
-
 def _first_paragraph(text: str) -> str:
     return " ".join(re.split(r"\n\s*\n", text.strip())[0].split())
-
-
-def _has(cell: dict, tag: str) -> bool:
-    return tag in cell["metadata"].get("tags", [])
