@@ -41,7 +41,7 @@ LINE = 0.175  # inches
 BOX, GAP, ROUTE = 2.25, 0.15, 0.24  # inches: width of a box, between boxes, height of the arrows above them
 COLUMNS = 5
 WIDTH = COLUMNS * BOX + (COLUMNS - 1) * GAP
-COLORS = 32
+COLORS = 24
 LEGEND = (
     "A box is a notebook, with the first thing that you can do after it. Arrows, and “needs”, lead from what "
 )
@@ -134,7 +134,7 @@ def _lane(digits: str, name: str, color: str, drawn: dict) -> dict:
         uses = [f"needs {', '.join(outside)}".replace("*", "all others")] if outside else []
         boxes[number] = {
             "title": _wrapped(f"{number} · {notebook['title']}", width - 0.16, "bold"),
-            "goal": _wrapped(notebook["goal"], width - 0.16),
+            "goal": _wrapped(notebook["goal"][0].upper() + notebook["goal"][1:], width - 0.16),
             "uses": uses,
             "inside": [other for other in notebook["needs"] if other[0] in digits],
         }

@@ -114,7 +114,7 @@ def _plan(route: Route, notebooks: dict[str, dict]) -> Slide:
 
 def _opening(number: str, notebook: dict) -> Slide:
     opening = read_opening(notebook)
-    goals = "\n".join(f"1. {goal}" for goal in opening.goals)
+    goals = "\n".join(f"1. {goal[0].upper()}{goal[1:]}" for goal in opening.goals)
     body = f"{opening.question}\n\nAfter this you can\n\n{goals}"
     minutes = f"{opening.reading} minutes to read, {opening.running} to run on two cores."
     return Slide("opening", opening.title, body, label=number, notes=f"Before: {opening.before} {minutes}")
