@@ -88,8 +88,8 @@ def test_no_two_modules_of_one_name():
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_helpers_do_not_print(path):
-    """But for the command lines."""
-    if path.stem in ("run", "dependencies", "device_report", "overhead", "__main__"):
+    """But for the command lines, and what a student's check says."""
+    if path.stem in ("run", "dependencies", "device_report", "overhead", "exercises", "__main__"):
         return
     calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     printed = [node.lineno for node in calls if isinstance(node.func, ast.Name) and node.func.id == "print"]

@@ -124,13 +124,14 @@ def page_facts(
         if notebook.number not in stops:
             continue
         at = stops.index(notebook.number)
-        place = f"{route.title}: stop {at + 1} of {len(stops)}"
+        name = f"Route of {route.minutes} minutes" if route.name.isdigit() else f"Session “{route.title}”"
+        place = f"{name}: stop {at + 1} of {len(stops)}"
         if at:
             before = notebooks[stops[at - 1]]
-            place += f" · from [{before.number} {before.name}]({before.path.name})"
+            place += f" · before it [{before.number} {before.name}]({before.path.name})"
         if at + 1 < len(stops):
             after = notebooks[stops[at + 1]]
-            place += f" · on to [{after.number} {after.name}]({after.path.name})"
+            place += f" · next [{after.number} {after.name}]({after.path.name})"
         lines.append(place)
     return lines
 

@@ -34,10 +34,9 @@ html_css_files = ["site.css"]
 html_js_files = [("site.js", {"defer": "defer"})]
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
-html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
+html_theme_options = {"navigation_with_keys": False, "top_of_page_buttons": []}
 
 add_module_names = False
 python_use_unqualified_type_names = True
-python_maximum_signature_line_length = 88
 python_display_short_literal_types = True
 toc_object_entries_show_parents = "hide"

@@ -110,7 +110,7 @@ def _fold(cell: dict) -> None:
     cell["metadata"] = {"tags": [*tags, kind] if kind else tags}
     title = re.match(r"# (Answer \d+)\b:? ?(.*)", source)
     if title:
-        what = f"the answer {title[1].split()[1]}"
+        what = f"answer {title[1].split()[1]}"
     if kind:
         prompts = {"code_prompt_show": f"Show {what}", "code_prompt_hide": f"Hide {what}"}
         cell["metadata"]["mystnb"] = prompts

@@ -95,7 +95,8 @@ def navigation_html(app, pagename: str) -> str:
                 below = "".join(_entry(app, pagename, 2, room[4:], room) for room in rooms)
                 below = f"<ul>{below}</ul>"
             items += _entry(app, pagename, 1, title, document, below)
-        parts.append(f'<p class="caption" role="heading" aria-level="2"><span class="caption-text">{caption}</span></p>')
+        heading = f'<span class="caption-text">{caption}</span>'
+        parts.append(f'<p class="caption" role="heading" aria-level="2">{heading}</p>')
         parts.append(f"<ul>{items}</ul>")
     return "".join(parts)
 

@@ -12,6 +12,9 @@ from xaihelpers.plots import PALETTE, to_picture, wrapped_lines
 from xaihelpers.widgets.board import Board
 from xaihelpers.widgets.controls import choice
 
+LEAST = 1e-4  # probabilities below it, and as near to 1, are drawn here
+TICKS = {1e-4: "10⁻⁴", 0.01: "0.01", 0.5: "½", 0.99: "0.99", 1 - 1e-4: ""}
+
 
 def bird_board(
     birds: Sequence[str],
@@ -51,7 +54,7 @@ def bird_board(
         _draw_change(ax, said[0], said[-1])
         lines = []
         for model in said[-1]:
-            lines.append(f"{model} {' → '.join(f'{np.mean(one[model]):.2f}' for one in said)}")
+            lines.append(f"{model} {' → '.join(f'{np.mean(one[model]):.2g}' for one in said)}")
         return fig, f"Probability of “{values['attribute']}”, before → after: {'; '.join(lines)}."
 
     title = "Give a bird an attribute: does a model's probability follow the picture?"
@@ -59,14 +62,21 @@ def bird_board(
 
 
 def _draw_change(ax, old: Mapping[str, Sequence[float]], new: Mapping[str, Sequence[float]]) -> None:
-    """An arrow a model, from its mean probability before to that after; small dots: draws after."""
+    """A line a model, from its mean probability before to that after; small dots: draws after.
+
+    The axis is that of log-odds: a step of a probability near 0 is seen as well as one near a half.
+    """
     for place, model in enumerate(old):
-        start, end = np.mean(old[model]), np.mean(new[model])
-        ax.plot(new[model], [place + 0.22] * len(new[model]), ".", ms=4, color="0.5")
+        draws = np.clip(new[model], LEAST, 1 - LEAST)
+        start, end = np.clip([np.mean(old[model]), np.mean(new[model])], LEAST, 1 - LEAST)
+        ax.plot(draws, [place + 0.22] * len(draws), ".", ms=4, color="0.5")
         ax.plot([start, end], [place, place], "-", color="0.4", lw=1.5)
         ax.plot(start, place, "o", mfc="white", color=PALETTE[0], label="before" if not place else "")
         ax.plot(end, place, "D", color=PALETTE[1], label="after" if not place else "")
     ax.axvline(0.5, color="0.6", lw=0.8, ls="--")
     ax.set_yticks(range(len(old)), [wrapped_lines(model.replace("_", " "), 16) for model in old], fontsize=10)
-    ax.set(xlim=(-0.04, 1.04), ylim=(len(old) - 0.5, -0.6), xlabel="probability")
+    ax.set_xscale("logit")
+    ax.set_xticks(list(TICKS), list(TICKS.values()))
+    ax.set_xticks([], minor=True)
+    ax.set(xlim=(LEAST / 2, 1 - LEAST / 2), ylim=(len(old) - 0.5, -0.6), xlabel="probability")
     ax.legend(fontsize=10, ncols=2, frameon=False, loc="lower center", bbox_to_anchor=(0.4, 1.0))
