@@ -30,8 +30,8 @@ from xaihelpers.teaching.routes import (
 PLAN = "00_plan.ipynb"
 MADE = ".made.json"  # hashes of what was written, by which work in a copy is noticed
 HIDING = ("reveal", "reveals")
-HOW_STUDENTS_WORK = """Run a notebook cell by cell. Run All works as well, for nothing stops on an open exercise,
-but then no prediction waits for you.
+HOW_STUDENTS_WORK = """Run a notebook cell by cell. Run All works as well, for nothing stops on an open
+exercise, but then no prediction waits for you.
 
 - **Predictions.** Write your guess into the cell that asks (`my_guess = …`) *before* you run what follows.
 - **Exercises.** Set the names of the stub, run it, then run the folded cell below it, which says what is
