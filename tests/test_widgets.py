@@ -87,14 +87,11 @@ def test_masking_a_picture():
 
 def test_editing_an_explanation():
     board = toy_boards.explanation_board()
-    assert (
-        board.text
-        == "2 concepts: true 1.00 (as the model says: 1.00); weight 0.25 (as the model says: 0.25)."
-    )
+    assert board.text == "2 concepts: true 1 (as the model says: 1); weight 0.25 (as the model says: 0.25)."
     before = board.picture
     picture, text = touch(board, list=[["blue", 2], ["red", 0.5], ["green", -0.25]])
     assert picture != before
-    assert text.startswith("3 concepts: true 2.00 (as the model says: 1.00)")
+    assert text.startswith("3 concepts: true 2 (as the model says: 1)")
     board.press("first only")
     assert board.values["list"] == [["blue", 2]]
     board.press("reset")
