@@ -13,6 +13,7 @@ from pathlib import Path
 
 import anywidget
 import traitlets
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -67,8 +68,9 @@ class Board(anywidget.AnyWidget):
 
     def redraw(self) -> None:
         """Draw the picture and say the line anew."""
-        figure, text = self._draw(dict(self.values))
-        self.picture, self.text = as_png(figure), text
+        with rc_context({"text.antialiased": True}):  # whatever a notebook sets for its own, larger figures
+            figure, text = self._draw(dict(self.values))
+            self.picture, self.text = as_png(figure), text
 
     def press(self, name: str) -> None:
         """Press a button. Raises ValueError if there is none of that name, or the board is closed."""

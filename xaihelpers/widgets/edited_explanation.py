@@ -62,7 +62,7 @@ def explanation_board(
         for ax, (metric, numbers) in zip(axes, scores.items(), strict=True):
             _draw_scores(ax, metric, numbers, labelled=ax is axes[0])
         told = [
-            f"{metric} {numbers[0]:.3g} (as the model says: {numbers[1]:.3g})"
+            f"{metric} {round(numbers[0], 3):g} (as the model says: {round(numbers[1], 3):g})"
             for metric, numbers in scores.items()
         ]
         return fig, f"{len(values['list'])} concepts: {'; '.join(told)}."
