@@ -18,11 +18,11 @@ ORDER = [
     ["scores", "timing"],
     ["claims"],
     ["plots", "records"],
-    ["report_tables", "widgets"],
-    ["report", "dependencies", "notebook_files", "device_report"],
+    ["widgets"],
+    ["dependencies", "notebook_files", "device_report"],
     ["notebook_keys", "teaching"],
     ["sweep"],
-    ["bill"],
+    ["bill", "report"],
     ["run", "scorecard", "site"],
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

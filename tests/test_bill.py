@@ -14,7 +14,7 @@ from xaihelpers.bill.model_sizes import model_size, network_size
 from xaihelpers.bill.rates import Rate, earlier_answers
 from xaihelpers.devices import resolve_device
 from xaihelpers.parameters import ParameterError, complete_parameters
-from xaihelpers.report import bills_html
+from xaihelpers.report.run_tables import bills_html
 from xaihelpers.sweep.grid import find_notebook, notebook_parameters
 from xaihelpers.sweep.grid_files import read_preset
 from xaihelpers.timing import describe_device

@@ -13,11 +13,12 @@ import pytest
 import torch
 from bs4 import BeautifulSoup
 
-from xaihelpers import claims, report, report_tables
+from xaihelpers import claims
 from xaihelpers.parameters import declared_parameters
 from xaihelpers.paths import FolderError
 from xaihelpers.records import Run, paper_table
-from xaihelpers.report_tables import PAPER, Block, Source
+from xaihelpers.report import number_tables, page_cells, run_tables
+from xaihelpers.report.number_tables import PAPER, Block, Source
 from xaihelpers.scores import Interval
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
@@ -398,19 +399,19 @@ def test_an_empty_folder_gives_a_sentence(tmp_path):
     ],
 )
 def test_digits_follow_the_metric(value, metric, text):
-    assert report_tables.format_number(value, metric) == text
+    assert number_tables.format_number(value, metric) == text
 
 
 def test_units_and_keys_in_words():
-    assert report_tables.with_unit("CGIM1") == "CGIM1 (cosine)"
-    assert report_tables.with_unit("speed") == "speed"
+    assert number_tables.with_unit("CGIM1") == "CGIM1 (cosine)"
+    assert number_tables.with_unit("speed") == "speed"
     labels = {
         "theta*u": "θ·û",
         "has_bill_shape::dagger": "bill shape: dagger",
         "001.Black_footed_Albatross": "Black footed Albatross",
         "cbm_joint": "cbm_joint",
     }
-    assert {name: report_tables.key_label(name) for name in labels} == labels
+    assert {name: number_tables.key_label(name) for name in labels} == labels
 
 
 def test_cases_and_chance_are_columns_only_where_they_differ():
@@ -425,16 +426,16 @@ def test_cases_and_chance_are_columns_only_where_they_differ():
         }
     )
     columns = {"value": ["50.0", "60.0"], "chance": ["20.0", "30.0"]}
-    assert report_tables.source_columns(rows) == (columns, "10 cases")
+    assert number_tables.source_columns(rows) == (columns, "10 cases")
     same = rows.assign(cases=[10.0, 12.0], chance=20.0, metric="found (%)")
     columns = {"value": ["50", "60"], "cases": ["10", "12"]}
-    assert report_tables.source_columns(same) == (columns, "chance 20 %")
-    assert report_tables.source_columns(same, narrow=True)[1] == "10 to 12 cases, chance 20 %"
-    _, line = report_tables.source_columns(same.assign(metric=["found (%)", "speed"]))
+    assert number_tables.source_columns(same) == (columns, "chance 20 %")
+    assert number_tables.source_columns(same, narrow=True)[1] == "10 to 12 cases, chance 20 %"
+    _, line = number_tables.source_columns(same.assign(metric=["found (%)", "speed"]))
     assert line == "chance 20"
     bounds = rows.assign(low=[40.0, float("nan")], high=[55.0, float("nan")])
-    assert report_tables.source_columns(bounds)[0]["interval"] == ["[40.0, 55.0]", "–"]
-    voids = report_tables.source_columns(bounds.assign(void=["void: fails a control", None]))[0]
+    assert number_tables.source_columns(bounds)[0]["interval"] == ["[40.0, 55.0]", "–"]
+    voids = number_tables.source_columns(bounds.assign(void=["void: fails a control", None]))[0]
     assert [text.endswith(" void") for text in voids["value"]] == [True, False] and "void" not in voids
 
 
@@ -444,7 +445,7 @@ def test_a_table_writes_shared_names_once_and_marks_the_papers_column():
     printed, made = {"value": ["4", "5", "6"]}, Source("13-a", "aviary", "cbm")
     # the source says whose a column is, whatever its heading
     blocks = [Block("", PAPER, "<b>printed</b>", printed), Block("", made, "<b>paper birds</b>", numbers)]
-    soup = BeautifulSoup(report_tables.table_html(names, blocks, "%"), "html.parser")
+    soup = BeautifulSoup(number_tables.table_html(names, blocks, "%"), "html.parser")
     heads = [[cell.text for cell in row.find_all("th")] for row in soup.thead.find_all("tr")]
     assert heads == [["basis", "metric", "printed", "paper birds"], ["%", "%", "interval"]]
     rows = [[cell.text for cell in row.find_all("td")] for row in soup.tbody.find_all("tr")]
@@ -453,7 +454,7 @@ def test_a_table_writes_shared_names_once_and_marks_the_papers_column():
     assert rows[2] == ["û", "CEM (%)", "6", "3", "<"]
     assert [cell.text for cell in soup.find_all("td", class_="paper")] == ["4", "5", "6"]
     several = [Block(metric, made, "a", {"value": ["1", "2", "3"]}) for metric in ("CEM", "CLM")]
-    soup = BeautifulSoup(report_tables.table_html(names, several, "%"), "html.parser")
+    soup = BeautifulSoup(number_tables.table_html(names, several, "%"), "html.parser")
     first = soup.thead.find("tr").find_all("th")
     assert [cell.text for cell in first] == ["basis", "metric", "CEM (%)", "CLM (%)"]
     assert first[0]["rowspan"] == "3"
@@ -463,7 +464,7 @@ def test_a_failed_run_is_marked():
     runs = pd.DataFrame(
         {"notebook": ["11", "<12>"], "seconds": ["3", ""], "state": ["recorded", "failed: x"]}
     )
-    soup = BeautifulSoup(report.runs_html(runs), "html.parser")
+    soup = BeautifulSoup(run_tables.runs_html(runs), "html.parser")
     assert [cell.text for cell in soup.find_all("td", class_="failed")] == ["failed: x"]
     assert [cell.text for cell in soup.find_all("td", class_="n")] == ["3", ""]
     assert soup.find_all("tr")[2].td.text == "<12>"
@@ -477,20 +478,20 @@ def test_a_page_that_would_load_something_is_refused():
         "<style>a { background: url(b.png) }</style>",
     ):
         with pytest.raises(ValueError, match="stand alone"):
-            report.page([report.html_cell(html)], "t")
+            page_cells.page([page_cells.html_cell(html)], "t")
     assert re.search(
         r"<img alt=\"\" src=\"data:image/png;base64,AA\"",
-        report.page([report.html_cell("<img alt='' src='data:image/png;base64,AA'>")], "t"),
+        page_cells.page([page_cells.html_cell("<img alt='' src='data:image/png;base64,AA'>")], "t"),
     )
 
 
 def test_writing_is_whole_or_an_error(tmp_path, monkeypatch):
-    report.write_page(tmp_path / "a.html", "one")
+    page_cells.write_page(tmp_path / "a.html", "one")
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(FolderError, match="No space left on device.: make room"):
-        report.write_page(tmp_path / "a.html", "two")
+        page_cells.write_page(tmp_path / "a.html", "two")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]

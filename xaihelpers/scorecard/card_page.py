@@ -13,8 +13,9 @@ import nbformat
 import numpy as np
 import pandas as pd
 
-from xaihelpers import paths, plots, report
+from xaihelpers import paths, plots
 from xaihelpers.paths import FolderError
+from xaihelpers.report.page_cells import html_cell, page
 from xaihelpers.scorecard.card import PAPERS, Scorecard
 from xaihelpers.scorecard.reading import ABOVE, BELOW, LABELLED, OPEN, TRUTHS, UNLABELLED
 
@@ -155,7 +156,7 @@ def worries_table(card: Scorecard) -> pd.DataFrame:
 def card_page(cards: Sequence[Scorecard], png: bytes) -> str:
     """The cards as one HTML page that needs nothing else.
 
-    png: the figure. Raises ValueError as `report.page` does.
+    png: the figure. Raises ValueError as `page_cells.page` does.
     """
     picture = base64.b64encode(png).decode()
     caption = (
@@ -165,10 +166,10 @@ def card_page(cards: Sequence[Scorecard], png: bytes) -> str:
     )
     cells = [nbformat.v4.new_markdown_cell(f"# Scorecard: {escape(', '.join(card.model for card in cards))}")]
     figure = f'<figure><img src="data:image/png;base64,{picture}" alt="{escape(caption)}">'
-    cells.append(report.html_cell(f"{figure}<figcaption>{escape(caption)}</figcaption></figure>"))
+    cells.append(html_cell(f"{figure}<figcaption>{escape(caption)}</figcaption></figure>"))
     for card in cards:
         cells += _card_cells(card)
-    return report.page(cells, f"Scorecard: {', '.join(card.model for card in cards)}")
+    return page(cells, f"Scorecard: {', '.join(card.model for card in cards)}")
 
 
 def _card_cells(card: Scorecard) -> list:
@@ -179,14 +180,14 @@ def _card_cells(card: Scorecard) -> list:
         part = table[table.truth == truth] if "truth" in table else table.iloc[:0]
         if len(part):
             cells.append(nbformat.v4.new_markdown_cell(f"### What {WHAT[truth]}"))
-            cells.append(report.html_cell(_html(_shown(part))))
+            cells.append(html_cell(_html(_shown(part))))
     missing = table[table.verdict == "not possible"]
     if len(missing):
         cells.append(nbformat.v4.new_markdown_cell("### Not possible, and what to give"))
         by_reason = missing.groupby(["why", "give"], sort=False).yardstick.agg(", ".join).reset_index()
-        cells.append(report.html_cell(_html(by_reason[["yardstick", "why", "give"]])))
+        cells.append(html_cell(_html(by_reason[["yardstick", "why", "give"]])))
     cells.append(nbformat.v4.new_markdown_cell("### Which lies this page would see"))
-    cells.append(report.html_cell(_html(worries_table(card))))
+    cells.append(html_cell(_html(worries_table(card))))
     return cells
 
 

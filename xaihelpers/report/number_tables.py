@@ -1,4 +1,4 @@
-"""Tables of the report (notebook 99) as HTML: numbers in the digits of their metric, sources side by side."""
+"""Tables of numbers as HTML: in the digits of their metric, sources side by side."""
 
 import re
 from collections.abc import Sequence
