@@ -18,9 +18,9 @@ from xaihelpers.parameters import declared_parameters
 class Findings:
     """The runs of some results folders; made by `read_findings`."""
 
-    # as of `records.read_runs`, with "changed" (parameters that differ from the notebook's defaults), "settings"
-    # (the same as text, without data and backbone) and "on" (data and model); those at the defaults first, among
-    # equals the newest
+    # as of `records.read_runs`, with "changed" (parameters that differ from the notebook's defaults),
+    # "settings" (the same in words, without data and backbone) and "on" (data and model); those at defaults
+    # come first, among equals the newest
     runs: list[dict]
     recorded: pd.DataFrame  # as of `records.read_records`
     headings: dict[tuple[str, str], tuple[str, str]]  # (paper, table) -> title and caption, the newest given

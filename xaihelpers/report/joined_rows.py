@@ -63,6 +63,8 @@ def _printed_and_recorded(
     A printed row takes on the further keys of the recorded rows that it belongs to.
     """
     ours = recorded[(recorded.paper == paper) & (recorded.table == table)]
+    filled = ours.notna().any()  # the other columns belong to other tables
+    ours = ours.loc[:, filled | filled.index.isin([*records.COLUMNS, *Source._fields])]
     theirs = printed(paper, table)
     known = [key for key in theirs if key not in ("metric", "value")]
     further, numbers = _further_columns(ours, known)
