@@ -60,7 +60,7 @@ MAX_KB, MAX_LINES = 300, 30
 # those of the papers and their tables, and those that measure the costs of attention and shipped models
 SCIENCE = [i for i in EXPECTED if i[0] in "12345"] + ["61", "63", "82", "92", "93", "94"]
 
-# the notebooks that are written to be read from beginning to end, beside the paper
+# the notebooks whose figures were made for the last row of a lecture hall
 TEACHING = [path for path in NOTEBOOKS if path.name[0] in "1234" or path.name[:2] in ("71", "92")]
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -228,7 +228,7 @@ def test_yaml_fits_its_notebook(path, notebook):
         assert has_type(value, kind), f"{name} must be {kind}, not {value!r}"
 
 
-@pytest.mark.parametrize("path", TEACHING, ids=lambda path: path.stem)
+@each_notebook
 def test_prose_keeps_step_with_the_code(path):
     cells = nbformat.read(path, as_version=4).cells
     words = sum(len(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
