@@ -50,7 +50,8 @@ def test_real_data_reach_every_process(tmp_path):
     tests, data = tmp_path / "tests", tmp_path / "real"
     tests.mkdir()
     data.mkdir()
-    shutil.copy(Path(__file__).with_name("conftest.py"), tests)
+    for name in ("conftest.py", "browser_lab.py"):
+        shutil.copy(Path(__file__).with_name(name), tests)
     (tests / "test_real.py").write_text(ON_REAL_DATA)
     (data / "birds.txt").write_text("a robin")
     done = run_in_workers(tests, XAI_DATA=str(data))

@@ -20,12 +20,13 @@ FAILED = "failed"  # a cell of the notebook failed: the same would happen elsewh
 LOST = "lost"  # the process, its kernel or its machine failed: worth another try, best elsewhere
 MARK = "OUTCOME "  # begins the line that tells a job's outcome
 # A CPU of another kind has other instructions and rounds otherwise: with the same ones, those of AVX2, a run
-# shows the same digits on all x86 machines. What the environment says comes first.
+# shows the same digits on all x86 machines; strictly, so that a product does not turn with where its rows
+# begin in memory. What the environment says comes first.
 SAME_INSTRUCTIONS = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-    "MKL_CBWR": "AVX2",
+    "MKL_CBWR": "AVX2,STRICT",
     "OPENBLAS_CORETYPE": "Haswell",
 }
 
