@@ -16,8 +16,8 @@ from bs4 import BeautifulSoup
 from xaihelpers import claims
 from xaihelpers.parameters import declared_parameters
 from xaihelpers.paths import FolderError
-from xaihelpers.records import Run, paper_table
-from xaihelpers.report import number_tables, page_cells, run_tables
+from xaihelpers.records import COLUMNS, Run, paper_table
+from xaihelpers.report import findings, joined_rows, number_tables, page_cells, printed_tables, run_tables
 from xaihelpers.report.number_tables import PAPER, Block, Source
 from xaihelpers.scores import Interval
 
@@ -412,6 +412,55 @@ def test_units_and_keys_in_words():
         "cbm_joint": "cbm_joint",
     }
     assert {name: number_tables.key_label(name) for name in labels} == labels
+
+
+@pytest.mark.parametrize(
+    "key, text",
+    [(50.0, "50"), ("0.001", "0.001"), (1, "1"), (" theta ", "theta"), (float("nan"), ""), ("", "")],
+)
+def test_a_key_has_one_spelling(key, text):
+    assert printed_tables.key_text(key) == text
+
+
+def test_printed_and_recorded_rows_meet_by_their_keys():
+    numbers = {"metric": "CEM", "value": 60.0, "low": 57.0, "high": 63.0, "chance": 25.0}
+    first = {"images": "entire test set", "basis": "theta", "l": 1.0}  # as a column with gaps is read
+    further = {**first, "basis": "energy"}  # the paper has no such row
+    rows = pd.DataFrame([{**first, **numbers}, {**further, **numbers, "value": 70.0}])
+    about = {"paper": "alignment", "table": "1", "run": "13-a", "data": "aviary", "model": "cbm"}
+    recorded = rows.reindex(columns=[*COLUMNS, "images", "basis", "l"]).assign(**about)
+    names, found = joined_rows.beside(recorded, "alignment", "1")
+    assert len(names) == 19 and list(names.columns) == ["images", "basis", "l"]
+    ours = found["CEM", Source("13-a", "aviary", "cbm")].value
+    theirs = found["CEM", PAPER].value
+    assert (theirs.iloc[0], ours.iloc[0]) == (39.2, 60.0)
+    assert names.iloc[-1].tolist() == ["entire test set", "energy", "1"]
+    assert pd.isna(theirs.iloc[-1]) and ours.iloc[-1] == 70.0
+    assert joined_rows.has_number(names, found, of_paper=True).sum() == 18
+    assert joined_rows.has_number(names, found, of_paper=False).sum() == 2
+
+
+def test_a_key_that_the_paper_does_not_vary_stands_beside_its_own_choice():
+    keys = {"samples": 50, "lambda": 0.001, "classifier": "post-hoc CBM"}
+    rows = [
+        {**keys, "values": name, "metric": "accuracy", "value": 70.0} for name in ("margin", "as published")
+    ]
+    about = {"paper": "alignment", "table": "3", "run": "11-a", "data": "aviary", "model": "cbm"}
+    recorded = pd.DataFrame(rows).reindex(columns=[*COLUMNS, *keys, "values"]).assign(**about)
+    names, found = joined_rows.beside(recorded, "alignment", "3")
+    theirs = found[next(source for source in found if source[1] == PAPER)].value.set_axis(names["values"])
+    assert theirs["as published"] == 26.7 and pd.isna(theirs["margin"])
+
+
+def test_runs_at_the_defaults_come_first_and_then_the_newest(tmp_path):
+    for seed in (4, 0, 5):
+        recorded(
+            tmp_path, "81", {("collection", "world"): [{"metric": "n", "value": 1.0}]}, seed=seed
+        ).finish()
+    found = findings.read_findings([tmp_path])
+    assert [entry["changed"] for entry in found.runs] == [{}, {"seed": 5}, {"seed": 4}]
+    assert [entry["settings"] for entry in found.runs] == ["", "seed = 5", "seed = 4"]
+    assert findings.read_findings([tmp_path], leave_out="81").runs == []
 
 
 def test_cases_and_chance_are_columns_only_where_they_differ():
