@@ -1,7 +1,7 @@
 """The Triton kernels are compiled for GPUs as they would be launched, on any machine, without running.
 
-The interpreter, which runs them on a CPU, forgives what the compiler does not: a number that is 1, say, becomes
-a constant of the compiler, and constants have no `.to`.
+The interpreter, which runs them on a CPU, forgives what the compiler does not: a number that is 1, say,
+becomes a constant of the compiler, and constants have no `.to`.
 """
 
 import pytest
