@@ -27,6 +27,7 @@ from xaihelpers.timing import describe_device
 FOLDER = PROJECT / "data" / "devices"
 COLUMNS = ["device", "notebook", "op", "path", "data", "metric", "value", "low", "high"]
 KEYS = ["paper", "table", "row", "metric", "data"]
+MARK = "@pytest.mark.gpu"  # of what is run here; other tests may need packages that this machine lacks
 BENCHMARKS, COMPARED = ("81", "82"), ("12", "13")
 
 
@@ -81,7 +82,8 @@ def comparison_rows(i: str, device: torch.device, folder: Path) -> pd.DataFrame:
 
 def gpu_tests() -> pd.DataFrame:
     """How many of the tests marked gpu passed, failed and were skipped."""
-    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-p", "no:cacheprovider"]
+    files = [str(file) for file in sorted((PROJECT / "tests").glob("test_*.py")) if MARK in file.read_text()]
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-p", "no:cacheprovider", *files]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     print(done.stdout[-2000:])
     counts = {

@@ -307,7 +307,7 @@ if triton is not None:
                 hit = ((value > level) | ((value == level) & before)) & in_rows & in_columns
                 count += hit.to(tl.int32)
         total = tl.sum(tl.sum(count.to(tl.int64), axis=1), axis=0)
-        tl.store(ranks + program, tl.where(pixel >= 0, total, tl.zeros_like(total) + M1.to(tl.int64) * M2))
+        tl.store(ranks + program, tl.where(pixel >= 0, total, (tl.zeros_like(total) + M1) * M2))
 
 
 def _rank_triton(maps, pixels, size, ranks=None):

@@ -61,7 +61,7 @@ if triton is not None:
     @triton.jit
     def _cells(pixel, cells, full):
         """The two cells between which a pixel of an upsampled axis lies, and the second one's weight."""
-        scale = cells.to(tl.float32) / full.to(tl.float32)
+        scale = cells / full  # float32; a size of 1 is a constant of the compiler, without `.to`
         source = tl.maximum((pixel.to(tl.float32) + 0.5) * scale - 0.5, 0.0)
         low = tl.minimum(source.to(tl.int32), cells - 1)
         return low, tl.minimum(low + 1, cells - 1), source - low.to(tl.float32)
