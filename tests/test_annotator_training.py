@@ -139,7 +139,8 @@ class Answer:
         ("choice from an image", "", "B", "no", (0.0, True)),
         ("name from an image", "", "Blue Jay", "Blue Jay.", (1.0, False)),
         ("name from an image", "", "Blue Jay", "Jay", (0.0, True)),
-        ("five concepts", "", '["red crown", "blue wing"]', '["red crown", "grey tail"]', (0.5, False)),
+        ("five concepts", "", '["a", "b", "c", "d", "e"]', '["a", "f", "c", "g", "e"]', (0.6, False)),
+        ("five concepts", "", '["a", "b", "c", "d", "e"]', '["a", "b"]', (0.0, True)),
         ("judgement", "", "Score: 4", "Score: 3", (0.0, False)),
     ],
 )

@@ -9,7 +9,7 @@ import torch
 
 from xaihelpers import flux_training as flux
 from xaihelpers import substitute
-from xaihelpers.flux_training import reader_trials, small_flux, training_portraits
+from xaihelpers.flux_training import portrait_trials, small_flux, training_portraits
 from xaihelpers.worlds import aviary, studio
 
 SEED = 5
@@ -112,14 +112,14 @@ def test_velocity_is_that_of_the_network(pipe):
 def test_trials_hold_what_is_there_and_not_what_is_not(birds):
     trials = flux.reader_trials(np.random.default_rng(0), "studio", SEED, birds, 6)
     assert len(trials.portraits) == len(trials.kinds) == len(trials.present) == 8 + 6
-    assert (trials.kinds[8:] == reader_trials.SUBSTITUTED).all()
+    assert (trials.kinds[8:] == portrait_trials.SUBSTITUTED).all()
     for row in range(8):
         assert birds[1][row, trials.present[row]] and not birds[1][row, trials.absent[row]]
     usual = flux.shown_by("studio")
     for row in range(8, 14):
         label, new, old = trials.species[row], trials.present[row], trials.absent[row]
         assert not usual[label, new] and (old < 0 or usual[label, old])
-        assert old < 0 or reader_trials.GROUP_OF[new] == reader_trials.GROUP_OF[old]
+        assert old < 0 or portrait_trials.GROUP_OF[new] == portrait_trials.GROUP_OF[old]
 
 
 def test_a_reader_that_sees_all_is_right_in_all(birds):
@@ -127,10 +127,10 @@ def test_a_reader_that_sees_all_is_right_in_all(birds):
     attributes = torch.from_numpy(birds[1]).float()
     species = torch.nn.functional.one_hot(torch.from_numpy(birds[2]).clip(0), len(flux.SPECIES)).float()
     measures = flux.reading_measures(substitute.Reading(attributes, species), trials)
-    assert measures[reader_trials.OF_SPECIES, "sees what is there"].all()
-    assert not measures[reader_trials.RANDOM, "sees what is not there"].any()
-    assert measures[reader_trials.OF_SPECIES, "species right"].all()
-    assert (reader_trials.RANDOM, "species right") not in measures
+    assert measures[portrait_trials.OF_SPECIES, "sees what is there"].all()
+    assert not measures[portrait_trials.RANDOM, "sees what is not there"].any()
+    assert measures[portrait_trials.OF_SPECIES, "species right"].all()
+    assert (portrait_trials.RANDOM, "species right") not in measures
 
 
 def test_prompts_ask_for_what_the_species_has_or_lacks():

@@ -5,7 +5,7 @@ Notebook 94 shows the method: losses, stages, a lesson, and what is measured. He
 
 from xaihelpers.flux_training.flux_cards import weights_card
 from xaihelpers.flux_training.new_word import NewWord
-from xaihelpers.flux_training.reader_trials import (
+from xaihelpers.flux_training.portrait_trials import (
     KINDS,
     Trials,
     asked_for,
