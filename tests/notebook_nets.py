@@ -178,6 +178,9 @@ BASE = {
         "last_steps": 1,
         "judge_steps": 1,
         "batch_size": 16,
+        "lesson_draws": 2,
+        "lesson_pictures": 8,
+        "lesson_steps": 2,
         "n_test": 8,
     },
     "94": {
@@ -189,6 +192,10 @@ BASE = {
         "changed": 8,
         "batch_size": 8,
         "n_test": 8,
+        "lesson_draws": 2,
+        "lesson_portraits": 8,
+        "lesson_steps": 2,
+        "lesson_images": 3,
     },
 }
 

@@ -15,7 +15,7 @@ ORDER = [
     ["models", "training", "rating", "own_model"],
     ["ask", "bottlenecks"],
     ["saliency", "fastslow", "substitute"],
-    ["scores", "timing"],
+    ["scores", "timing", "annotator_training", "flux_training"],
     ["claims"],
     ["plots", "records"],
     ["widgets"],

@@ -61,7 +61,7 @@ MAX_KB, MAX_LINES = 300, 30
 SCIENCE = [i for i in EXPECTED if i[0] in "12345"] + ["61", "63", "82", "92", "93", "94"]
 
 # the notebooks whose figures were made for the last row of a lecture hall
-TEACHING = [path for path in NOTEBOOKS if path.name[0] in "1234" or path.name[:2] in ("71", "92")]
+TEACHING = [path for path in NOTEBOOKS if path.name[0] in "1234" or path.name[:2] in ("71", "92", "93", "94")]
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
