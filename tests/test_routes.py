@@ -77,7 +77,11 @@ def test_cells_belong_to_the_section_that_they_stand_in():
 
 PAGE = {
     "cells": [
-        {"cell_type": "markdown", "metadata": {}, "source": "## 1 · A\n\n**Four birds.** Look.\n\n$$x$$\n\n|a|\n|-|"},
+        {
+            "cell_type": "markdown",
+            "metadata": {},
+            "source": "## 1 · A\n\n**Four birds.** Look.\n\n$$x$$\n\n|a|\n|-|",
+        },
         {"cell_type": "code", "metadata": {"tags": ["predict"]}, "outputs": [{"data": {"text/html": ""}}]},
         {"cell_type": "markdown", "metadata": {}, "source": "Two more:\n\n- *Red.* One\n- Blue one `x` is"},
         {"cell_type": "code", "metadata": {}, "outputs": [{"data": {"text/html": ""}}, {"name": "stdout"}]},

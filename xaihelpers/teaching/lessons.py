@@ -64,7 +64,7 @@ def write_lesson(route: Route, who: str, folder: Path, notebooks: Path = NOTEBOO
 def student_copy(notebook: dict) -> dict:
     """A notebook without answers, and without the outputs that give them or a prediction away.
 
-    Of a prediction these are all outputs between the cell that asks and the cell that reveals, with that one's.
+    Of a prediction these are all outputs below the cell that asks, down to that of the cell that reveals.
     Raises ValueError if a check has a text over several lines, which cannot be moved to the right.
     """
     made = copy.deepcopy(notebook)
@@ -149,7 +149,8 @@ def _plan(route: Route, who: str, notebooks: Path) -> dict:
     """The first page: for whom it is, how to work, and the plan with links into the notebooks."""
     how = HOW_STUDENTS_WORK if who == "student" else HOW_TEACHERS_WORK
     lines = [f"# {route.title}", "", f"{route.minutes} minutes; {route.audience}.", ""]
-    lines += [f"{text}\n" for text in (f"**Goal.** {route.goal}" * bool(route.goal), how, route.start) if text]
+    goal = f"**Goal.** {route.goal}" if route.goal else ""
+    lines += [f"{text}\n" for text in (goal, how, route.start) if text]
     for number in route.notebooks:
         path = notebook_path(number, notebooks)
         opening = read_opening(read_notebook(path))

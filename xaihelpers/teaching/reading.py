@@ -86,7 +86,7 @@ def everything(cells: list[dict], mine: list[int]) -> list[Found]:
 def _find_part(part: str, opening: str, i: int, k: int, cells: list[dict], mine: list[int]) -> Found:
     texts = paragraphs("".join(cells[i]["source"]))
     if part == "text":
-        return Found(i, part, len(texts[k].split()))
+        return Found(i, part, len(_plain(texts[k]).split()))
     mark = {"equation": "$$", "table": "|"}.get(part)
     if mark and any(text.startswith(mark) for text in texts[k + 1 :]):
         return Found(i, part)

@@ -109,7 +109,8 @@ def _plan(route: Route, notebooks: dict[str, dict]) -> Slide:
         title = read_opening(notebooks[number]).title
         lines.append(f"| {begin}–{end} | {number} | {title} |")
     table = "\n".join(["| min | | |", "|---|---|---|", *lines])
-    notes = "\n\n".join(filter(None, (f"{route.minutes} minutes, {route.audience}.", route.goal, route.start)))
+    told = (f"{route.minutes} minutes, {route.audience}.", route.goal, route.start)
+    notes = "\n\n".join(filter(None, told))
     return Slide("plan", route.title, table, label=f"{route.minutes} minutes", notes=notes, footer="the plan")
 
 
