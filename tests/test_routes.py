@@ -4,18 +4,20 @@ import pytest
 import yaml
 
 from xaihelpers.paths import PROJECT
-from xaihelpers.teaching import route_tables, routes
+from xaihelpers.teaching import reading, route_tables, routes
 from xaihelpers.teaching.openings import read_notebook
 
 ROUTES = routes.read_routes()
 LENGTHS = {"45": 45, "90": 90} | dict.fromkeys(("alignment", "conceptscore", "fse", "autoxplain", "sub"), 90)
 each_route = pytest.mark.parametrize("route", ROUTES.values(), ids=list(ROUTES))
 
+FITS = {"90": 1.2, "45": 1.5}  # how many of its minutes the reading of a step may take
+
 STEP = {"notebook": "13", "minutes": 5, "kind": "read", "do": "Read.", "section": "1 · Crowns"}
 
 
 def write(path, *steps):
-    told = {"short": {"title": "Short", "audience": "anybody", "steps": list(steps)}}
+    told = {"short": {"title": "Short", "audience": "anybody", "goal": "Say it.", "steps": list(steps)}}
     path.write_text(yaml.safe_dump(told))
     return path
 
@@ -39,6 +41,9 @@ def test_a_route_is_read(tmp_path):
         ({"kind": "skip"}, "whole minutes"),
         ({"kind": "exercise"}, "names its number"),
         ({"exercise": 1}, "names its number"),
+        ({"look": ["text Four birds"]}, "opening words"),
+        ({"look": ["words: Four birds"]}, "opening words"),
+        ({"look": ["text: Four birds"], "section": None}, "none is named"),
     ],
 )
 def test_a_faulty_step_says_what_is_wrong_and_where(tmp_path, change, complaint):
@@ -68,6 +73,78 @@ def test_cells_belong_to_the_section_that_they_stand_in():
     assert routes.headings(notebook) == ["1 · A", "2 · B", "3 · C", "4 · D"]
     a, b, c, d = routes.headings(notebook)
     assert routes.sections_of_cells(notebook) == [("",), ("",), (a,), (a,), (a, b), (c, d), (d,)]
+
+
+PAGE = {
+    "cells": [
+        {
+            "cell_type": "markdown",
+            "metadata": {},
+            "source": "## 1 · A\n\n**Four birds.** Look.\n\n$$x$$\n\n|a|\n|-|",
+        },
+        {"cell_type": "code", "metadata": {"tags": ["predict"]}, "outputs": [{"data": {"text/html": ""}}]},
+        {"cell_type": "markdown", "metadata": {}, "source": "Two more:\n\n- *Red.* One\n- Blue one `x` is"},
+        {"cell_type": "code", "metadata": {}, "outputs": [{"data": {"text/html": ""}}, {"name": "stdout"}]},
+        {"cell_type": "code", "metadata": {}, "outputs": [{"data": {"image/png": ""}}]},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    "told, cells, minutes",
+    [
+        ("text: Four birds.", [0], 3 / 200),
+        ("equation, table: Four birds", [0, 0], 1.5),
+        ("text, table, figure: Red.", [2, 3, 4], 2 / 200 + 1.5),
+        ("text, print: Blue one x", [2, 3], 4 / 200 + 0.75),
+    ],
+)
+def test_what_is_read_is_found_and_has_its_minutes(told, cells, minutes):
+    found = reading.find(reading.read_look(told), PAGE["cells"], range(5))
+    assert [one.cell for one in found] == cells
+    assert reading.minutes(found) == pytest.approx(minutes)
+
+
+@pytest.mark.parametrize(
+    "told, complaint",
+    [
+        ("text: Five birds", "0 paragraphs begin with 'Five birds'"),
+        ("equation: Two more", "no equation below 'Two more'"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(told, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        reading.find(reading.read_look(told), PAGE["cells"], range(5))
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_what_is_read_fits_its_minutes(name):
+    late = []
+    for step, (begin, end) in zip(ROUTES[name].steps, routes.clock(ROUTES[name]), strict=True):
+        if step.kind == "read":
+            assert step.look, f"minute {begin} to {end}: what of the section is read?"
+            notebook = read_notebook(routes.notebook_path(step.notebook))
+            minutes = reading.minutes(routes.read_parts(step, notebook))
+            late += [(begin, end, round(minutes, 1))] if minutes > FITS[name] * step.minutes else []
+    assert late == []
+
+
+@each_route
+def test_a_route_says_what_it_leads_to_and_what_it_leaves_out(route):
+    assert route.goal.startswith("At the end you can say ") and route.goal[-1] == "."
+    page = "\n".join(route_tables.readme_section({route.name: route}).splitlines())
+    assert route.goal in page and route.start in page
+    for number, sections in routes.left_out(route).items():
+        named = {s for step in route.steps if step.notebook == number for s in step.sections}
+        assert not named & set(sections)
+        assert all(f"“{routes.short_name(section)}”" in page for section in sections)
+
+
+def test_the_long_route_reads_or_skips_every_section_and_explains_its_words():
+    kept = {"Exercises", "What was learnt", "What the paper leaves open", "What this notebook cannot tell"}
+    kept |= {"A model of your own, from outside", "What did not reproduce here, and why"}
+    assert {s for sections in routes.left_out(ROUTES["90"]).values() for s in sections} <= kept
+    assert {"û", "θ", "product", "contrast", "draw", "S+", "S−", "recall"} <= set(dict(ROUTES["90"].words))
 
 
 def test_every_kind_of_route_is_there():

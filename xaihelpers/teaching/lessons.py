@@ -21,6 +21,7 @@ from xaihelpers.teaching.routes import (
     Route,
     Step,
     clock,
+    left_out_line,
     notebook_path,
     sections_of_cells,
     short_name,
@@ -29,7 +30,6 @@ from xaihelpers.teaching.routes import (
 
 PLAN = "00_plan.ipynb"
 MADE = ".made.json"  # hashes of what was written, by which work in a copy is noticed
-HIDING = ("reveal", "reveals")
 HOW_STUDENTS_WORK = """Run a notebook cell by cell. Run All works as well, for nothing stops on an open
 exercise, but then no prediction waits for you.
 
@@ -64,10 +64,11 @@ def write_lesson(route: Route, who: str, folder: Path, notebooks: Path = NOTEBOO
 def student_copy(notebook: dict) -> dict:
     """A notebook without answers, and without the outputs that give them or a prediction away.
 
+    Of a prediction these are all outputs below the cell that asks, down to that of the cell that reveals.
     Raises ValueError if a check has a text over several lines, which cannot be moved to the right.
     """
     made = copy.deepcopy(notebook)
-    cells, behind_an_answer, number = [], False, 0
+    cells, behind_an_answer, guessed, number = [], False, False, 0
     for cell in made["cells"]:
         part = role(cell)
         if part == "answer":
@@ -77,7 +78,8 @@ def student_copy(notebook: dict) -> dict:
         if part == "check":
             cell["source"] = _printing_check("".join(cell["source"]), number)
         tags = cell["metadata"].get("tags", [])
-        hidden = part or behind_an_answer or any(tag in tags for tag in HIDING)
+        hidden = part or behind_an_answer or guessed
+        guessed = (guessed or "predict" in tags) and "reveal" not in tags
         if hidden and cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
         cells.append(cell)
@@ -128,7 +130,7 @@ def _places(notebook: dict, steps: list[tuple[Step, tuple[int, int]]]) -> list[i
         elif step.kind == "predict":
             place = next(i for i, c in enumerate(cells) if "predict" in c["metadata"].get("tags", []))
         elif step.sections:
-            place = next(i for i, names in enumerate(sections) if step.sections[-1] in names)
+            place = max(1, next(i for i, names in enumerate(sections) if step.sections[-1] in names))
         elif step.kind == "discuss" and section is not None:
             place = max(i for i, names in enumerate(sections) if section in names) + 1
         if place > 1 and step.kind != "discuss":
@@ -139,14 +141,16 @@ def _places(notebook: dict, steps: list[tuple[Step, tuple[int, int]]]) -> list[i
 
 def _note(step: Step, times: tuple[int, int], number: int) -> dict:
     minutes = f"Minute {times[0]} to {times[1]}" if step.minutes else "At home"
-    lines = [f"> **{minutes} · {step.kind}.** {step.do}", *(f">\n> - {note}" for note in step.notes)]
+    lines = [f"> **{minutes} · {step.kind}.** {step.told}", *(f">\n> - {note}" for note in step.notes)]
     return _markdown("\n".join(lines), f"teacher-{number}") | {"metadata": {"tags": ["teacher"]}}
 
 
 def _plan(route: Route, who: str, notebooks: Path) -> dict:
     """The first page: for whom it is, how to work, and the plan with links into the notebooks."""
     how = HOW_STUDENTS_WORK if who == "student" else HOW_TEACHERS_WORK
-    lines = [f"# {route.title}", "", f"{route.minutes} minutes; {route.audience}.", "", how, ""]
+    lines = [f"# {route.title}", "", f"{route.minutes} minutes; {route.audience}.", ""]
+    goal = f"**Goal.** {route.goal}" if route.goal else ""
+    lines += [f"{text}\n" for text in (goal, how, route.start) if text]
     for number in route.notebooks:
         path = notebook_path(number, notebooks)
         opening = read_opening(read_notebook(path))
@@ -155,7 +159,10 @@ def _plan(route: Route, who: str, notebooks: Path) -> dict:
     lines += ["", "| min | | where | |", "|---|---|---|---|"]
     for step, (begin, end) in zip(route.steps, clock(route), strict=True):
         minutes = f"{begin}–{end}" if step.minutes else "–"
-        lines.append(f"| {minutes} | {step.kind} | {_link(step, notebooks)} | {step.do} |")
+        lines.append(f"| {minutes} | {step.kind} | {_link(step, notebooks)} | {step.told} |")
+    lines += ["", left_out_line(route, notebooks)]
+    if route.words:
+        lines += ["", "## Words", "", *(f"- **{term}**: {meaning}" for term, meaning in route.words)]
     if who == "teacher":
         lines += ["", "## Notes", ""]
         for step, times in zip(route.steps, clock(route), strict=True):
@@ -173,8 +180,8 @@ def _link(step: Step, notebooks: Path) -> str:
         return f"[{where(step)}]({name})"
     links = []
     for section in step.sections:
-        anchor = quote(section.replace(" ", "-"))
-        links.append(f"[{short_name(section)}]({name}#{anchor})")
+        anchor = f"#{quote(section.replace(' ', '-'))}" if section else ""
+        links.append(f"[{short_name(section)}]({name}{anchor})")
     return f"{step.notebook} {', '.join(links)}"
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from xaihelpers.teaching.routes import NOTEBOOKS, Route, clock, notebook_path, where
+from xaihelpers.teaching.routes import NOTEBOOKS, Route, clock, left_out_line, notebook_path, where
 
 HEADING = "## Routes\n"
 INTRODUCTION = f"""{HEADING}
@@ -31,7 +31,9 @@ def readme_section(routes: dict[str, Route], folder: Path = NOTEBOOKS) -> str:
         lines.append(f"| `{name}` | {route.title} | {route.minutes} | {route.audience} | {numbers} |")
     for name, route in routes.items():
         lines += ["", f"<details><summary>The plan of <code>{name}</code></summary>", ""]
-        lines += ["| min | | where | |", "|---|---|---|---|", *_rows(route), "", "</details>"]
+        lines += [f"{text}\n" for text in (f"Goal: {route.goal}", route.start) if text]
+        lines += ["| min | | where | |", "|---|---|---|---|", *_rows(route), "", left_out_line(route, folder)]
+        lines += ["", "</details>"]
     return "\n".join([*lines, "", MAP]) + "\n"
 
 
@@ -43,7 +45,7 @@ def _rows(route: Route) -> list[str]:
     rows = []
     for step, (begin, end) in zip(route.steps, clock(route), strict=True):
         minutes = f"{begin}–{end}" if step.minutes else "–"
-        rows.append(f"| {minutes} | {step.kind} | {where(step)} | {step.do} |")
+        rows.append(f"| {minutes} | {step.kind} | {where(step)} | {step.told} |")
     return rows
 
 

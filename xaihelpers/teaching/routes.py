@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from xaihelpers.paths import PROJECT
+from xaihelpers.teaching import reading
 from xaihelpers.teaching.exercises import exercises_of
 from xaihelpers.teaching.openings import read_notebook
 
@@ -23,12 +24,18 @@ class Step:
     """A few minutes of a route: what kind, on which notebook and sections, and what to do."""
 
     notebook: str
-    sections: tuple[str, ...]  # headings "## …"; none: the whole notebook
+    sections: tuple[str, ...]  # headings "## …", "": what stands before the first; none: the whole notebook
     minutes: int
     kind: str
     do: str
     notes: tuple[str, ...]  # for the teacher
     exercise: int  # its number; 0 where the kind is another
+    look: tuple[reading.Look, ...] = ()  # what alone is read of the sections; none: all
+
+    @property
+    def told(self) -> str:
+        """What to do, and what alone to read for it."""
+        return self.do + reading.as_text(self.look)
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,9 @@ class Route:
     title: str
     audience: str
     steps: tuple[Step, ...]
+    goal: str = ""  # what somebody can say at its end
+    start: str = ""  # what is to be done at its beginning, such as runs in the background
+    words: tuple[tuple[str, str], ...] = ()  # a glossary: a term and what it means
 
     @property
     def minutes(self) -> int:
@@ -55,7 +65,10 @@ def read_routes(path: Path = ROUTES) -> dict[str, Route]:
     routes = {}
     for name, told in yaml.safe_load(path.read_text()).items():
         steps = [_step(f"route {name}, step {n}", step) for n, step in enumerate(told["steps"], 1)]
-        routes[name] = Route(name, told["title"], told["audience"], tuple(steps))
+        words = tuple(told.get("words", {}).items())
+        routes[name] = Route(
+            name, told["title"], told["audience"], tuple(steps), told["goal"], told.get("start", ""), words
+        )
     return routes
 
 
@@ -68,7 +81,7 @@ def find_route(name: str, path: Path = ROUTES) -> Route:
 
 
 def _step(where: str, told: dict) -> Step:
-    known = {"notebook", "section", "minutes", "kind", "do", "notes", "exercise"}
+    known = {"notebook", "section", "minutes", "kind", "do", "notes", "exercise", "look"}
     if unknown := told.keys() - known:
         raise ValueError(f"{where}: unknown {', '.join(sorted(unknown))}")
     if missing := {"notebook", "minutes", "kind", "do"} - told.keys():
@@ -82,6 +95,12 @@ def _step(where: str, told: dict) -> Step:
     sections = told.get("section", [])
     sections = tuple([sections] if isinstance(sections, str) else sections)
     notes = tuple(told.get("notes", ()))
+    if "look" in told and not sections:
+        raise ValueError(f"{where}: what is looked at is looked for in sections, and none is named")
+    try:
+        look = tuple(reading.read_look(one) for one in told.get("look", ()))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
     return Step(
         told["notebook"],
         sections,
@@ -90,6 +109,7 @@ def _step(where: str, told: dict) -> Step:
         told["do"],
         notes,
         told.get("exercise", 0),
+        look,
     )
 
 
@@ -133,7 +153,7 @@ def check_route(route: Route, folder: Path = NOTEBOOKS) -> None:
     for number, step in enumerate(route.steps, 1):
         where = f"route {route.name}, step {number}"
         notebook = read_notebook(notebook_path(step.notebook, folder))
-        there = headings(notebook)
+        there = ["", *headings(notebook)]
         if missing := [section for section in step.sections if section not in there]:
             raise ValueError(f"{where}: notebook {step.notebook} has no section {missing[0]!r}, but {there}")
         tags = [tag for cell in notebook["cells"] for tag in cell["metadata"].get("tags", [])]
@@ -141,6 +161,44 @@ def check_route(route: Route, folder: Path = NOTEBOOKS) -> None:
             raise ValueError(f"{where}: notebook {step.notebook} asks for no prediction")
         if step.exercise > len(exercises_of(notebook)):
             raise ValueError(f"{where}: notebook {step.notebook} has no exercise {step.exercise}")
+        try:
+            read_parts(step, notebook)
+        except ValueError as error:
+            raise ValueError(f"{where}: notebook {step.notebook}: {error}") from None
+
+
+def read_parts(step: Step, notebook: dict) -> list[reading.Found]:
+    """What a step lets be read of its notebook. Raises ValueError where something of it is not there."""
+    cells, sections = notebook["cells"], sections_of_cells(notebook)
+    mine = [i for i, names in enumerate(sections) if not step.sections or set(names) & set(step.sections)]
+    if not step.look:
+        return reading.everything(cells, mine)
+    return [one for look in step.look for one in reading.find(look, cells, mine)]
+
+
+def left_out(route: Route, folder: Path = NOTEBOOKS) -> dict[str, list[str]]:
+    """Sections of each notebook that no step names, with none of its predictions or exercises in them."""
+    left = {}
+    for number in route.notebooks:
+        notebook = read_notebook(notebook_path(number, folder))
+        mine = [step for step in route.steps if step.notebook == number]
+        named = {section for step in mine for section in step.sections}
+        kinds = {step.kind for step in mine}
+        for cell, sections in zip(notebook["cells"], sections_of_cells(notebook), strict=True):
+            asked = {"predict", "exercise"} & set(cell["metadata"].get("tags", []))
+            named |= set(sections) if asked & kinds else set()
+        left[number] = [section for section in headings(notebook) if section not in named]
+    return left
+
+
+def left_out_line(route: Route, folder: Path = NOTEBOOKS) -> str:
+    """The same in a line: what of its notebooks the plan leaves for another time."""
+    told = [
+        f"{number} {', '.join(f'“{short_name(section)}”' for section in sections)}"
+        for number, sections in left_out(route, folder).items()
+        if sections
+    ]
+    return f"Left for another time: {'; '.join(told)}." if told else ""
 
 
 def clock(route: Route) -> list[tuple[int, int]]:
@@ -162,4 +220,6 @@ def where(step: Step) -> str:
 
 def short_name(section: str) -> str:
     """A heading without its number: "1 · Existence" -> "Existence"."""
+    if not section:
+        return "the opening"
     return re.sub(r"^\d+\w? · ", "", section)

@@ -18,6 +18,7 @@ from xaihelpers.teaching.routes import (
     Step,
     clock,
     notebook_path,
+    read_parts,
     sections_of_cells,
     short_name,
 )
@@ -67,7 +68,7 @@ def slides_of(route: Route, folder: Path = NOTEBOOKS) -> list[Slide]:
             made.append(_learnt(number, notebook))
         when = f"minutes {times[0]} to {times[1]}"
         for slide in made:
-            notes = f"**{step.kind}, {when}.** {step.do}\n\n{slide.notes}".strip()
+            notes = f"**{step.kind}, {when}.** {step.told}\n\n{slide.notes}".strip()
             slides.append(replace(slide, notes=notes, footer=f"{number} · {when}"))
     return slides
 
@@ -108,7 +109,8 @@ def _plan(route: Route, notebooks: dict[str, dict]) -> Slide:
         title = read_opening(notebooks[number]).title
         lines.append(f"| {begin}–{end} | {number} | {title} |")
     table = "\n".join(["| min | | |", "|---|---|---|", *lines])
-    notes = f"{route.minutes} minutes, {route.audience}."
+    told = (f"{route.minutes} minutes, {route.audience}.", route.goal, route.start)
+    notes = "\n\n".join(filter(None, told))
     return Slide("plan", route.title, table, label=f"{route.minutes} minutes", notes=notes, footer="the plan")
 
 
@@ -156,6 +158,8 @@ def _cells(step: Step, notebook: dict, shown: set) -> list[Slide]:
     sections = sections_of_cells(notebook)
     mine = [i for i, names in enumerate(sections) if not step.sections or set(names) & set(step.sections)]
     answers = [i for i, cell in enumerate(cells) if has_tag(cell, "reveal") or has_tag(cell, "reveals")]
+    if step.look:  # what is read alone is shown alone
+        mine = sorted({found.cell for found in read_parts(step, notebook)})
     slides = []
     for place in mine:
         if not shows(cells[place]) or (step.notebook, place) in shown:
