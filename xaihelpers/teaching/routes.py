@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from xaihelpers.paths import PROJECT
-from xaihelpers.teaching import reading
+from xaihelpers.teaching import what_is_read
 from xaihelpers.teaching.exercises import exercises_of
 from xaihelpers.teaching.openings import read_notebook
 
@@ -30,12 +30,12 @@ class Step:
     do: str
     notes: tuple[str, ...]  # for the teacher
     exercise: int  # its number; 0 where the kind is another
-    look: tuple[reading.Look, ...] = ()  # what alone is read of the sections; none: all
+    look: tuple[what_is_read.Look, ...] = ()  # what alone is read of the sections; none: all
 
     @property
     def told(self) -> str:
         """What to do, and what alone to read for it."""
-        return self.do + reading.as_text(self.look)
+        return self.do + what_is_read.as_text(self.look)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _step(where: str, told: dict) -> Step:
     if "look" in told and not sections:
         raise ValueError(f"{where}: what is looked at is looked for in sections, and none is named")
     try:
-        look = tuple(reading.read_look(one) for one in told.get("look", ()))
+        look = tuple(what_is_read.read_look(one) for one in told.get("look", ()))
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
     return Step(
@@ -167,13 +167,13 @@ def check_route(route: Route, folder: Path = NOTEBOOKS) -> None:
             raise ValueError(f"{where}: notebook {step.notebook}: {error}") from None
 
 
-def read_parts(step: Step, notebook: dict) -> list[reading.Found]:
+def read_parts(step: Step, notebook: dict) -> list[what_is_read.Found]:
     """What a step lets be read of its notebook. Raises ValueError where something of it is not there."""
     cells, sections = notebook["cells"], sections_of_cells(notebook)
     mine = [i for i, names in enumerate(sections) if not step.sections or set(names) & set(step.sections)]
     if not step.look:
-        return reading.everything(cells, mine)
-    return [one for look in step.look for one in reading.find(look, cells, mine)]
+        return what_is_read.everything(cells, mine)
+    return [one for look in step.look for one in what_is_read.find(look, cells, mine)]
 
 
 def left_out(route: Route, folder: Path = NOTEBOOKS) -> dict[str, list[str]]:
