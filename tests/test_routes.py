@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from xaihelpers.paths import PROJECT
-from xaihelpers.teaching import reading, route_tables, routes
+from xaihelpers.teaching import route_tables, routes, what_is_read
 from xaihelpers.teaching.openings import read_notebook
 
 ROUTES = routes.read_routes()
@@ -100,9 +100,9 @@ PAGE = {
     ],
 )
 def test_what_is_read_is_found_and_has_its_minutes(told, cells, minutes):
-    found = reading.find(reading.read_look(told), PAGE["cells"], range(5))
+    found = what_is_read.find(what_is_read.read_look(told), PAGE["cells"], range(5))
     assert [one.cell for one in found] == cells
-    assert reading.minutes(found) == pytest.approx(minutes)
+    assert what_is_read.minutes(found) == pytest.approx(minutes)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_is_read_is_found_and_has_its_minutes(told, cells, minutes):
 )
 def test_what_cannot_be_read_is_an_error(told, complaint):
     with pytest.raises(ValueError, match=complaint):
-        reading.find(reading.read_look(told), PAGE["cells"], range(5))
+        what_is_read.find(what_is_read.read_look(told), PAGE["cells"], range(5))
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -124,7 +124,7 @@ def test_what_is_read_fits_its_minutes(name):
         if step.kind == "read":
             assert step.look, f"minute {begin} to {end}: what of the section is read?"
             notebook = read_notebook(routes.notebook_path(step.notebook))
-            minutes = reading.minutes(routes.read_parts(step, notebook))
+            minutes = what_is_read.minutes(routes.read_parts(step, notebook))
             late += [(begin, end, round(minutes, 1))] if minutes > FITS[name] * step.minutes else []
     assert late == []
 
