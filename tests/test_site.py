@@ -22,7 +22,7 @@ NOTEBOOKS = sorted((PROJECT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 REPOSITORY = "somebody/some-project"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
-WIDTHS = (360, 768, 1280)
+WIDTHS = (360, 768, 820, 1280)
 # one page of each kind
 KINDS = {
     "front": "index.html",
