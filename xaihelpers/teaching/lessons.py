@@ -64,7 +64,7 @@ def write_lesson(route: Route, who: str, folder: Path, notebooks: Path = NOTEBOO
 def student_copy(notebook: dict) -> dict:
     """A notebook without answers, and without the outputs that give them or a prediction away.
 
-    Of a prediction these are all outputs below the cell that asks, down to that of the cell that reveals.
+    Of a prediction these are all outputs below the cell that asks: later ones tell its answer as well.
     Raises ValueError if a check has a text over several lines, which cannot be moved to the right.
     """
     made = copy.deepcopy(notebook)
@@ -79,7 +79,7 @@ def student_copy(notebook: dict) -> dict:
             cell["source"] = _printing_check("".join(cell["source"]), number)
         tags = cell["metadata"].get("tags", [])
         hidden = part or behind_an_answer or guessed
-        guessed = (guessed or "predict" in tags) and "reveal" not in tags
+        guessed = guessed or "predict" in tags
         if hidden and cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
         cells.append(cell)
