@@ -52,6 +52,13 @@ def test_a_faulty_step_says_what_is_wrong_and_where(tmp_path, change, complaint)
         routes.read_routes(write(tmp_path / "routes.yaml", STEP, step))
 
 
+def test_a_route_without_a_goal_says_so(tmp_path):
+    path = tmp_path / "routes.yaml"
+    path.write_text(yaml.safe_dump({"short": {"title": "Short", "audience": "anybody", "steps": [STEP]}}))
+    with pytest.raises(ValueError, match="route short: no goal"):
+        routes.read_routes(path)
+
+
 def test_a_route_that_is_not_there_says_which_are():
     with pytest.raises(ValueError, match="no route '46'; there are 45, 90, alignment"):
         routes.find_route("46")

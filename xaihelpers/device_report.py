@@ -27,7 +27,7 @@ from xaihelpers.timing import describe_device
 FOLDER = PROJECT / "data" / "devices"
 COLUMNS = ["device", "notebook", "op", "path", "data", "metric", "value", "low", "high"]
 KEYS = ["paper", "table", "row", "metric", "data"]
-MARK = "@pytest.mark.gpu"  # of what is run here; other tests may need packages that this machine lacks
+MARK = "mark.gpu"  # only files with it are collected: others may need packages that this machine lacks
 BENCHMARKS, COMPARED = ("81", "82"), ("12", "13")
 
 

@@ -64,6 +64,8 @@ def read_routes(path: Path = ROUTES) -> dict[str, Route]:
     """All routes by name. Raises ValueError, naming route and step, for one of another form."""
     routes = {}
     for name, told in yaml.safe_load(path.read_text()).items():
+        if missing := {"title", "audience", "goal", "steps"} - told.keys():
+            raise ValueError(f"route {name}: no {', '.join(sorted(missing))}")
         steps = [_step(f"route {name}, step {n}", step) for n, step in enumerate(told["steps"], 1)]
         words = tuple(told.get("words", {}).items())
         routes[name] = Route(
