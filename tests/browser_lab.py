@@ -7,7 +7,6 @@ xdist.
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -20,16 +19,7 @@ import nbformat
 import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SWITCHES = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 PATIENCE = 60_000  # milliseconds; kernels start slowly where cores are shared
 MARKS = [
     pytest.mark.skipif(
@@ -37,6 +27,7 @@ MARKS = [
     ),
     pytest.mark.xdist_group("browser"),  # one lab and its files for all, in the order of the tests
 ]
+IS_IDLE = "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
 
 
 def write_notebook(folder, name, text):
@@ -53,15 +44,6 @@ def started_lab(home: Path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    names = (
-        "JUPYTER_CONFIG_DIR",
-        "JUPYTER_DATA_DIR",
-        "JUPYTER_RUNTIME_DIR",
-        "JUPYTERLAB_SETTINGS_DIR",
-        "JUPYTERLAB_WORKSPACES_DIR",
-        "IPYTHONDIR",
-    )
-    places = {name: str(home / name) for name in names} | {"HOME": str(home)}
     options = [
         "--no-browser",
         "--allow-root",
@@ -74,25 +56,22 @@ def started_lab(home: Path):
         "--LabApp.extension_manager=readonly",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
-    settings = home / "JUPYTERLAB_SETTINGS_DIR" / "@jupyterlab" / "apputils-extension"
+    settings = home / ".jupyter" / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
-    environment = inherited | places
+    others = ("JUPYTER", "IPYTHON", "XDG")  # places of the user's own
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+    environment["HOME"] = str(home)
+    command = [sys.executable, "-m", "jupyterlab", *options]
     with open(home / "log", "w") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", *options],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     address = f"http://127.0.0.1:{port}"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         for _ in range(240):
             try:
-                opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
                 opener.open(f"{address}/api", timeout=5).read()
                 break
             except OSError:
@@ -102,7 +81,7 @@ def started_lab(home: Path):
             pytest.fail((home / "log").read_text()[-3000:])
         yield address, folder
     finally:
-        server.send_signal(signal.SIGTERM)
+        server.terminate()
         try:
             server.wait(30)
         except subprocess.TimeoutExpired:
@@ -115,11 +94,7 @@ def started_browser(profile: Path):
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install '.[test]'")
     with sync_api.sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
-            str(profile),
-            executable_path=CHROMIUM,
-            headless=True,
-            args=SWITCHES,
-            viewport={"width": 1280, "height": 900},
+            str(profile), executable_path=CHROMIUM, args=SWITCHES, viewport={"width": 1280, "height": 900}
         )
         yield context
         context.close()
@@ -143,13 +118,9 @@ class Desk:
     def open(self):
         self.page.goto(self.url)
         self.page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext")
-        self.page.evaluate(
-            "async () => "
-            "{ await jupyterapp.restored; await jupyterapp.shell.currentWidget.sessionContext.ready }"
-        )
-        self.page.wait_for_function(
-            "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
-        )
+        ready = "await jupyterapp.restored; await jupyterapp.shell.currentWidget.sessionContext.ready"
+        self.page.evaluate(f"async () => {{ {ready} }}")
+        self.page.wait_for_function(IS_IDLE)
 
     def command(self, name):
         self.page.evaluate("name => jupyterapp.commands.execute(name)", name)
@@ -164,9 +135,7 @@ class Desk:
     def restart(self):
         """Restart the kernel and clear what is shown."""
         self.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
-        self.page.wait_for_function(
-            "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
-        )
+        self.page.wait_for_function(IS_IDLE)
         self.command("notebook:clear-all-cell-outputs")
 
     def kinds(self):

@@ -13,7 +13,6 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from PIL import Image
 
 from xaihelpers import ask
 from xaihelpers.ask import batch_model
@@ -35,7 +34,7 @@ class Provider(ThreadingHTTPServer):
 
     def __init__(self, reply, looks=1):
         self.reply, self.looks, self.end = reply, looks, "completed"
-        self.files, self.batches, self.looked = {}, {}, collections.Counter()
+        self.files, self.batches, self.looked, self.has_batches = {}, {}, collections.Counter(), True
         self.problems, self.lost_replies, self.lock = None, 0, threading.Lock()
         super().__init__(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
@@ -50,8 +49,8 @@ class Provider(ThreadingHTTPServer):
 
     def questions(self):
         """The questions of all batches, in order."""
-        all_lines = [line for number in range(len(self.batches)) for line in self.lines(number)]
-        return [line["body"]["messages"][-1]["content"] for line in all_lines]
+        lines = [line for number in range(len(self.batches)) for line in self.lines(number)]
+        return [line["body"]["messages"][-1]["content"] for line in lines]
 
     def look(self, batch):
         self.looked[batch["id"]] += 1
@@ -93,7 +92,9 @@ class Handler(BaseHTTPRequestHandler):
         provider, content = self.server, self.rfile.read(int(self.headers["content-length"]))
         assert self.headers["authorization"] == f"Bearer {KEY}"
         with provider.lock:
-            if self.path.endswith("/files"):
+            if not provider.has_batches:
+                self.send({"error": {"message": "Not Found"}}, 404)
+            elif self.path.endswith("/files"):
                 name = f"file-{len(provider.files)}"
                 provider.files[name] = re.findall(rb'\{"custom_id".*\}', content)
                 self.send({"id": name, "object": "file", "filename": "x", "bytes": 1, "created_at": 0})
@@ -130,7 +131,6 @@ def answered(body):
 def data_home(tmp_path, monkeypatch):
     monkeypatch.setenv("XAI_DATA", str(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(batch_model, "POLL", 0.01)
     return tmp_path
 
 
@@ -149,14 +149,8 @@ def provide(monkeypatch):
         each.server_close()
 
 
-@pytest.fixture
-def logged(caplog):
-    caplog.set_level(logging.INFO, logger="xaihelpers")
-    return caplog
-
-
-def model_of(**settings):
-    return ask.BatchModel("m", **{"poll": 0.01} | settings)
+def model_of():
+    return ask.BatchModel("m", poll=0.01)
 
 
 def questions(n, **more):
@@ -171,51 +165,25 @@ def open_notes(data_home):
     return list((data_home / "open_batches").glob("*.json"))
 
 
-def test_answers_come_from_a_batch_and_its_note_goes(provide, data_home, logged):
+def test_answers_come_from_batches_and_their_notes_go(provide, data_home, caplog, monkeypatch):
+    caplog.set_level(logging.INFO, logger="xaihelpers")
+    monkeypatch.setattr(batch_model, "MOST_REQUESTS", 4)
     provider = provide(looks=3)
     model = model_of()
     answers = ask.ask(model, questions(5, options="AB", max_tokens=7), seed=3)
     assert [answer.text for answer in answers] == texts(5) and answers[0].tokens_in == 5
-    (line, *_), (batch,) = provider.lines(), provider.batches.values()
+    line, batch = provider.lines()[0], provider.batches["batch-0"]
     assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
     assert (batch["endpoint"], batch["completion_window"]) == ("/v1/chat/completions", "24h")
     body = line["body"]
     assert (body["model"], body["max_tokens"], body["seed"], body["top_logprobs"]) == ("m", 7, 3, 20)
     assert open_notes(data_home) == []
-    assert "5 requests are handed in (batch-0). It takes up to a day" in logged.text
-    ask.ask(model, questions(5, options="AB", max_tokens=7), seed=3)
-    assert len(provider.batches) == 1, "what is known is not asked"
-
-
-def test_a_batch_says_that_it_is_one_and_shares_its_answers_with_the_server(provide):
-    provider = provide()
-    batch, server = ask.load_vlm("batch:m"), ask.load_vlm("server:m")
-    assert batch.is_batch and not server.is_batch and batch.identity == server.identity
-    ask.ask(batch, questions(3))
-    assert all(answer.cached for answer in ask.ask(server, questions(3))) and len(provider.batches) == 1
-
-
-def test_images_and_equal_requests(provide, tmp_path):
-    provider = provide()
-    files = [tmp_path / f"{name}.png" for name in "ab"]
-    for number, file in enumerate(files):
-        Image.new("RGB", (2, 2), (number, 0, 0)).save(file)
-    asked = [ask.request(f"q{n} of {file.stem}", file) for n in range(2) for file in files] * 2
-    found = dict(model_of().answer(asked, 0, 0.0))
-    assert [found[i].text for i in range(8)] == [f"{one.turns[-1].text}, answered" for one in asked]
-    sent = [line["body"]["messages"][-1]["content"] for line in provider.lines()]
-    assert [content[-1]["text"] for content in sent] == ["q0 of a", "q1 of a", "q0 of b", "q1 of b"]
-    assert sent[0][0]["image_url"]["url"].startswith("data:image/png;base64,")
-
-
-def test_files_hold_as_many_as_they_may(provide, monkeypatch):
-    provider = provide()
-    monkeypatch.setattr(batch_model, "MOST_REQUESTS", 4)
-    assert [answer.text for answer in ask.ask(model_of(), questions(10))] == texts(10)
-    assert [len(provider.lines(i)) for i in range(3)] == [4, 4, 2]
-    monkeypatch.setattr(batch_model, "MOST_BYTES", 10)
-    ask.ask(model_of(), questions(2, max_tokens=9))
-    assert [len(provider.lines(i)) for i in (3, 4)] == [1, 1]
+    assert [len(provider.lines(i)) for i in range(2)] == [4, 1], "files hold as many as they may"
+    assert "4 requests are handed in (batch-0). It takes up to a day" in caplog.text
+    server = ask.load_vlm("server:m")
+    kept = ask.ask(server, questions(5, options="AB", max_tokens=7), seed=3)
+    assert all(answer.cached for answer in kept) and len(provider.batches) == 2, "shared with the server"
+    assert model.is_batch and not server.is_batch
 
 
 RUN = """
@@ -244,14 +212,15 @@ def test_a_run_that_is_killed_goes_on_with_its_batch(provide, data_home):
     assert open_notes(data_home) == []
 
 
-def test_a_run_that_ends_while_answers_come_collects_the_rest_from_the_same_batch(provide, data_home):
+def test_a_provider_that_refuses_says_why(provide, data_home):
     provider = provide()
-    answers = model_of().answer(questions(6), 0, 0.0)
-    next(answers)
-    answers.close()
-    assert len(open_notes(data_home)) == 1
-    assert [answer.text for answer in ask.ask(model_of(), questions(6))] == texts(6)
-    assert len(provider.batches) == 1 and open_notes(data_home) == []
+    provider.problems = "Enqueued token limit reached"
+    with pytest.raises(ask.AskError, match="refuses batch-0: Enqueued token limit reached.*run again"):
+        ask.ask(model_of(), questions(2))
+    provider.has_batches = False
+    with pytest.raises(ask.AskError, match="no batches at all .then name server:") as caught:
+        ask.ask(model_of(), questions(2))
+    assert KEY not in str(caught.value) and open_notes(data_home) == []
 
 
 def test_a_batch_whose_reply_was_lost_is_found_by_its_file(provide, data_home):
@@ -262,30 +231,6 @@ def test_a_batch_whose_reply_was_lost_is_found_by_its_file(provide, data_home):
     assert len(open_notes(data_home)) == len(provider.batches) == 1
     assert [answer.text for answer in ask.ask(model_of(), questions(3))] == texts(3)
     assert len(provider.batches) == 1
-
-
-def test_a_note_whose_batch_was_never_made_or_is_gone_is_dropped(provide, data_home):
-    provider = provide()
-    for batch in ("", "batch-of-old"):
-        identity, base = model_of().identity, model_of().base
-        keys = ask.request_keys(questions(3), identity, {"seed": 0, "temperature": 0.0})
-        note = batch_model.Note(identity, base, "no-such-file", keys, {}, batch=batch)
-        (data_home / "open_batches").mkdir(exist_ok=True)
-        batch_model.open_batches.write_note(note)
-    assert [answer.text for answer in ask.ask(model_of(), questions(3))] == texts(3)
-    assert len(provider.batches) == 1 and open_notes(data_home) == []
-
-
-def test_the_notes_of_other_models_and_servers_stay(provide, data_home):
-    provide(looks=10**6)
-    model = ask.BatchModel("other", poll=0.01)
-    model.poll = 10**6
-    threading.Thread(target=lambda: list(model.answer(questions(2), 0, 0.0)), daemon=True).start()
-    while not open_notes(data_home):
-        time.sleep(0.01)
-    provider = provide()
-    ask.ask(ask.BatchModel("other", poll=0.01), questions(2))
-    assert len(provider.batches) == 1 and len(open_notes(data_home)) == 1
 
 
 def test_the_four_failures_are_kept_apart_and_only_what_failed_is_handed_in_again(provide):
@@ -326,29 +271,3 @@ def test_what_fails_for_a_refused_parameter_is_handed_in_again_without_it(provid
     assert len(provider.batches) == 3 and open_notes(data_home) == []
     body = provider.lines(2)[0]["body"]
     assert body["max_completion_tokens"] == 256 and "response_format" not in body
-
-
-def test_a_batch_that_the_provider_refuses_says_why(provide, data_home):
-    provider = provide()
-    provider.problems = "Enqueued token limit reached"
-    with pytest.raises(ask.AskError, match="refuses batch-0: Enqueued token limit reached.*run again"):
-        ask.ask(model_of(), questions(2))
-    assert open_notes(data_home) == []
-    provider.problems = None
-    assert [answer.text for answer in ask.ask(model_of(), questions(2))] == texts(2)
-
-
-def test_a_server_without_batches_is_named(monkeypatch):
-    class Without(Handler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["content-length"]))
-            self.send({"error": {"message": "Not Found"}}, 404)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Without)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_address[1]}/v1")
-    with pytest.raises(ask.AskError, match="no batches at all .then name server:") as caught:
-        ask.ask(model_of(), questions(2))
-    assert KEY not in str(caught.value)
-    server.shutdown()
-    server.server_close()

@@ -2,8 +2,6 @@
 
 import logging
 import multiprocessing
-import os
-import shutil
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -42,18 +40,13 @@ def answers_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def logged():
+def logged(caplog, monkeypatch):
     """All that the package logs, as a list of messages."""
-    messages = []
-    handler = logging.Handler()
+    caplog.set_level(logging.INFO, "xaihelpers")
+    messages, handler = [], logging.Handler()
     handler.emit = lambda record: messages.append(record.getMessage())
-    logger = logging.getLogger("xaihelpers")
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    yield messages
-    logger.removeHandler(handler)
-    logger.setLevel(level)
+    monkeypatch.setattr(logging.getLogger("xaihelpers"), "handlers", [handler])
+    return messages
 
 
 @pytest.fixture
@@ -81,36 +74,34 @@ class TestAsking:
         assert [answer.text for answer in answers] == [*texts(5), *texts(3)]
         assert sorted(model.asked) == [f"w{i}" for i in range(5)]
         assert logged == ["m: 5 asked, 0 from the cache"]
-
-    def test_a_rerun_asks_nothing_and_gives_the_same(self, logged):
-        first, again = ask.ask(Model(), words(4)), Model()
-        second = ask.ask(again, words(4))
-        assert again.asked == [] and first == second
-        assert [answer.cached for answer in (*first, *second)] == [False] * 4 + [True] * 4
-        assert logged[-1] == "m: 0 asked, 4 from the cache"
+        again = Model()
+        kept = ask.ask(again, words(5))
+        assert again.asked == [] and kept == answers[:5] and logged[-1] == "m: 0 asked, 5 from the cache"
+        assert [answer.cached for answer in (*answers, *kept)] == [False] * 8 + [True] * 5
 
     def test_what_an_answer_depends_on_is_asked_anew(self, picture, tmp_path):
         model, other = Model(), tmp_path / "other.png"
         Image.new("RGB", (6, 4), (10, 10, 200)).save(other)
         base = ask.request("which w", picture, "AB", max_tokens=5)
         ask.ask(model, [base])
-        others = [
-            ask.request("which v", picture, "AB", max_tokens=5),
-            ask.request("which w", other, "AB", max_tokens=5),
-            ask.request("which w", (), "AB", max_tokens=5),
-            ask.request("which w", picture, "ABC", max_tokens=5),
-            ask.request("which w", picture, "AB", max_tokens=6),
-            ask.request("which w", picture, "AB", "Be short.", 5),
-            ask.request("which w", [picture, picture], "AB", max_tokens=5),
-        ]
-        ask.ask(model, others)
+        ask.ask(
+            model,
+            [
+                ask.request("which v", picture, "AB", max_tokens=5),
+                ask.request("which w", other, "AB", max_tokens=5),
+                ask.request("which w", picture, "ABC", max_tokens=5),
+                ask.request("which w", picture, "AB", max_tokens=6),
+                ask.request("which w", picture, "AB", "Be short.", 5),
+                ask.request("which w", [picture, picture], "AB", max_tokens=5),
+            ],
+        )
         ask.ask(model, [base], seed=1)
         ask.ask(model, [base], temperature=0.5)
-        assert len(model.asked) == 1 + len(others) + 2
+        assert len(model.asked) == 9
         same = tmp_path / "renamed.png"
         same.write_bytes(picture.read_bytes())
         ask.ask(model, [ask.request("which w", same, "AB", max_tokens=5)])
-        assert len(model.asked) == 1 + len(others) + 2, "only the content of an image counts"
+        assert len(model.asked) == 9, "only the content of an image counts"
         retrained = Model("m 2")
         ask.ask(retrained, [base])
         assert len(retrained.asked) == 1
@@ -131,17 +122,13 @@ class TestAsking:
         assert not any(answer.error for answer in ask.ask(again, words(5)))
         assert sorted(again.asked) == ["w1", "w3"]
 
-    def test_the_warnings_of_a_model_are_those_of_this_call(self, logged):
-        model = Model()
-        ask.ask(model, words(1))
-        model.warnings["hiccups"] = 3  # of a call before
-        ask.ask(model, words(1))
-        assert not any("hiccups" in line for line in logged)
-
     def test_price_makes_the_cost_of_fresh_and_kept_answers(self):
         for price, cost in (((2.0, 30.0), 0.0023), ((4.0, 60.0), 0.0046), ((0.0, 0.0), 0.0)):
             answers = ask.ask(Model(), words(2), price=price)
             assert [answer.cost for answer in answers] == pytest.approx([cost] * 2)
+        batch = Model()
+        batch.is_batch = True
+        assert ask.ask(batch, words(1), price=(2.0, 30.0))[0].cost == pytest.approx(0.00115), "half"
 
     def test_progress_shows_tokens_and_cost(self, capsys, logged):
         ask.ask(Model(), words(3), price=(2.0, 30.0))
@@ -161,9 +148,6 @@ class TestAsking:
         ask.ask(One(), words(1))
         (kept,) = ask.ask(Model(), words(1))
         assert kept == whole and kept.cached and kept.choice == "A" and kept.truncated
-
-    def test_nothing_to_ask(self):
-        assert ask.ask(Model(), []) == []
 
     def test_images_that_cannot_be_read_are_named_before_anything_is_asked(self, tmp_path):
         model = Model()
@@ -195,165 +179,52 @@ class TestLoading:
         assert loaded == ["a", "judge", "b", "a"]
 
 
-def damaged_folder(folder):
-    return folder.with_name("answers.damaged")
-
-
 class TestDamage:
-    @pytest.mark.parametrize(
-        "damage",
-        [
-            lambda content: b"not a database" * 1000,
-            lambda content: content[: len(content) // 2],
-            lambda content: content[:4096],
-            lambda content: content[:1000],
-            lambda content: content[:4096] + os.urandom(len(content) - 4096),
-            lambda content: content[:100] + bytes(len(content) - 100),
-        ],
-        ids=["garbage", "half", "one page", "part of a page", "pages of noise", "pages of zeros"],
-    )
+    @pytest.mark.parametrize("damage", ["garbage", "half", "of another program"])
     def test_a_damaged_file_is_set_aside_and_a_new_one_begun(self, damage, answers_folder, logged):
         asked_texts(words(40))
         file = answers_folder / "cache.db"
         content = file.read_bytes()
-        file.write_bytes(damage(content))
+        if damage == "of another program":
+            file.unlink()
+            with closing(sqlite3.connect(file)) as connection, connection:
+                connection.execute("CREATE TABLE Cache (a)")
+        else:
+            file.write_bytes(
+                {"garbage": b"not a database" * 1000, "half": content[: len(content) // 2]}[damage]
+            )
         assert asked_texts(words(40)) == texts(40)
         again = Model()
         assert asked_texts(words(40), again) == texts(40) and again.asked == [], "kept in the new file"
-        assert (damaged_folder(answers_folder) / "cache.db").is_file()
+        assert (answers_folder.with_name("answers.damaged") / "cache.db").is_file()
         assert sum("is damaged" in line and "set aside as answers.damaged" in line for line in logged) == 1
         assert not any("cannot be kept" in line for line in logged)
 
-    @pytest.mark.parametrize(
-        "statement",
-        [
-            "CREATE TABLE Cache (a)",
-            "CREATE TABLE Settings (a)",
-            "CREATE TABLE Cache (key, raw, store_time, expire_time, access_time, tag)",
-            "CREATE VIEW Cache AS SELECT 1",
-        ],
-    )
-    def test_tables_of_another_program_are_set_aside(self, statement, answers_folder, logged):
-        answers_folder.mkdir(parents=True)
-        with closing(sqlite3.connect(answers_folder / "cache.db")) as connection, connection:
-            connection.execute(statement)
+
+@pytest.mark.parametrize(
+    "error",
+    [sqlite3.OperationalError("database or disk is full"), OSError(30, "Read-only file system")],
+    ids=str,
+)
+def test_answers_that_cannot_be_kept_are_used_and_a_warning_says_so_once(
+    error, monkeypatch, answers_folder, logged
+):
+    kept, write = [], diskcache.Cache.set
+
+    def refuse(cache, key, value, **more):
+        if kept:
+            raise error
+        kept.append(key)
+        return write(cache, key, value, **more)
+
+    with monkeypatch.context() as full:
+        full.setattr(diskcache.Cache, "set", refuse)
         assert asked_texts(words(4)) == texts(4)
-        again = Model()
-        assert asked_texts(words(4), again) == texts(4) and again.asked == [], "kept in the new file"
-        assert (damaged_folder(answers_folder) / "cache.db").is_file()
-        assert not any("cannot be kept" in line for line in logged)
-
-    def test_an_empty_file_is_a_new_cache(self, answers_folder, logged):
-        answers_folder.mkdir(parents=True)
-        (answers_folder / "cache.db").write_bytes(b"")
-        assert asked_texts(words(2)) == texts(2)
-        assert not damaged_folder(answers_folder).exists() and len(logged) == 1
-
-    def test_noise_in_the_journal_beside_the_file_is_passed_over(self, answers_folder):
-        asked_texts(words(4))
-        (answers_folder / "cache.db-journal").write_bytes(os.urandom(5000))
-        again = Model()
-        assert asked_texts(words(4), again) == texts(4) and again.asked == []
-
-    def test_a_second_damage_replaces_what_was_set_aside(self, answers_folder):
-        for content in (b"first" * 1000, b"second" * 1000):
-            asked_texts(words(1))
-            for file in answers_folder.glob("cache.db*"):
-                file.write_bytes(content)
-            asked_texts(words(1))
-        assert (damaged_folder(answers_folder) / "cache.db").read_bytes() == b"second" * 1000
-
-    @pytest.mark.parametrize("content", [b"garbage" * 3000, b"\0" * 100, b""])
-    def test_a_file_damaged_while_it_is_open(self, content, answers_folder, logged):
-        asked_texts(words(100))
-        disk = AnswersOnDisk()
-        assert disk.get("none") is None
-        for file in answers_folder.glob("cache.db*"):
-            file.write_bytes(content)
-        disk.keep("key", ask.Answer("kept"))
-        disk.close()
-        assert not any("cannot be kept" in line for line in logged)
-        again = AnswersOnDisk()
-        assert again.get("key") == ask.Answer("kept")
-        again.close()
-
-    def test_a_row_that_cannot_be_read_is_asked_anew(self, answers_folder, logged):
-        asked_texts(words(3))
-        with diskcache.Cache(str(answers_folder), disk=diskcache.JSONDisk) as rows:
-            keys = list(rows)
-            rows[keys[0]] = {"text": "of another version", "unknown": 1}
-            rows[keys[1]] = 5
-        with sqlite3.connect(answers_folder / "cache.db") as connection:
-            connection.execute("UPDATE Cache SET value = x'00' WHERE rowid = 3")
-        again = Model()
-        assert asked_texts(words(3), again) == texts(3) and len(again.asked) == 3
-        assert not damaged_folder(answers_folder).exists()
-
-    def test_a_value_whose_file_is_gone_is_asked_anew(self, answers_folder):
-        long = ask.Answer("x " * 100_000 + str(list(range(20_000))))
-        disk = AnswersOnDisk()
-        disk.keep("key", long)
-        assert disk.get("key") == long
-        for file in answers_folder.rglob("*.val"):
-            file.unlink()
-        assert disk.get("key") is None
-        disk.close()
-
-
-class TestNoPlace:
-    """Answers that cannot be kept are used all the same, and a warning says so once."""
-
-    def check(self, logged, reason):
-        assert asked_texts(words(4)) == texts(4)
-        warnings = [line for line in logged if "Answers cannot be kept in" in line]
-        assert len(warnings) == 1 and reason in warnings[0] and "Make room or permit" in warnings[0]
-
-    def test_a_file_in_the_way(self, tmp_path, logged):
-        (tmp_path / "cache").write_text("a file in the way")
-        self.check(logged, "answers")
-        assert (tmp_path / "cache").read_text() == "a file in the way"
-
-    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-    def test_a_read_only_folder(self, answers_folder, logged):
-        answers_folder.mkdir(parents=True)
-        answers_folder.chmod(0o555)
-        self.check(logged, "unable to open database file")
-
-    @pytest.mark.parametrize(
-        "error",
-        [
-            sqlite3.OperationalError("attempt to write a readonly database"),
-            sqlite3.OperationalError("database or disk is full"),
-            sqlite3.OperationalError("disk I/O error"),
-            OSError(28, "No space left on device"),
-            OSError(30, "Read-only file system"),
-            diskcache.Timeout("database is locked"),
-        ],
-        ids=str,
-    )
-    @pytest.mark.parametrize("from_the_first", [True, False])
-    def test_a_place_that_cannot_be_written(self, error, from_the_first, monkeypatch, answers_folder, logged):
-        kept, write = [], diskcache.Cache.set
-
-        def refuse(cache, key, value, **more):
-            if kept or from_the_first:
-                raise error
-            kept.append(key)
-            return write(cache, key, value, **more)
-
-        monkeypatch.setattr(diskcache.Cache, "set", refuse)
-        self.check(logged, str(error))
-        monkeypatch.undo()
-        monkeypatch.setattr(paths, "cache_home", lambda: answers_folder.parent)
-        assert not damaged_folder(answers_folder).exists(), "the file is sound"
-        again = Model()
-        assert asked_texts(words(4), again) == texts(4) and len(again.asked) == 4 - len(kept)
-
-    def test_a_damaged_file_that_cannot_be_moved(self, answers_folder, monkeypatch, logged):
-        answers_folder.mkdir(parents=True)
-        (answers_folder / "cache.db").write_bytes(b"garbage" * 1000)
-        monkeypatch.setattr(paths, "set_aside", lambda file, reason: None)
-        self.check(logged, "file is not a database")
+    (warning,) = [line for line in logged if "Answers cannot be kept in" in line]
+    assert str(error) in warning and "Make room or permit" in warning
+    assert not answers_folder.with_name("answers.damaged").exists(), "the file is sound"
+    again = Model()
+    assert asked_texts(words(4), again) == texts(4) and len(again.asked) == 3
 
 
 def hold_and_write(name, ready, go, messages):
@@ -369,50 +240,34 @@ def hold_and_write(name, ready, go, messages):
     disk.close()
 
 
-class TestTwoProcesses:
-    @pytest.fixture
-    def write(self):
-        """Lets two processes, which hold the cache open, write at the same time; returns what they logged."""
-        context = multiprocessing.get_context("fork")
-        ready, go, messages = context.Semaphore(0), context.Event(), context.SimpleQueue()
-        processes = [
-            context.Process(target=hold_and_write, args=(name, ready, go, messages)) for name in "ab"
-        ]
-        for process in processes:
-            process.start()
-        assert ready.acquire(timeout=60) and ready.acquire(timeout=60)
-
-        def both():
-            go.set()
-            for process in processes:
-                process.join(120)
-                assert process.exitcode == 0
-            return [messages.get() for _ in iter(messages.empty, True)]
-
-        yield both
-        for process in processes:
-            process.kill()
-            process.join()
-
-    def check(self):
-        disk = AnswersOnDisk()
-        for name in "ab":
-            for number in range(100):
-                assert disk.get(f"{name} {number}") == ask.Answer(str(number))
-        disk.close()
-
-    def test_both_write_into_one_file(self, write):
-        assert write() == []
-        self.check()
-
-    def test_damage_under_both_is_repaired_once_and_nothing_new_is_lost(self, write, answers_folder):
+@pytest.mark.parametrize("damaged", [False, True])
+def test_two_processes_write_into_one_file(damaged, answers_folder):
+    """They hold the cache open; damage under both is repaired once, and nothing new is lost."""
+    context = multiprocessing.get_context("fork")
+    ready, go, messages = context.Semaphore(0), context.Event(), context.SimpleQueue()
+    processes = [context.Process(target=hold_and_write, args=(name, ready, go, messages)) for name in "ab"]
+    for process in processes:
+        process.start()
+    assert ready.acquire(timeout=60) and ready.acquire(timeout=60)
+    if damaged:
         for file in answers_folder.glob("cache.db*"):
             file.write_bytes(b"garbage" * 3000)
-        (message,) = write()
-        assert "set aside as answers.damaged" in message
-        self.check()
+    go.set()
+    for process in processes:
+        process.join(120)
+        assert process.exitcode == 0
+    said = [messages.get() for _ in iter(messages.empty, True)]
+    assert len(said) == damaged and all("set aside as answers.damaged" in line for line in said)
+    with closing(AnswersOnDisk()) as disk:
+        for name in "ab":
+            assert all(disk.get(f"{name} {number}") == ask.Answer(str(number)) for number in range(100))
 
-    def test_a_folder_that_is_deleted_under_both_is_begun_anew(self, write, answers_folder):
-        shutil.rmtree(answers_folder)
-        assert write() == []
-        self.check()
+
+def test_a_row_that_cannot_be_read_is_asked_anew(answers_folder):
+    asked_texts(words(3))
+    with diskcache.Cache(str(answers_folder), disk=diskcache.JSONDisk) as rows:
+        keys = list(rows)
+        rows[keys[0]] = {"text": "of another version", "unknown": 1}
+        rows[keys[1]] = 5
+    again = Model()
+    assert asked_texts(words(3), again) == texts(3) and len(again.asked) == 2

@@ -8,7 +8,6 @@ from PIL import Image
 
 from xaihelpers import ask, paths
 from xaihelpers.ask.__main__ import main
-from xaihelpers.ask.cache import AnswersOnDisk
 
 
 class Model:
@@ -16,8 +15,8 @@ class Model:
 
     name, warnings = "m", {}
 
-    def __init__(self, identity="m 1", is_batch=False):
-        self.identity, self.is_batch = identity, is_batch
+    def __init__(self, identity="m 1"):
+        self.identity = identity
 
     def answer(self, requests, seed, temperature):
         for position, one in enumerate(requests):
@@ -27,18 +26,13 @@ class Model:
             yield position, ask.Answer(word, "because", probabilities, 10, 2, 0.5, **more)
 
 
-@pytest.fixture(autouse=True)
-def cache_home(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "cache")
-
-
 @pytest.fixture
-def asked(tmp_path):
+def asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "cache")
     Image.new("RGB", (6, 4), (200, 10, 10)).save(tmp_path / "red.png")
     ask.ask(Model(), [ask.request("which one", tmp_path / "red.png", "AB", "Be short.", 9)], seed=3)
-    ask.ask(
-        Model("other 2"), [ask.request(f"q {word}", schema={"type": "object"}) for word in ("cut", "refused")]
-    )
+    others = [ask.request(f"q {word}", schema={"type": "object"}) for word in ("cut", "refused")]
+    ask.ask(Model("other 2"), others)
 
 
 def test_the_table_holds_what_was_asked_and_what_was_answered(asked, tmp_path, capsys):
@@ -56,43 +50,15 @@ def test_the_table_holds_what_was_asked_and_what_was_answered(asked, tmp_path, c
     assert json.loads(table.schema[1]) == {"type": "object"}
     assert table.asked_at.is_monotonic_increasing and (pd.Timestamp.now("UTC") - first.asked_at).seconds < 600
     assert str(tmp_path) not in table.to_csv(), "a file's folder tells nothing, and may tell a name"
-
-
-def test_one_model_alone(asked, tmp_path):
-    assert main(["export", str(tmp_path / "one.parquet"), "--model", "other"]) == 0
-    assert set(pd.read_parquet(tmp_path / "one.parquet").model) == {"other 2"}
+    assert main(["show"]) == 0
+    shown = capsys.readouterr().out
+    assert "other 2" in shown and "asked    which one red.png" in shown and "answered refused" in shown
 
 
 def test_what_cannot_be_exported_says_why(asked, tmp_path, capsys):
     assert main(["export", str(tmp_path / "answers.csv")]) == 1
     assert main(["export", str(tmp_path / "none.parquet"), "--model", "third"]) == 1
+    assert main(["export", str(tmp_path / "one.parquet"), "--model", "other"]) == 0
+    assert set(pd.read_parquet(tmp_path / "one.parquet").model) == {"other 2"}
     shown = capsys.readouterr().err
     assert "ends in .parquet" in shown and "there are no answers of third" in shown
-
-
-def test_answers_that_were_kept_without_their_request_are_there(asked, tmp_path):
-    disk = AnswersOnDisk()
-    disk.keep("old key", ask.Answer("of old"))
-    disk.close()
-    main(["export", str(tmp_path / "all.parquet")])
-    old = pd.read_parquet(tmp_path / "all.parquet").set_index("key").loc["old key"]
-    assert old.answer == "of old" and pd.isna(old.model) and pd.isna(old.asked_at)
-
-
-def test_show_counts_by_model_and_shows_the_last(asked, capsys):
-    assert main(["show"]) == 0
-    shown = capsys.readouterr().out
-    assert "other 2" in shown and "asked    which one red.png" in shown and "answered refused" in shown
-    main(["show", "which", "--number", "1"])
-    shown = capsys.readouterr().out
-    assert "answered one" in shown and "other 2" not in shown
-    main(["show", "never asked"])
-    assert "No such answers" in capsys.readouterr().out
-
-
-def test_a_batch_costs_half(asked):
-    prices = {}
-    for is_batch in (False, True):
-        (answer,) = ask.ask(Model("m 3", is_batch), [ask.request("q w")], price=(2.0, 30.0))
-        prices[is_batch] = answer.cost
-    assert prices[True] == pytest.approx(prices[False] / 2) and prices[False] > 0

@@ -10,8 +10,12 @@ from xaihelpers.bottlenecks.local_values import local_values
 from xaihelpers.outputs import save_outputs
 
 
-def test_draws_differ_and_are_those_of_the_zoo(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
     monkeypatch.setattr("xaihelpers.paths.cache_home", lambda: tmp_path)
+
+
+def test_draws_differ_and_are_those_of_the_zoo():
     dataset = toy_dataset()
     found = fit_draws("phcbm", dataset, 3, seed=5, n=50, svm_c=0.1)
     assert len(found) == 3 and len({tuple(draw.outputs.values[0].tolist()) for draw in found}) == 3
@@ -25,8 +29,7 @@ def test_draws_differ_and_are_those_of_the_zoo(tmp_path, monkeypatch):
         torch.testing.assert_close(draw.centre, training.mean(0))
 
 
-def test_a_concept_that_one_draw_lacks_is_left_out_of_all(tmp_path, monkeypatch):
-    monkeypatch.setattr("xaihelpers.paths.cache_home", lambda: tmp_path)
+def test_a_concept_that_one_draw_lacks_is_left_out_of_all():
     dataset = toy_dataset()
     whole = fit_draws("phcbm", dataset, 2, n=50)
     names = whole[0].outputs.concepts
@@ -43,8 +46,7 @@ def test_a_concept_that_one_draw_lacks_is_left_out_of_all(tmp_path, monkeypatch)
         assert torch.equal(draw.centre, before.centre[2:])
 
 
-def test_a_file_is_one_draw(tmp_path, monkeypatch):
-    monkeypatch.setattr("xaihelpers.paths.cache_home", lambda: tmp_path)
+def test_a_file_is_one_draw(tmp_path):
     dataset = toy_dataset()
     (made,) = fit_draws("cbm", dataset, 1, epochs=1)
     file = save_outputs(made.outputs, tmp_path / "own.safetensors")
@@ -54,12 +56,11 @@ def test_a_file_is_one_draw(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["phcbm", "cbm_independent", "cem", "lfcbm"])
-def test_values_of_places(name, tmp_path, monkeypatch):
+def test_values_of_places(name):
     """Where all places are alike, each has the value of the whole, but for a post-hoc map's factor 1/d."""
-    monkeypatch.setattr("xaihelpers.paths.cache_home", lambda: tmp_path)
     dataset = toy_dataset()
-    settings = {"n": 50} if name == "phcbm" else {"epochs": 1}
-    (draw,) = fit_draws(name, dataset, 1, **({} if name == "lfcbm" else settings))
+    settings = {"phcbm": {"n": 50}, "lfcbm": {}}.get(name, {"epochs": 1})
+    (draw,) = fit_draws(name, dataset, 1, **settings)
     pooled = dataset.pooled[~dataset.train][:7]
     maps = pooled[:, :, None, None].expand(-1, -1, 2, 3).contiguous()
     found = local_values(draw.model, maps)

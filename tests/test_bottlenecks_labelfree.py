@@ -22,34 +22,23 @@ def embed_text(texts):
 
 
 def test_filters():
-    concepts = [
-        "blue wing",
-        "azure wing",
-        "like a jay",
-        "black bill",
-        "a bill that is black as coal in the night",
-    ]
-    classes = ["jay", "crow"]
+    concepts, classes = list(DIRECTIONS)[2:], ["jay", "crow"]
     kept, dropped = filter_concepts(concepts, classes, embed_text)
     assert kept == ["blue wing", "black bill"]
     assert dropped["azure wing"] == "too similar to the concept 'blue wing' (cosine 0.99 > 0.9)"
     assert dropped["like a jay"] == "too similar to the class 'jay' (cosine 0.95 > 0.85)"
     assert dropped["a bill that is black as coal in the night"] == "41 letters, more than 30"
     assert len(dropped) == 3
-    kept, _ = filter_concepts(
-        concepts, classes, embed_text, max_length=50, class_cutoff=0.99, other_cutoff=0.9999
-    )
+    wider = {"max_length": 50, "class_cutoff": 0.99, "other_cutoff": 0.9999}
+    kept, _ = filter_concepts(concepts, classes, embed_text, **wider)
     assert kept == concepts[:4]  # the last is the fourth again
     kept, _ = filter_concepts(concepts[::-1], classes, embed_text)
     assert kept == ["black bill", "azure wing"]  # of two the earlier stays
 
 
 def test_no_concept_is_left_by_the_filters():
-    with pytest.raises(
-        ValueError,
-        match="none of 1 concepts is left by the filters; the first, 'like a jay', is dropped as "
-        "too similar to the class 'jay'.*raise",
-    ):
+    message = "none of 1 concepts is left by the filters; the first, 'like a jay', is dropped as too similar"
+    with pytest.raises(ValueError, match=f"{message} to the class 'jay'.*raise"):
         filter_concepts(["like a jay"], ["jay"], embed_text)
     with pytest.raises(ValueError, match="none of 1 concepts is left .* letters, more than 5"):
         filter_concepts(["blue wing"], ["jay"], embed_text, max_length=5)
@@ -97,9 +86,11 @@ def planted():
 @pytest.fixture(scope="module")
 def fitted(planted):
     features, images, texts, labels, _ = planted
-    return fit_labelfree_cbm(
-        features[:400], images[:400], texts, labels[:400], NAMES, CLASSES, top_activation=0.5
-    )
+    first = features[:400], images[:400], texts, labels[:400], NAMES, CLASSES
+    other, _ = fit_labelfree_cbm(*first, top_activation=0.5, seed=1)
+    model, dropped = fit_labelfree_cbm(*first, top_activation=0.5)
+    assert not torch.equal(other.projection, model.projection)
+    return model, dropped
 
 
 def test_it_finds_what_was_planted(planted, fitted):
@@ -129,53 +120,18 @@ def test_outputs_add_up(planted, fitted):
     torch.testing.assert_close(path.weights[0].float(), model.class_weights, atol=1e-3, rtol=0)
     assert (model.class_weights == 0).any()
     shown = model.explain(features[400:])
-    torch.testing.assert_close(
-        shown.contributions.sum(1) + model.class_bias[shown.predictions],
-        shown.logits.amax(1),
-        atol=1e-4,
-        rtol=1e-4,
-    )
-
-
-def test_corrections_raise_accuracy(planted, fitted):
-    features, _, _, labels, present = planted
-    model, _ = fitted
-    noisy = features[400:] + torch.randn(200, 32, generator=torch.Generator().manual_seed(1))
-    truth = present[400:, [NAMES.index(name) for name in model.concepts]]
-    before = model.explain(noisy).accuracy(labels[400:])
-    assert before < 0.9
-    assert model.explain(noisy, truth).accuracy(labels[400:]) > before + 0.05
-    same = model.explain(noisy, torch.full_like(truth, torch.nan))
-    assert torch.equal(same.logits, model.explain(noisy).logits)
-    corrected = model.explain(noisy, truth).values
-    present, absent = truth == 1, truth == 0
-    assert (corrected[present] >= model.high.expand_as(truth)[present]).all()
-    assert (corrected[absent] <= model.low.expand_as(truth)[absent]).all()
-
-
-def test_the_seed_decides(planted, fitted):
-    features, images, texts, labels, _ = planted
-    first = [features[:400], images[:400], texts, labels[:400], NAMES, CLASSES]
-    again, _ = fit_labelfree_cbm(*first, top_activation=0.5)
-    other, _ = fit_labelfree_cbm(*first, top_activation=0.5, seed=1)
-    assert torch.equal(again.projection, fitted[0].projection)
-    assert not torch.equal(other.projection, fitted[0].projection)
+    total = shown.contributions.sum(1) + model.class_bias[shown.predictions]
+    torch.testing.assert_close(total, shown.logits.amax(1), atol=1e-4, rtol=1e-4)
 
 
 def test_no_concept_survives(planted):
     features, images, texts, labels, _ = planted
     parts = [features, images, texts, labels, NAMES, CLASSES]
-    with pytest.raises(
-        ValueError,
-        match=r"CLIP detects none of 8 concepts: the strongest, 'concept \d', reaches 0.\d\d\d. "
-        r"Lower top_activation \(now 0.999\)",
-    ):
+    message = r"CLIP detects none of 8 concepts: the strongest, 'concept \d', reaches 0.\d\d\d. "
+    with pytest.raises(ValueError, match=message + r"Lower top_activation \(now 0.999\)"):
         fit_labelfree_cbm(*parts, top_activation=0.999)
-    with pytest.raises(
-        ValueError,
-        match=r"none of the 7 concepts .* is learnt .* the nearest, 'concept \d', reaches a similarity of "
-        r"0.9\d\d. Lower similarity \(now 0.9999\)",
-    ):
+    message = r"none of the 7 concepts .* is learnt .* the nearest, 'concept \d', reaches a similarity of "
+    with pytest.raises(ValueError, match=message + r"0.9\d\d. Lower similarity \(now 0.9999\)"):
         fit_labelfree_cbm(*parts, top_activation=0.5, similarity=0.9999)
 
 

@@ -39,28 +39,18 @@ def test_without_a_dose_every_fault_is_honest(fault, scenes):
     honest = planted_with(FAULTS[0], 0.0, scenes).explain(scenes)
     assert torch.allclose(outputs.logits, honest.logits) and outputs.accuracy(scenes.labels) > 0.8
     assert torch.allclose(outputs.contributions, honest.contributions)
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_dose_changes_something_and_a_seed_repeats_it(fault, scenes):
     one, again = (planted_with(fault, 0.5, scenes).explain(scenes, 1) for _ in range(2))
-    honest = planted_with(fault, 0.0, scenes).explain(scenes, 1)
     assert torch.equal(one.values, again.values) and torch.equal(one.logits, again.logits)
-    same = [torch.equal(getattr(one, name), getattr(honest, name)) for name in ("values", "contributions")]
-    assert not all(same) or not torch.equal(one.logits, honest.logits)
 
 
 def test_permuted_names_move_half_of_the_columns(scenes):
     values = read("permuted names", 0.5, scenes)
     moved = (values != scenes.present).any(0)
     assert moved.sum() == 4
+    errors = plant("leak", 0.0, scenes, CONCEPTS, CLASSES, PARTS, noise=0.0, errors=0.1).values(scenes, 3)
+    assert (errors != scenes.present).float().mean() == pytest.approx(0.1, abs=0.02)
     found = sorted(tuple(column) for column in values.T.tolist())
     assert found == sorted(tuple(column) for column in scenes.present.T.tolist())
-
-
-def test_an_honest_model_misreads_as_many_labels_as_it_is_told(scenes):
-    model = plant("leak", 0.0, scenes, CONCEPTS, CLASSES, PARTS, noise=0.0, errors=0.1)
-    assert (model.values(scenes, 3) != scenes.present).float().mean() == pytest.approx(0.1, abs=0.02)
 
 
 def test_reciting_says_what_the_class_usually_has(scenes):
@@ -128,7 +118,7 @@ def test_a_covered_part_reads_absent_and_the_next_one_does_not(scenes):
     assert torch.equal(other, scenes.present)
 
 
-@pytest.mark.parametrize("fault", ["permuted names", "side channel", "other reasons"])
+@pytest.mark.parametrize("fault", ["side channel", "other reasons"])
 def test_rewriting_changes_no_prediction(fault, scenes):
     generator = torch.Generator().manual_seed(5)
     model = planted_with(fault, 0.5, scenes, noise=0.1)

@@ -1,13 +1,10 @@
 """Notebook 52 in shards: one choice, own noise for every pair, one study, one benchmark, or none at all."""
 
-import json
-
-import numpy as np
 import pandas as pd
 import pytest
 from notebook_nets import BASE, run_cells
 
-from xaihelpers import datasets, rating, substitute
+from xaihelpers import datasets, rating
 
 pytestmark = [pytest.mark.notebooks, pytest.mark.xdist_group("notebook 52")]
 
@@ -49,16 +46,6 @@ def test_two_shards_and_one(tmp_path):
     written = [datasets.load(tmp_path / name).images for name in ("parts", "whole")]
     assert len(written[0]) == len(written[1]) > 0
     assert sorted(written[0].path) == sorted(written[1].path)  # named by content
-
-
-def test_every_image_has_noise_of_its_own(tmp_path):
-    build(tmp_path, "sub")
-    stored = datasets.load(tmp_path / "sub" / "filtered").images
-    assert stored.path.is_unique
-    settings = json.loads((tmp_path / "sub" / "selection.json").read_text())
-    assert settings["about"]["n_real"] == BASE["52"]["n_real"]
-    shown = [substitute.read_drawn(path) for path in stored.path]  # the truth goes with the image
-    assert all(np.flatnonzero(one.truth).size > 10 for one in shown)
 
 
 def test_where_nothing_survives_nothing_is_written_and_the_reader_is_told(tmp_path):

@@ -40,26 +40,15 @@ def test_classes_of_one_split_only(tmp_path):
     (root / "test" / "dog").mkdir()
     with pytest.raises(DatasetError, match="'dog' is in one of them only"):
         load(root)
-
-
-def test_a_class_without_images(tmp_path):
-    root = fill(tmp_path / "things")
-    for split in ("train", "test"):
-        (root / split / "dog").mkdir()
+    (root / "train" / "dog").mkdir()
     with pytest.raises(DatasetError, match="dog: no image file"):
         load(root)
 
 
 # two pairs of synsets share their first word; one folder is no id, and one an id that ImageNet does not know
 WORDNET = ["n01440764", "n02012849", "n03710721", "n04254777", "n99999999", "sea_bird"]
-PLAIN = [
-    "tench",
-    "crane (large long-necked wading bird)",
-    "maillot (tank suit)",
-    "sock",
-    "n99999999",
-    "sea bird",
-]
+PLAIN = ["tench", "crane (large long-necked wading bird)", "maillot (tank suit)", "sock"]
+PLAIN += ["n99999999", "sea bird"]
 
 
 @pytest.mark.parametrize("splits", [("train", "test"), (".",)])
@@ -70,36 +59,16 @@ def test_folders_called_by_wordnet_ids_get_plain_names(tmp_path, splits):
     assert world.image_ids[0].split("/")[-2] == "n01440764"  # files keep their names
 
 
-def test_a_table_with_wordnet_ids(tmp_path):
-    root = fill(tmp_path / "things", ("test",), ["n01440764", "n03126707"])
-    rows = [f"test/{name}/0.png,{name}" for name in ("n03126707", "n01440764")]
-    (root / "table.csv").write_text("\n".join(["file,class_name", *rows]))
-    world = load(root / "table.csv")
-    assert world.class_names == ["tench", "crane (lifts and moves heavy objects)"]
-    assert world.labels.tolist() == [1, 0]
-
-
 def test_imagenet_s_thousand_names_differ():
     names = imagenet_names()
     assert len({name.lower() for name in names}) == len(names) == 1000
     assert names[0] == "tench" and names[638] == "maillot (tights for dancers or gymnasts)"
     assert [name for name in names if "(" in name] == [names[k] for k in (134, 264, 474, 517, 638, 639)]
-
-
-def test_a_class_is_called_the_same_in_every_part_of_imagenet():
-    assert wordnet_names(["n02012849"]) == [imagenet_names()[134]]
+    assert wordnet_names(["n02012849"]) == [names[134]]
     assert wordnet_names(["n01440764", "cat"]) == ["tench", "cat"] and wordnet_names(["cat"]) == ["cat"]
     # of the larger ImageNet: two echidnas with the same words
     both = wordnet_names(["n01872401", "n01872772"])
     assert both[0] != both[1] and all(name.startswith("echidna") for name in both)
-
-
-def test_no_such_folder():
-    with pytest.raises(
-        DatasetError,
-        match="no data set 'nowhere': name one of aviary, everyday, cifar10, .*imagenet, or place a folder",
-    ):
-        load("nowhere")
 
 
 class Archive:
@@ -119,31 +88,16 @@ class Archive:
         return 6
 
 
-@pytest.mark.parametrize("given", ["cifar10", "CIFAR-10"])
-def test_cifar_is_unpacked_once(tmp_path, monkeypatch, given):
+def test_cifar_is_unpacked_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XAI_DATA", str(tmp_path))
     monkeypatch.setattr(datasets, "CIFAR10", Archive)
     Archive.reads = 0
-    world = load(given)
-    again = load(given)
+    world = load("CIFAR-10")
+    again = load("cifar10")
     assert Archive.reads == 2 and again.images.equals(world.images)  # once for each split
     assert world.labels.tolist() == [0, 0, 1, 1, 2, 2] * 2 and world.images.train.sum() == 6
     assert np.array(Image.open(world.images.path[0]))[0, 0].tolist() == [200] * 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cifar10", "cifar10.lock"]
-
-
-def test_interrupted_unpacking_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setenv("XAI_DATA", str(tmp_path))
-    monkeypatch.setattr(datasets, "CIFAR10", Archive)
-    monkeypatch.setattr(Archive, "targets", [0, 9], raising=False)
-
-    def short(self, root, train, download):
-        Archive.data = np.zeros((2, 32, 32, 3), np.uint8)
-
-    monkeypatch.setattr(Archive, "__init__", short)
-    with pytest.raises(IndexError):
-        load("cifar10")
-    assert [path.name for path in tmp_path.iterdir()] == ["cifar10.lock"]
 
 
 def test_no_connection_says_what_to_place_where(tmp_path, monkeypatch):
@@ -153,16 +107,9 @@ def test_no_connection_says_what_to_place_where(tmp_path, monkeypatch):
     monkeypatch.setenv("XAI_DATA", str(tmp_path))
     monkeypatch.setattr(Archive, "__init__", refused)
     monkeypatch.setattr(datasets, "CIFAR10", Archive)
-    with pytest.raises(
-        DatasetError,
-        match="cifar10 could not be downloaded .*place its archive cifar-10-python.tar.gz in .*downloads",
-    ):
+    message = "cifar10 could not be downloaded .*place its archive cifar-10-python.tar.gz in .*downloads"
+    with pytest.raises(DatasetError, match=message):
         load("cifar10")
-
-
-def test_real_cifar10_images(real_data):
-    world = load(real_data("images/cifar10"))
-    assert len(world.images) == 700 and world.images.train.sum() == 500 and len(world.classes) == 10
 
 
 # torchvision's sets whose images are files: tiny ones in exactly its layout. Only checksums are left out.
@@ -204,42 +151,24 @@ def caltech(root, categories=CATEGORIES):
             picture(root / "101_ObjectCategories" / name / f"image_{n:04d}.jpg")
 
 
-def check_caltech(world):
-    assert len(world.classes) == 101
-    assert world.classes.name.tolist()[:3] == ["Faces", "Faces easy", "Leopards"]
-    assert len(world.images) == 205 and not world.images.path.str.contains("BACKGROUND").any()
-    of_easy = world.images[world.images.label == 1]
-    assert len(of_easy) == 5 and of_easy.train.sum() == 3 and of_easy.path.str.contains("Faces_easy").all()
-    assert (world.images.groupby("label").train.sum() == 1).sum() == 100  # 60 % of two, rounded
-    assert all(Image.open(path).size == (6, 6) for path in world.images.path)
-    return world
-
-
-def test_caltech101(home):
-    caltech(home / "caltech101")
-    world = check_caltech(load("caltech101"))
-    assert load("Caltech-101").images.equals(world.images)  # the same split at every reading
-
-
-def test_caltech101_elsewhere_under_the_data_folder(home):
-    caltech(home.parent / "caltech101")
-    assert check_caltech(load("caltech101")).root == home.parent / "caltech101"
-
-
 def test_caltech101_unpacked_from_its_archive(home, tmp_path):
     caltech(tmp_path / "made")
     (home / "caltech101").mkdir(parents=True)
     with zipfile.ZipFile(home / "caltech101/caltech-101.zip", "w") as archive:
         archive.writestr("caltech-101/101_ObjectCategories.tar.gz", packed(tmp_path / "made", "w:gz"))
-    check_caltech(load("caltech101"))
+    world = load("caltech101")
+    assert len(world.classes) == 101 and world.class_names[:3] == ["Faces", "Faces easy", "Leopards"]
+    assert len(world.images) == 205 and not world.images.path.str.contains("BACKGROUND").any()
+    of_easy = world.images[world.images.label == 1]
+    assert len(of_easy) == 5 and of_easy.train.sum() == 3 and of_easy.path.str.contains("Faces_easy").all()
+    assert (world.images.groupby("label").train.sum() == 1).sum() == 100  # 60 % of two, rounded
+    assert load("Caltech-101").images.equals(world.images)  # the same split at every reading
 
 
 def test_caltech101_half_unpacked(home):
     caltech(home / "caltech101", CATEGORIES[:40])
-    with pytest.raises(
-        DatasetError,
-        match="holds 39 categories where Caltech-101 has 101 .*delete that folder and run this again",
-    ):
+    message = "holds 39 categories where Caltech-101 has 101 .*delete that folder and run this again"
+    with pytest.raises(DatasetError, match=message):
         load("caltech101")
 
 
@@ -250,30 +179,22 @@ def flowers(root):
     savemat(root / "setid.mat", {"trnid": [[2, 4]], "valid": [[1, 3]], "tstid": [[5, 6, 7, 8, 9, 10]]})
 
 
-def check_flowers(world):
+def test_flowers102(home):
+    flowers(home / "flowers-102")
+    world = load("flowers102")
     assert len(world.classes) == 102
     assert world.classes.name[1] == "pink primrose" and world.classes.name[60] == "pink-yellow dahlia"
     assert world.labels.tolist() == [0, 1, 0, 1, 59, 59, 101, 101, 2, 2]
     assert world.images.train.tolist() == [True] * 4 + [False] * 6
     assert [int(path[-9:-4]) for path in world.images.path] == [2, 4, 1, 3, 5, 6, 7, 8, 9, 10]
 
-
-def test_flowers102(home):
-    flowers(home / "flowers-102")
-    check_flowers(load("flowers102"))
     (home / "flowers-102/jpg/image_00007.jpg").unlink()
-    with pytest.raises(
-        DatasetError,
-        match=r"image_00007.jpg: image file missing \(1 such in all\). Place in .*flowers-102 the whole set",
-    ):
+    message = r"image_00007.jpg: image file missing \(1 such in all\). Place in .*flowers-102 the whole set"
+    with pytest.raises(DatasetError, match=message):
         load("Flowers-102")
-
-
-def test_flowers102_unpacked_from_its_archive(home, tmp_path):
-    flowers(home / "flowers-102")
-    (home / "flowers-102/jpg").rename(tmp_path / "jpg")
-    (home / "flowers-102/102flowers.tgz").write_bytes(packed(tmp_path / "jpg", "w:gz", "jpg/"))
-    check_flowers(load("flowers102"))
+    (home / "flowers-102/setid.mat").write_bytes(b"<html>")
+    with pytest.raises(DatasetError, match="flowers102 is not whole in .*place there 102flowers.tgz"):
+        load("flowers102")
 
 
 def cars(root):
@@ -293,10 +214,9 @@ def cars(root):
             picture(root / f"cars_{split}" / f"{n:05d}.jpg")
 
 
-@pytest.mark.parametrize("given", ["stanford_cars", "StanfordCars"])
-def test_stanford_cars(home, given):
+def test_stanford_cars(home):
     cars(home / "stanford_cars")
-    world = load(given)
+    world = load("stanford_cars")
     assert world.classes.name.tolist() == ["AM General Hummer SUV 2000", "Audi TT RS Coupe 2012"]
     assert world.labels.tolist() == [1, 0, 0, 0, 1]
     assert world.images.train.tolist() == [True] * 3 + [False] * 2
@@ -358,84 +278,36 @@ def test_imagenet_unpacked_from_its_archives(home, tmp_path):
     check_imagenet(load("ImageNet"), train=4)  # what is unpacked is enough
 
 
-def test_imagenet_without_images_for_training(home, tmp_path):
-    imagenet(home / "imagenet", tmp_path / "made", train=False)
-    check_imagenet(load("imagenet"), train=0)
-
-
 def test_imagenet_half_unpacked(home, tmp_path):
     imagenet(home / "imagenet", tmp_path / "made", train=False)
-    load("imagenet")
+    check_imagenet(load("imagenet"), train=0)
     picture(home / "imagenet/val/ILSVRC2012_val_00000007.JPEG")
-    with pytest.raises(
-        DatasetError,
-        match="val_00000007.JPEG lies in no class's folder: .* Delete .*imagenet/val and run this again",
-    ):
+    message = "val_00000007.JPEG lies in no class's folder: .* Delete .*imagenet/val and run this again"
+    with pytest.raises(DatasetError, match=message):
         load("imagenet")
-
-
-def test_imagenet_with_other_classes_for_training(home, tmp_path):
-    imagenet(home / "imagenet", tmp_path / "made", train=False)
+    (home / "imagenet/val/ILSVRC2012_val_00000007.JPEG").unlink()
     picture(home / "imagenet/train/n01440764/a.JPEG")
-    with pytest.raises(
-        DatasetError, match="train/ and val/ need the same classes, but n02012849 is in one of them only"
-    ):
+    message = "train/ and val/ need the same classes, but n02012849 is in one of them only"
+    with pytest.raises(DatasetError, match=message):
         load("imagenet")
 
 
-@pytest.mark.parametrize(
-    ("name", "why", "wanted"),
-    [
-        (
-            "caltech101",
-            "no route to host",
-            r"downloads/caltech101 .*place there caltech-101.zip .*101_ObjectCategories/",
-        ),
-        (
-            "flowers102",
-            "no route to host",
-            r"downloads/flowers-102 .*place there 102flowers.tgz .*imagelabels.mat and setid.mat",
-        ),
-        (
-            "stanford_cars",
-            "Dataset not found",
-            r"downloads/stanford_cars .*place there cars_train/ and cars_test/ .*cars_meta.mat, "
-            "devkit/cars_train_annos.mat and cars_test_annos_withlabels.mat",
-        ),
-        (
-            "imagenet",
-            "ILSVRC2012_devkit_t12.tar.gz is not present",
-            r"downloads/imagenet .*place there ILSVRC2012_devkit_t12.tar.gz and ILSVRC2012_img_val.tar",
-        ),
-    ],
-)
-def test_no_connection_says_which_files_to_place(home, name, why, wanted):
+WANTED = {
+    "caltech101": r"downloads/caltech101 .*place there caltech-101.zip .*101_ObjectCategories/",
+    "flowers102": r"downloads/flowers-102 .*place there 102flowers.tgz .*imagelabels.mat and setid.mat",
+    "stanford_cars": r"downloads/stanford_cars .*place there cars_train/ and cars_test/ .*cars_meta.mat, "
+    "devkit/cars_train_annos.mat and cars_test_annos_withlabels.mat",
+    "imagenet": r"downloads/imagenet .*place there ILSVRC2012_devkit_t12.tar.gz and ILSVRC2012_img_val.tar",
+}
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_no_connection_says_which_files_to_place(home, name):
     with pytest.raises(DatasetError, match=f"^{name} is not whole in ") as raised:
         load(name)
-    assert why in str(raised.value)
-    assert raised.match(wanted) and raised.match("run this again")
-
-
-def test_a_damaged_download_is_told(home):
-    flowers(home / "flowers-102")
-    (home / "flowers-102/setid.mat").write_bytes(b"<html>")
-    with pytest.raises(DatasetError, match="flowers102 is not whole in .*place there 102flowers.tgz"):
-        load("flowers102")
-
-
-def test_a_data_folder_that_cannot_be_written(home, monkeypatch):
-    cars(home / "stanford_cars")
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert len(load("stanford_cars").images) == 5 and not list(home.glob("*.lock"))
-
-
-def test_an_error_without_words(home, monkeypatch):
-    def silent(*_, **__):
-        raise TimeoutError
-
-    monkeypatch.setattr(urllib.request, "urlopen", silent)
-    with pytest.raises(DatasetError, match=r"could not be had \(TimeoutError\)"):
-        load("caltech101")
+    why = {"imagenet": "devkit_t12.tar.gz is not present", "stanford_cars": "Dataset not found"}
+    assert why.get(name, "no route to host") in str(raised.value)
+    assert raised.match(WANTED[name]) and raised.match("run this again")
 
 
 def test_class_folders_without_a_split_are_split_once_for_all(tmp_path):
@@ -464,18 +336,6 @@ def pets(tmp_path):
         Image.new("RGB", (8, 8)).save(tmp_path / name)
     labels = ["cat", "cat", "dog", "dog"]
     return tmp_path, pd.DataFrame({"file": names, "label": labels, "split": ["train", "test"] * 2})
-
-
-def test_a_table_of_images(pets):
-    folder, table = pets
-    table.to_csv(folder / "pets.csv", index=False)
-    data = load(str(folder / "pets.csv"))
-    assert data.classes.name.tolist() == ["cat", "dog"] and data.labels.tolist() == [0, 0, 1, 1]
-    assert data.images.train.tolist() == [True, False] * 2
-    assert data.name == "pets" and data.image_ids == table.file.tolist()
-    named = table.rename(columns={"label": "class_name"})[["file", "class_name"]]
-    named.to_csv(folder / "other.CSV", index=False)
-    assert not load(str(folder / "other.CSV")).images.train.any()
 
 
 def test_broken_tables_of_images(pets):

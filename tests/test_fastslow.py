@@ -9,45 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
-from xaihelpers import ask
-from xaihelpers.datasets import load
-from xaihelpers.fastslow import (
-    LETTERS,
-    STAGES,
-    annotate_chains,
-    answered,
-    case_table,
-    case_text,
-    chain_from_attributes,
-    chain_prefix,
-    chains_from_labels,
-    choice_request,
-    choose,
-    draw_cases,
-    failure_mark,
-    failure_note,
-    failure_table,
-    mentions_class,
-    parse_chain,
-    parse_letter,
-    parse_list,
-    position_table,
-    reasoning_steps,
-    require_some,
-    sampling,
-    segment_reasoning,
-    similarity_dictionary,
-)
+from xaihelpers import ask, fastslow
 from xaihelpers.parameters import ParameterError
 from xaihelpers.scores.fse import cri_table
-from xaihelpers.worlds import aviary, everyday
 
 TEXTS = ("a branch", "perching bird", "crown, wings", "red crown", "small")
-CHAIN = dict(zip(STAGES, TEXTS, strict=True))
+CHAIN = dict(zip(fastslow.STAGES, TEXTS, strict=True))
 OPTIONS = ["Blue Jay", "Green Jay", "Mallard", "Gadwall", "Cardinal"]
 
 
@@ -76,7 +45,7 @@ class TestChains:
         ["{}", "Here it is:\n```json\n{}\n```\nDone.", "A {{set}} first. {}", '{} {{"Background": 1}}'],
     )
     def test_a_chain_is_found_amid_other_words(self, form):
-        assert parse_chain(form.format(json.dumps(CHAIN))) == CHAIN
+        assert fastslow.parse_chain(form.format(json.dumps(CHAIN))) == CHAIN
 
     def test_keys_may_be_written_otherwise_and_values_nested(self):
         said = {
@@ -87,72 +56,43 @@ class TestChains:
             "AUXILIARYFEATURES": "quacks",
         }
         texts = ("a lake", "duck", "head, bill", "head: green, size: 50", "quacks")
-        assert parse_chain(json.dumps(said)) == dict(zip(STAGES, texts, strict=True))
+        assert fastslow.parse_chain(json.dumps(said)) == dict(zip(fastslow.STAGES, texts, strict=True))
 
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "",
-            "no JSON",
-            "{",
-            json.dumps(CHAIN)[:-3],
-            json.dumps({**CHAIN, "Superclass": ""}),
-            json.dumps({**CHAIN, "Superclass": None}),
-            json.dumps({k: v for k, v in CHAIN.items() if k != "Background"}),
-            "[1, 2]",
-            '{"a": 1}',
-        ],
-    )
-    def test_no_whole_chain_is_none(self, text):
-        assert parse_chain(text) is None
+    def test_no_whole_chain_is_none(self):
+        without = {k: v for k, v in CHAIN.items() if k != "Background"}
+        chains = [without, CHAIN | {"Superclass": ""}, CHAIN | {"Superclass": None}, [1, 2]]
+        for text in ["", "no JSON", "{", json.dumps(CHAIN)[:-3], *map(json.dumps, chains)]:
+            assert fastslow.parse_chain(text) is None, text
 
-    def test_first_stages_are_in_order(self):
-        assert list(json.loads(chain_prefix(dict(reversed(CHAIN.items())), 3))) == list(STAGES[:3])
+    def test_first_stages_and_five_phrases(self):
+        assert list(json.loads(fastslow.chain_prefix(dict(reversed(CHAIN.items())), 3))) == list(
+            fastslow.STAGES[:3]
+        )
+        assert fastslow.chain_prefix(None, 3) == ""
         for t in (0, 6):
             with pytest.raises(ValueError, match=f"t is {t}"):
-                chain_prefix(CHAIN, t)
-
-    def test_no_chain_is_an_empty_text(self):
-        assert chain_prefix(None, 3) == ""
-
-    def test_five_phrases(self):
-        assert parse_list('Sure: ["a", " b ", "c", "d", "e"].') == list("abcde")
+                fastslow.chain_prefix(CHAIN, t)
+        assert fastslow.parse_list('Sure: ["a", " b ", "c", "d", "e"].') == list("abcde")
         for text in ('["a", "b"]', '["a", "b", "c", "d", 5]', "a, b, c, d, e"):
-            assert parse_list(text) is None
+            assert fastslow.parse_list(text) is None
 
-    def test_steps_are_counted_by_the_mark(self):
-        assert reasoning_steps("> one. > two > three") == ["one.", "two", "three"]
-        assert reasoning_steps("First.\n\nSecond.\n\n") == ["First.", "Second."]
+    def test_steps_and_segments(self):
+        assert fastslow.reasoning_steps("> one. > two > three") == ["one.", "two", "three"]
+        assert fastslow.reasoning_steps("First.\n\nSecond.\n\n") == ["First.", "Second."]
         tag = "Look.</think> Look again."  # a tag is no mark
-        assert reasoning_steps(tag) == [tag]
-
-    def test_seven_steps_fall_into_five_segments(self):
-        found = segment_reasoning(" ".join(f"> s{n}" for n in range(7)))
-        assert list(found) == list(STAGES)
+        assert fastslow.reasoning_steps(tag) == [tag]
+        found = fastslow.segment_reasoning(" ".join(f"> s{n}" for n in range(7)))
+        assert list(found) == list(fastslow.STAGES)
         assert list(found.values()) == ["s0 s1", "s2 s3", "s4", "s5", "s6"]
-
-    def test_too_few_steps_are_cut_by_sentences_then_words(self):
-        found = segment_reasoning("> A b. C d. > E f. G h. I j.")
+        found = fastslow.segment_reasoning("> A b. C d. > E f. G h. I j.")
         assert list(found.values()) == ["A b.", "C d.", "E f.", "G h.", "I j."]
-        assert list(segment_reasoning("a b c d e f").values()) == ["a b", "c", "d", "e", "f"]
-        assert segment_reasoning("only four words here") is None
+        assert list(fastslow.segment_reasoning("a b c d e f").values()) == ["a b", "c", "d", "e", "f"]
+        assert fastslow.segment_reasoning("only four words here") is None
         with pytest.raises(ValueError, match="'steps' or 'words'"):
-            segment_reasoning("a b c d e", by="lines")
+            fastslow.segment_reasoning("a b c d e", by="lines")
 
-    @given(
-        st.lists(st.text("abc", min_size=1, max_size=4), min_size=5, max_size=40),
-        st.sampled_from(["steps", "words"]),
-    )
-    def test_a_cut_loses_no_word(self, words, by):
-        found = segment_reasoning(" ".join(words), by)
-        assert " ".join(found.values()).split() == words
-        if by == "words":
-            sizes = [len(part.split()) for part in found.values()]
-            assert max(sizes) - min(sizes) <= 1
-
-    @pytest.mark.parametrize(
-        "text, name, leaks",
-        [
+    def test_a_leak_is_the_whole_name(self):
+        for text, name, leaks in (
             ("a Painted Bunting sings", "Painted Bunting", True),
             ("painted_buntings", "Painted_Bunting", True),
             ("a painted wall, a bunting", "Painted Bunting", False),
@@ -160,246 +100,128 @@ class TestChains:
             ("a cupboard", "cup", False),
             ("two boxes", "box", True),
             ("Black-and-white warbler", "Black and white Warbler", True),
-        ],
-    )
-    def test_a_leak_is_the_whole_name(self, text, name, leaks):
-        assert mentions_class(text, name) is leaks
+        ):
+            assert fastslow.mentions_class(text, name) is leaks, text
 
 
 class TestCases:
     def test_the_dictionary_counts_the_highest_wrong_classes(self):
-        scores = np.array(
-            [
-                [9, 5, 4, 3, 2, 1],
-                [9, 5, 4, 3, 1, 2],
-                [0, 9, 5, 4, 3, 2],
-                [5, 4, 9, 3, 2, 1],
-                [5, 4, 3, 9, 2, 1],
-                [5, 4, 3, 2, 9, 1],
-                [5, 4, 3, 2, 1, 9],
-            ]
-        )
-        found = similarity_dictionary(scores, [0, 0, 1, 2, 3, 4, 5])
+        rows = "954321 954312 095432 549321 543921 543291 543219"
+        scores = np.array([[int(digit) for digit in row] for row in rows.split()])
+        found = fastslow.similarity_dictionary(scores, [0, 0, 1, 2, 3, 4, 5])
         assert found[0].tolist() == [1, 2, 3, 4]  # 1, 2, 3 twice; 4 and 5 once each: the lower index
         assert found[1].tolist() == [2, 3, 4, 5] and found[5].tolist() == [0, 1, 2, 3]
-
-    def test_a_class_without_samples_is_named(self):
         with pytest.raises(ValueError, match="class 2 has no sample, and 2 such"):
-            similarity_dictionary(np.eye(6), [0, 1, 3, 4])
+            fastslow.similarity_dictionary(np.eye(6), [0, 1, 3, 4])
         with pytest.raises(ValueError, match="at least 5"):
-            similarity_dictionary(np.eye(4), [0, 1, 2, 3])
+            fastslow.similarity_dictionary(np.eye(4), [0, 1, 2, 3])
 
     @pytest.mark.parametrize("balanced", [False, True])
-    @pytest.mark.parametrize("semantic", [False, True])
-    def test_every_set_holds_the_true_class_once(self, balanced, semantic):
+    def test_every_set_holds_the_true_class_once(self, balanced):
         labels = np.repeat(np.arange(8), 6)
         near = np.array([[(k + i) % 8 for i in (1, 2, 3, 4)] for k in range(8)])
-        cases = draw_cases(labels, 8, 300, near if semantic else None, balanced, seed=3)
-        assert cases.options.shape == (300, 5) and all(len(set(row)) == 5 for row in cases.options)
-        assert (cases.options[np.arange(300), cases.answers] == labels[cases.rows]).all()
-        assert np.bincount(cases.answers, minlength=5).min() > 35  # shuffled: 60 expected at each letter
-        again, other = (
-            draw_cases(labels, 8, 300, near if semantic else None, balanced, seed=seed) for seed in (3, 4)
-        )
-        assert all((a == b).all() for a, b in zip(cases, again, strict=True))
-        assert any((a != b).any() for a, b in zip(cases, other, strict=True))
-
-    def test_balanced_sets_tell_nothing_about_the_true_class(self):
-        # the members of a set tell its centre
-        near = np.array([[(k + i) % 10 for i in (1, 2, 3, 4)] for k in range(10)])
-        labels = np.repeat(np.arange(10), 5)
-        for balanced, share in ((False, 1.0), (True, 0.2)):
-            cases = draw_cases(labels, 10, 2000, near, balanced)
-            centres = [next(k for k in row if {*near[k], k} == set(row)) for row in cases.options.tolist()]
-            assert cases.centres.tolist() == centres
-            assert np.mean(np.array(centres) == labels[cases.rows]) == pytest.approx(share, abs=0.03)
-
-    def test_no_image_is_drawn_twice_while_there_are_enough(self):
-        cases = draw_cases(np.repeat(np.arange(6), 5), 6, 30)
-        assert len(set(cases.rows.tolist())) == 30
+        for neighbours in (near, None):
+            cases = fastslow.draw_cases(torch.from_numpy(labels), 8, 300, neighbours, balanced, seed=3)
+            assert cases.options.shape == (300, 5) and all(len(set(row)) == 5 for row in cases.options)
+            assert (cases.options[np.arange(300), cases.answers] == labels[cases.rows]).all()
+            assert np.bincount(cases.answers, minlength=5).min() > 35  # shuffled: 60 expected at each letter
+            once = fastslow.draw_cases(
+                labels, 8, 48, neighbours, balanced
+            )  # no image twice while there are enough
+            assert balanced or len(set(once.rows.tolist())) == 48
 
     def test_too_few_classes_or_no_image_are_told(self):
         with pytest.raises(ValueError, match="4 classes and 4 images"):
-            draw_cases(np.arange(4), 4, 3)
+            fastslow.draw_cases(np.arange(4), 4, 3)
         with pytest.raises(ValueError, match="6 classes and 0 images"):
-            draw_cases(np.array([], int), 6, 3)
-
-    def test_a_class_without_images_is_never_the_answer_of_a_balanced_set(self):
-        cases = draw_cases(np.arange(5), 8, 400, None, balanced=True)
+            fastslow.draw_cases(np.array([], int), 6, 3)
+        cases = fastslow.draw_cases(np.arange(5), 8, 400, None, balanced=True)  # three classes without images
         true = cases.options[np.arange(400), cases.answers]
         assert set(true.tolist()) == {0, 1, 2, 3, 4} and {5, 6, 7} <= set(cases.options.ravel().tolist())
 
-    def test_tensor_labels_are_taken(self):
-        assert draw_cases(torch.arange(6), 6, 4).rows.shape == (4,)
-
-    @pytest.mark.parametrize("balanced", [False, True])
-    def test_a_table_holds_the_cases_of_all_runs(self, balanced):
-        names = [f"class {k}" for k in range(7)]
-        labels, rows = np.repeat(np.arange(7), 4), np.arange(1, 28, 2)
-        table = case_table(rows, labels, names, 9, balanced=balanced, seeds=[2, 5])
+    def test_a_table_holds_the_cases_of_all_runs(self):
+        names, labels, rows = (
+            [f"class {k}" for k in range(7)],
+            np.repeat(np.arange(7), 4),
+            np.arange(1, 28, 2),
+        )
+        table = fastslow.case_table(rows, labels, names, 9, balanced=True, seeds=[2, 5])
         assert table.seed.tolist() == [2] * 9 + [5] * 9 and table.case.tolist() == [*range(9)] * 2
-        assert set(table.row) <= set(rows)
         for line in table.itertuples():
-            assert line.options == [names[k] for k in line.candidates]
+            assert line.options == [names[k] for k in line.candidates] and line.centre in line.options
             assert line.options[line.position] == line.label == names[labels[line.row]]
-            assert line.centre in line.options and (balanced or line.centre == line.label)
-        assert balanced == (table.centre != table.label).any()
-        drawn = draw_cases(labels[rows], 7, 9, balanced=balanced, seed=5)
-        second = table[table.seed == 5]
+        drawn, second = fastslow.draw_cases(labels[rows], 7, 9, balanced=True, seed=5), table[table.seed == 5]
         assert second.row.tolist() == rows[drawn.rows].tolist()
         assert second.candidates.tolist() == drawn.options.tolist()
-        assert second.position.tolist() == drawn.answers.tolist()
 
 
 class TestQuestions:
-    def test_slow_mode_sees_concepts_and_options_only(self):
-        found = choice_request("slow", OPTIONS, concepts=chain_prefix(CHAIN, 5))
-        assert len(found.turns) == 1 and not found.turns[0].images and found.options == LETTERS
-        said = found.turns[0].text
-        assert chain_prefix(CHAIN, 5) in said and all(said.count(option) == 1 for option in OPTIONS)
-
     @pytest.mark.parametrize(
-        "mode, given",
+        "mode, kinds",
         [
-            ("slow", {"image"}),
-            ("slow", {"image", "concepts"}),
-            ("slow", set()),
-            ("fast", {"concepts"}),
-            ("fast", {"image", "concepts"}),
-            ("fast", set()),
-            ("fused", {"image"}),
-            ("fused", {"concepts"}),
-            ("blind", {"image"}),
-            ("blind", {"concepts"}),
+            ("slow", ["image", "image concepts", ""]),
+            ("fast", ["concepts", "image concepts", ""]),
+            ("fused", ["image", "concepts"]),
+            ("blind", ["image", "concepts"]),
         ],
     )
-    def test_no_mode_is_given_what_it_must_not_see(self, mode, given):
-        with pytest.raises(ValueError, match=f"{mode} mode sees"):
-            choice_request(
-                mode,
-                OPTIONS,
-                "concepts" if "concepts" in given else "",
-                Image.new("RGB", (8, 8)) if "image" in given else None,
-            )
-
-    def test_nothing_of_the_image_or_name_reaches_the_judge_of_slow_mode(self, tmp_path):
-        """The whole way: an annotator that sees image or name, and a judge that gets its chain."""
-        Image.new("RGB", (8, 8)).save(tmp_path / "Cardinal_0001.png")
-        annotator = Scripted(lambda one: json.dumps(CHAIN))
-        chains = [
-            *annotate_chains(annotator, images=[tmp_path / "Cardinal_0001.png"], progress=False).chains,
-            *annotate_chains(annotator, names=["Cardinal"], progress=False).chains,
-        ]
-        judge = Scripted(lambda one: "E")
-        texts = [chain_prefix(chain, t) for chain in chains for t in range(1, 6)]
-        choose(judge, questions(concept_text=texts, mode="slow", position=4), progress=False)
-        assert len(judge.asked) == 5  # both chains read alike: equal questions are asked once
-        for one in judge.asked:
-            assert not any(turn.images for turn in one.turns)
-            # among the options, as every other class
-            assert one.turns[0].text.count("Cardinal") == 1
+    def test_no_mode_is_given_what_it_must_not_see(self, mode, kinds):
+        for kind in kinds:
+            image = Image.new("RGB", (8, 8)) if "image" in kind else None
+            with pytest.raises(ValueError, match=f"{mode} mode sees"):
+                fastslow.choice_request(mode, OPTIONS, "concepts" if "concepts" in kind else "", image)
 
     def test_a_line_of_a_table_reaches_the_model_as_its_mode_allows(self, tmp_path):
-        for name, color in (("a.png", "red"), ("b.png", "blue")):
-            Image.new("RGB", (8, 8), color).save(tmp_path / name)
-        table = pd.concat(
-            [
-                questions(mode=["fast"], image=tmp_path / "a.png"),
-                questions(mode=["slow"], concept_text="c1"),
-                questions(mode=["fused"], image=tmp_path / "b.png", concept_text="c2"),
-                questions(mode=["blind"]),
-            ]
-        )
+        a, b = tmp_path / "a.png", tmp_path / "b.png"
+        for file, color in ((a, "red"), (b, "blue")):
+            Image.new("RGB", (8, 8), color).save(file)
+        parts = [questions(mode=["fast"], image=a), questions(mode=["slow"], concept_text="c1")]
+        parts += [questions(mode=["fused"], image=b, concept_text="c2"), questions(mode=["blind"])]
         model = Scripted(lambda one: "A")
-        rows = choose(model, table, progress=False)
+        rows = fastslow.choose(model, pd.concat(parts), progress=False)
         assert rows["mode"].tolist() == ["fast", "slow", "fused", "blind"] and rows.correct.all()
         shown = [(one.images, "c1" in one.turns[0].text, "c2" in one.turns[0].text) for one in model.asked]
-        assert shown == [
-            ([tmp_path / "a.png"], False, False),
-            ([], True, False),
-            ([tmp_path / "b.png"], False, True),
-            ([], False, False),
-        ]
-        for mode, columns in (
-            ("slow", {"concept_text": "c", "image": tmp_path / "a.png"}),
-            ("blind", {"image": tmp_path / "a.png"}),
-            ("blind", {"concept_text": "c"}),
-            ("fast", {}),
-            ("fast", {"concept_text": "c", "image": tmp_path / "a.png"}),
-        ):
-            with pytest.raises(ValueError, match=f"{mode} mode sees"):
-                choose(model, questions(mode=[mode], **columns), progress=False)
+        assert shown == [([a], False, False), ([], True, False), ([b], False, True), ([], False, False)]
+        with pytest.raises(ValueError, match="slow mode sees"):
+            fastslow.choose(model, questions(mode=["slow"], concept_text="c", image=a), progress=False)
         with pytest.raises(ValueError, match="unknown mode 'slowly'"):
-            choose(model, questions(mode=["slowly"]), progress=False)
+            fastslow.choose(model, questions(mode=["slowly"]), progress=False)
         assert len(model.asked) == 4
-
-    def test_prompts_and_limit_are_those_given(self, tmp_path):
-        (tmp_path / "own.txt").write_text("By {concepts}, which?\n{options}")
-        model = Scripted(lambda one: "A")
-        table = questions(mode=["slow", "blind"], concept_text=["red", ""])
-        choose(model, table, {"slow": tmp_path / "own.txt"}, 99, progress=False)
-        slow, blind = model.asked
-        assert slow.turns[0].text.startswith("By red, which?\nA. Blue Jay")
-        assert "By red" not in blind.turns[0].text and slow.max_tokens == blind.max_tokens == 99
 
     def test_options_must_be_five_and_different(self):
         for options in (OPTIONS[:4], [*OPTIONS[:4], "Blue Jay"]):
             with pytest.raises(ValueError, match="5 different options"):
-                choice_request("blind", options)
+                fastslow.choice_request("blind", options)
         with pytest.raises(ValueError, match="unknown mode"):
-            choice_request("slowly", OPTIONS)
+            fastslow.choice_request("slowly", OPTIONS)
 
     def test_invalid_answers_are_wrong_and_counted(self):
         said = iter(["A", "none", "C"])
-        table = questions(
-            mode="slow", concept_text=["c0", "c1", "c2", ""], position=[0, 1, 1, 3], sets=[*"wxyz"]
-        )
+        table = questions(mode="slow", concept_text=["c0", "c1", "c2", "", ""], position=[0, 1, 1, 3, 3])
+        table["concept_failure"] = ["", "", "", "", "failed"]
         model = Scripted(lambda one: next(said))
-        rows = choose(model, table, progress=False)
+        rows = fastslow.choose(model, table.assign(sets=[*"vwxyz"]), progress=False)
         assert len(model.asked) == 3, "where there are no concepts, nothing is asked"
-        assert rows.correct.tolist() == [True, False, False, False]
-        assert rows.invalid.tolist() == [False, True, False, True]
+        assert rows.correct.tolist() == [True, False, False, False, False]
+        assert rows.invalid.tolist() == [False, True, False, True, False]
+        assert rows.failure.tolist() == ["", "unparsable", "", "unparsable", "failed"]
         assert rows.letter.dropna().tolist() == ["A", "C"]
-        assert rows.sets.tolist() == [*"wxyz"] and rows.confidence.isna().all()
+        assert rows.sets.tolist() == [*"vwxyz"] and rows.confidence.isna().all()
 
     def test_four_kinds_of_failure_are_told_apart(self):
         class Failing(Scripted):
             def answer(self, requests, seed, temperature):
-                given = [
-                    ask.Answer(error="no route to host"),
-                    ask.Answer("The options are all", truncated=True),
-                    ask.Answer("I'm sorry, I can't help with that."),
-                    ask.Answer("a bird"),
-                    ask.Answer("B"),
-                ]
-                yield from enumerate(given[: len(requests)])
+                yield 0, ask.Answer(error="no route to host")
+                yield 1, ask.Answer("The options are all", truncated=True)
+                texts = ("I'm sorry, I can't help with that.", "a bird", "B")
+                yield from enumerate((ask.Answer(text) for text in texts), 2)
 
         table = questions(mode="slow", concept_text=[*"vwxyz"], position=1)
-        rows = choose(Failing(str), table, progress=False)
+        rows = fastslow.choose(Failing(str), table, progress=False)
         assert rows.failure.tolist() == ["failed", "truncated", "refused", "unparsable", ""]
         assert rows.invalid.tolist() == [False, True, True, True, False]
         index = cri_table(rows.assign(seed=0), ["mode"]).iloc[0]
         assert (index.value, index.cases, index.invalid, index.failed) == (25, 4, 75, 20)
-
-    def test_why_there_are_no_concepts_is_kept(self):
-        table = questions(mode="slow", concept_text=["", "", "c"], concept_failure=["failed", "", ""])
-        rows = choose(Scripted(lambda one: "A"), table, progress=False)
-        assert rows.failure.tolist() == ["failed", "unparsable", ""]
-        assert rows.invalid.tolist() == [False, True, False]
-
-    def test_a_chain_that_was_cut_off_is_asked_for_once_more(self):
-        class Long(Scripted):
-            def answer(self, requests, seed, temperature):
-                for position, one in enumerate(requests):
-                    self.asked.append(one)
-                    enough = one.max_tokens >= 40 and "Cardinal" not in one.turns[0].text
-                    text = json.dumps(CHAIN) if enough else '{"Background": "a'
-                    yield position, ask.Answer(text, truncated=not enough)
-
-        model = Long(str)
-        found = annotate_chains(model, names=["Blue Jay", "Cardinal"], max_tokens=10, progress=False)
-        assert found.chains == [CHAIN, None] and found.failures == ["", "truncated"]
-        assert [one.max_tokens for one in model.asked] == [10, 10, 40, 40]
 
     def test_what_was_cut_off_is_asked_again_unless_it_is_whole_all_the_same(self):
         class Long(Scripted):
@@ -420,173 +242,83 @@ class TestQuestions:
             assert [one.max_tokens for one in model.asked] == limits
             assert found[2].truncated  # once, and not again
 
-    def test_the_prompts_of_chains_differ_by_one_sentence(self):
-        """Else what notebook 32 says of the sentence would be about other words as well."""
-        forbidding, free = (ask.prompt(name, entity="it") for name in ("fse_chain", "fse_chain_may_name"))
-        assert forbidding.replace(", without naming its class", "", 1) == free != forbidding
-
-    def test_confidence_is_the_probability_of_the_chosen_option(self):
+    def test_confidence_and_leaks_of_answers(self):
         class Sure(Scripted):
             def answer(self, requests, seed, temperature):
-                probabilities = dict(zip(LETTERS, (0.1, 0.6, 0.1, 0.1, 0.1), strict=True))
+                probabilities = dict(zip(fastslow.LETTERS, (0.1, 0.6, 0.1, 0.1, 0.1), strict=True))
                 for position, _ in enumerate(requests):
                     yield position, ask.Answer("ABn"[position], probabilities=probabilities)
 
         table = questions(mode="slow", concept_text=["x", "y", "z"])
-        rows = choose(Sure(str), table, progress=False)
+        rows = fastslow.choose(Sure(str), table, progress=False)
         assert rows.confidence[:2].tolist() == [0.1, 0.6] and np.isnan(rows.confidence[2])
-
-    def test_a_leak_is_a_text_that_names_the_true_class(self):
         texts = ["a blue jay", "a green jay", "blue", "a green jay"]
         table = questions(mode="slow", concept_text=texts, position=[0, 0, 0, 1])
-        rows = choose(Scripted(lambda one: "A"), table, progress=False)
+        rows = fastslow.choose(Scripted(lambda one: "A"), table, progress=False)
         assert rows.leak.tolist() == [True, False, False, True]
-        blind = choose(Scripted(lambda one: "A"), questions(mode=["blind"]), progress=False)
+        blind = fastslow.choose(Scripted(lambda one: "A"), questions(mode=["blind"]), progress=False)
         assert blind.leak.tolist() == [False]
 
     def test_chains_come_from_images_or_names(self):
         model = Scripted(lambda one: json.dumps(CHAIN) if "a Blue Jay" in one.turns[0].text else "I cannot")
-        found = annotate_chains(model, names=["Blue Jay", "Auklet"], progress=False)
+        found = fastslow.annotate_chains(model, names=["Blue Jay", "Auklet"], progress=False)
         assert found.chains == [CHAIN, None] and found.failures == ["", "refused"]
         assert "an Auklet" in model.asked[1].turns[0].text
         with pytest.raises(ValueError, match="images or from names"):
-            annotate_chains(model)
+            fastslow.annotate_chains(model)
 
 
 class TestLetters:
     @pytest.mark.parametrize(
-        "text, letter",
+        "letter, texts",
         [
-            # a letter by itself, or at the beginning
-            ("B", "B"),
-            ("B.", "B"),
-            ("(C)", "C"),
-            ("**E**", "E"),
-            ('"C"', "C"),
-            ("A. House", "A"),
-            ("B) Green Jay", "B"),
-            ("C: Mallard", "C"),
-            ("D Gadwall", "D"),
-            ("A Blue Jay", "A"),
-            ("B - Green Jay", "B"),
-            ("B. It has a crest, unlike A", "B"),
-            # in a sentence
-            ("Answer: D", "D"),
-            ("Answer: **E**", "E"),
-            ("Final answer: B", "B"),
-            (r"\boxed{D}", "D"),
-            ("The answer is C", "C"),
-            ("It must be E!", "E"),
-            ("I select B. It is a Horned Grebe", "B"),
-            ("I select A. It is", "A"),
-            ("I would choose (C), the mallard", "C"),
-            ("My choice: option D", "D"),
-            ("The bird is B, a Green Jay", "B"),
-            ("B is the correct answer", "B"),
-            ("A is the correct answer", "A"),
-            ("Option B is best", "B"),
-            ("Option A is best", "A"),
-            ("option (A) best describes it", "A"),
-            ("The correct option is B because it has a red crown", "B"),
-            ("The answer is A because of its crest", "A"),
-            ("E matches the description", "E"),
-            ("Based on the concepts, D fits best", "D"),
-            ("B, not because of the crest", "B"),
+            ("A", "A. House|A Blue Jay|I select A. It is|A is the correct answer|Option A is best"),
+            ("A", "option (A) best describes it|The answer is A because of its crest"),
+            ("B", "B|B.|B) Green Jay|B - Green Jay|B. It has a crest, unlike A|Final answer: B"),
+            ("B", "I select B. It is a Horned Grebe|The bird is B, a Green Jay|B is the correct answer"),
+            ("B", "The correct option is B because it has a red crown|B, not because of the crest"),
+            ("C", '(C)|"C"|C: Mallard|The answer is C|I would choose (C), the mallard'),
+            ("D", r"D Gadwall|Answer: D|\boxed{D}|My choice: option D|Based on the concepts, D fits best"),
+            ("E", "**E**|Answer: **E**|It must be E!|E matches the description"),
             # no letter of an option
-            ("", None),
-            ("house", None),
-            ("F", None),
-            ("a", None),
-            ("b", None),
-            ("A bird", None),
-            ("A small bird with a red crown", None),
-            ("Answer: A small bird", None),
-            ("It is a house", None),
-            ("I think it's a house", None),
-            ("There is no answer. A description would be needed.", None),
-            ("A's crown", None),
-            ("Its tail is D-shaped", None),
+            (None, "|house|F|a|b|A bird|A small bird with a red crown|It is a house|A's crown"),
+            (None, "Answer: A small bird|I think it's a house|Its tail is D-shaped"),
+            (None, "There is no answer. A description would be needed."),
             # refusals
-            ("I'm sorry, but I can't help with that.", None),
-            ("I cannot identify the bird in this image.", None),
-            ("I am not able to choose.", None),
-            ("None of the above", None),
-            ("None of the options A, B, C, D or E fits", None),
+            (None, "I'm sorry, but I can't help with that.|I cannot identify the bird in this image."),
+            (None, "I am not able to choose.|None of the above|None of the options A, B, C, D or E fits"),
             # several letters, and letters that are only rejected
-            ("A or B", None),
-            ("A and B", None),
-            ("Either B or C", None),
-            ("B. or C.", None),
-            ("A) House or B) Car", None),
-            ("A. House\nB. Car\nC. Boat", None),
-            ("It cannot be C; it is D", None),
-            ("not A, but B", None),
-            ("It is not B", None),
-            ("It isn't option C", None),
-            ("I would not choose B", None),
-            ("B is not correct", None),
-            ("B isn't right", None),
-            ("Option (B) is wrong.", None),
-            ("B does not fit", None),
+            (None, "A or B|A and B|Either B or C|B. or C.|A) House or B) Car|A. House\nB. Car\nC. Boat"),
+            (None, "It cannot be C; it is D|not A, but B|It is not B|It isn't option C|I would not choose B"),
+            (None, "B is not correct|B isn't right|Option (B) is wrong.|B does not fit"),
         ],
     )
-    def test_five_options(self, text, letter):
-        assert parse_letter(text) == letter
+    def test_five_options(self, letter, texts):
+        for text in texts.split("|"):
+            assert fastslow.parse_letter(text) == letter, text
 
-    @pytest.mark.parametrize(
-        "text, letter",
-        [
-            ("N", "N"),
-            ("L is right", "L"),
-            ("I select H.", "H"),
-            ("I think I know: it is K", "K"),
-            ("I", "I"),
-            ("(I)", "I"),
-            ("I. Robin", "I"),
-            ("I choose (I)", "I"),
-            ("I choose option I", "I"),
-            ("The answer is I.", "I"),
-            ("I is the correct answer", "I"),
-            ("It is **I**", "I"),
-            ("I cannot say", None),
-            ("I was not able to tell", None),
-            ("I, as a model, cannot", None),
-            ("(A) or (I)", None),
-            ("Q", None),
-        ],
-    )
-    def test_more_options_among_which_there_is_an_i(self, text, letter):
-        assert parse_letter(text, "ABCDEFGHIJKLMNOP") == letter
-
-    def test_fewer_options(self):
-        assert parse_letter("C", "AB") is None and parse_letter("It is B, not C", "AB") == "B"
-
-    @given(st.sampled_from(LETTERS), st.sampled_from(["{}", "({})", "{}.", "Answer: {}", "I choose {}."]))
-    def test_no_letter_is_read_more_easily_than_another(self, letter, form):
-        assert parse_letter(form.format(letter)) == letter
-
-    @given(st.text(max_size=60))
-    def test_only_letters_of_the_text_are_read(self, text):
-        letter = parse_letter(text)
-        assert letter is None or letter in text
+    def test_other_numbers_of_options(self):
+        assert (
+            fastslow.parse_letter("C", "AB") is None and fastslow.parse_letter("It is B, not C", "AB") == "B"
+        )
+        for letter, texts in (
+            ("I", "I|(I)|I. Robin|I choose (I)|I choose option I|The answer is I.|It is **I**"),
+            ("K", "I think I know: it is K|K is right|I select K.|K"),
+            (None, "I cannot say|I was not able to tell|I, as a model, cannot|(A) or (I)|Q"),
+        ):
+            for text in texts.split("|"):
+                assert fastslow.parse_letter(text, "ABCDEFGHIJKLMNOP") == letter, text
 
 
 class TestAnnotatedChains:
     def test_a_bird(self):
-        shown = [
-            "has_crown_color::red",
-            "has_crown_color::black",
-            "has_wing_color::black",
-            "has_wing_color::white",
-            "has_wing_pattern::striped",
-            "has_shape::tree-clinging-like",
-            "has_size::small_(5_-_9_in)",
-            "has_bill_shape::dagger",
-            "has_bill_length::longer_than_head",
-            "has_bill_color::black",
-            "has_leg_color::grey",
-        ]
-        found = chain_from_attributes(shown)
+        present = (
+            "crown_color::red crown_color::black wing_color::black wing_color::white wing_pattern::striped "
+        )
+        present += "shape::tree-clinging-like size::small_(5_-_9_in) bill_shape::dagger "
+        present += "bill_length::longer_than_head bill_color::black leg_color::grey"
+        present = [f"has_{name}" for name in present.split()]
+        found = fastslow.chain_from_attributes(present)
         assert found == {
             "Background": "not annotated",
             "Superclass": "tree-clinging-like bird",
@@ -594,38 +326,7 @@ class TestAnnotatedChains:
             "DetailedFeatures": "red and black crown, striped black and white wings, black long dagger bill",
             "AuxiliaryFeatures": "small size, grey legs",
         }
-        assert chain_from_attributes(shown, seat="trunk")["Background"] == "a tree trunk"
-
-    def test_chains_of_both_worlds_never_name_their_class(self):
-        for label, name in enumerate(aviary.species_table()["name"]):
-            bird = aviary.individual(5, label, label)
-            chain = chain_from_attributes(shown(aviary.ATTRIBUTES, aviary.true_attributes(bird)), "branch")
-            assert not mentions_class(" ".join(chain.values()), name)
-        for n, name in enumerate(everyday.CATEGORIES):
-            chain = chain_from_attributes(shown(everyday.ATTRIBUTES, thing_attributes(5, n, name)))
-            assert "not annotated" not in chain.values()
-            assert not mentions_class(" ".join(chain.values()), name), (name, chain)
-
-    def test_chains_of_labels_leave_out_what_cannot_be_seen(self):
-        everyday.ensure("few", images_per_class=2, jobs=1)
-        data = load("few")
-        chains = chains_from_labels(data, [0, 3])
-        seen = thing_attributes(0, 3, list(everyday.CATEGORIES)[1])
-        assert set(chains) == {0, 3}
-        assert chains[3] == chain_from_attributes(shown(everyday.ATTRIBUTES, seen))
-        data.attributes = None
-        assert chains_from_labels(data, [0]) is None
-
-
-def shown(attributes, present):
-    """The attributes that are there."""
-    return [attribute for attribute, there in zip(attributes, present, strict=True) if there]
-
-
-def thing_attributes(*which):
-    """What is true of a drawn thing, as far as it can be seen."""
-    thing = everyday.thing(*which)
-    return everyday.true_attributes(thing, everyday.draw(thing).parts)
+        assert fastslow.chain_from_attributes(present, seat="trunk")["Background"] == "a tree trunk"
 
 
 def questions(**columns):
@@ -637,30 +338,31 @@ def questions(**columns):
 
 class TestTablesOfAnswers:
     def test_shares_by_option_position(self):
-        answers = pd.DataFrame(
-            {
-                "model": ["m"] * 5,
-                "position": [0, 0, 1, 2, 3],
-                "letter": ["A", "B", "A", None, None],
-                "correct": [True, False, False, False, False],
-                "failure": ["", "", "", "truncated", "failed"],  # the last could not be had: left out
-                "invalid": [False, False, False, True, False],
-            }
-        )
-        (row,) = position_table(answers, ["model"]).to_dict("records")
+        answers = pd.DataFrame({"model": ["m"] * 5, "position": [0, 0, 1, 2, 3]})
+        answers["letter"] = ["A", "B", "A", None, None]
+        answers["correct"] = [True, False, False, False, False]
+        answers["failure"] = ["", "", "", "truncated", "failed"]  # the last could not be had: left out
+        answers["invalid"] = [False, False, False, True, False]
+        (row,) = fastslow.position_table(answers, ["model"]).to_dict("records")
         assert (row["model"], row["cases"], row["invalid"]) == ("m", 4, 25)
         assert [row["right at A"], row["right at B"], row["right at C"]] == [50, 0, 0]
         assert np.isnan(row["right at D"])  # the true option never stands there
-        assert [row[f"says {letter}"] for letter in LETTERS] == pytest.approx([200 / 3, 100 / 3, 0, 0, 0])
+        assert [row[f"says {letter}"] for letter in fastslow.LETTERS] == pytest.approx(
+            [200 / 3, 100 / 3, 0, 0, 0]
+        )
+        (row,) = fastslow.position_table(answers[3:4], ["model"]).to_dict(
+            "records"
+        )  # no valid answer says a letter
+        assert [row[f"says {letter}"] for letter in fastslow.LETTERS] == [0] * 5 and row["invalid"] == 100
 
     def test_what_could_not_be_had_is_left_out_and_counted(self):
         answers = pd.DataFrame({"failure": ["", "failed", "refused", "failed"], "mode": list("aaab")})
-        assert answered(answers).index.tolist() == [0, 2]
-        first, second = failure_table(answers, ["mode"]).to_dict("records")
+        assert fastslow.answered(answers).index.tolist() == [0, 2]
+        first, second = fastslow.failure_table(answers, ["mode"]).to_dict("records")
         assert first["failed (%)"] == first["refused (%)"] == pytest.approx(100 / 3)
         assert first["unparsable (%)"] == 0 and first["asked"] == 3
         assert (second["failed (%)"], second["asked"]) == (100, 1)
-        assert list(failure_table(answers[:0], ["mode"])) == list(first)
+        assert list(fastslow.failure_table(answers[:0], ["mode"])) == list(first)
 
     def test_what_failed_too_often_is_marked_by_name(self):
         """Three of a hundred are too many, two are not; a mean over data sets is marked with any of them."""
@@ -668,46 +370,24 @@ class TestTablesOfAnswers:
         for data, n_failed in (("birds", 3), ("cars", 2)):
             failures = ["failed"] * n_failed + [""] * (100 - n_failed)
             parts.append(pd.DataFrame({"model": "m", "data": data, "given": "", "failure": failures}))
-        shares = failure_table(pd.concat(parts), ["model", "data", "given"])
+        shares = fastslow.failure_table(pd.concat(parts), ["model", "data", "given"])
         assert shares["mark"].tolist() == ["over 2 % failed", ""]
-        note = failure_note(shares, ["model", "data", "given"])
+        note = fastslow.failure_note(shares, ["model", "data", "given"])
         assert note == "More than 2 % of the answers could not be had: m, birds (3.0 % of 100)."
-        assert failure_mark(shares, "m", "birds") == ", marked: up to 3 % failed"
-        assert failure_mark(shares, "m", "mean of all") == failure_mark(shares) != ""
-        assert failure_mark(shares, "m", "cars") == failure_mark(shares, "other", "birds") == ""
-        assert failure_note(shares[1:], ["model", "data", "given"]) == ""
-
-    def test_no_valid_answer_says_no_letter(self):
-        answers = pd.DataFrame(
-            {
-                "model": ["m"],
-                "position": [3],
-                "letter": [None],
-                "correct": [False],
-                "failure": ["refused"],
-                "invalid": [True],
-            }
+        assert fastslow.failure_mark(shares, "m", "birds") == ", marked: up to 3 % failed"
+        assert fastslow.failure_mark(shares, "m", "mean of all") == fastslow.failure_mark(shares) != ""
+        assert (
+            fastslow.failure_mark(shares, "m", "cars")
+            == fastslow.failure_mark(shares, "other", "birds")
+            == ""
         )
-        (row,) = position_table(answers, ["model"]).to_dict("records")
-        assert [row[f"says {letter}"] for letter in LETTERS] == [0] * 5 and row["invalid"] == 100
-
-    def test_a_case_in_lines(self):
-        chain = CHAIN | {"Background": "x" * 300}
-        heading, first, *_, options, choice = case_text("a jay", chain, OPTIONS, "chosen: A").splitlines()
-        assert (heading, first, choice) == ("a jay", f"Background: {'x' * 240}", "chosen: A")
-        assert options == "A Blue Jay  B Green Jay  C Mallard  D Gadwall  E Cardinal"
-        with pytest.raises(ValueError):
-            case_text("", CHAIN, OPTIONS[:4], "")
+        assert fastslow.failure_note(shares[1:], ["model", "data", "given"]) == ""
 
 
 class TestSettings:
     def test_an_empty_list_or_count_is_named(self):
-        require_some(models=["annotator"], n_cases=1)
+        fastslow.require_some(models=["annotator"], n_cases=1)
         with pytest.raises(ParameterError, match="data is empty"):
-            require_some(models=["annotator"], data=[])
+            fastslow.require_some(models=["annotator"], data=[])
         with pytest.raises(ParameterError, match="n_cases is 0"):
-            require_some(n_cases=0)
-
-    def test_one_answer_serves_every_seed_at_temperature_0(self):
-        assert sampling(3, 0.0) == sampling(4, 0.0)
-        assert sampling(3, 0.5) == {"temperature": 0.5, "seed": 3}
+            fastslow.require_some(n_cases=0)

@@ -8,21 +8,8 @@ import pandas as pd
 import pytest
 import torch
 
+from xaihelpers import fastslow
 from xaihelpers.datasets import Dataset
-from xaihelpers.fastslow import (
-    CHANCE,
-    ITSELF,
-    blind_floor,
-    blind_guessers,
-    case_table,
-    class_neighbours,
-    class_vectors,
-    dictionary,
-    guess_blind,
-    name_vectors,
-    rotations,
-)
-from xaihelpers.models.clip import load_clip
 
 NAMES = [f"class {k}" for k in range(30)]
 LABELS = np.repeat(np.arange(30), 10)
@@ -31,8 +18,10 @@ NEAR = np.array([[(k + i) % 30 for i in (1, 2, 3, 4)] for k in range(30)])
 
 
 def share_right(balanced, neighbours=NEAR, vectors=None):
-    cases = case_table(np.arange(300), LABELS, NAMES, 1500, neighbours, balanced)
-    return blind_guessers(cases.candidates.tolist(), cases.position, neighbours, vectors or {}).mean()
+    cases = fastslow.case_table(np.arange(300), LABELS, NAMES, 1500, neighbours, balanced)
+    return fastslow.blind_guessers(
+        cases.candidates.tolist(), cases.position, neighbours, vectors or {}
+    ).mean()
 
 
 def test_the_paper_s_sets_give_the_answer_to_who_knows_the_dictionary():
@@ -40,78 +29,50 @@ def test_the_paper_s_sets_give_the_answer_to_who_knows_the_dictionary():
     assert right["knows the dictionary"] == 1 and right["chance"] == pytest.approx(0.2)
     # every class is wanted by four: nothing to go by
     assert right["least wanted"] == pytest.approx(0.2)
+    guesses = fastslow.blind_guessers([[0, 1, 2, 3, 4]], [2], NEAR, {"nothing": np.zeros((30, 3))})
+    assert guesses["most like the others, by nothing"].tolist() == [pytest.approx(0.2)]
 
 
 def test_balanced_sets_tell_no_guesser_anything():
     rng = np.random.default_rng(0)
-    vectors = {"noise": rng.normal(size=(30, 8)), "names": name_vectors(NAMES)}
+    vectors = {"noise": rng.normal(size=(30, 8)), "names": fastslow.name_vectors(NAMES)}
     assert share_right(True, vectors=vectors).to_numpy() == pytest.approx(0.2, abs=0.04)
 
 
 def test_the_centre_is_most_like_the_others():
     """Classes on a circle: with two look-alikes on either side, the middle one has the highest cosines."""
     angle = 2 * np.pi * np.arange(30) / 30
-    circle = np.stack([np.cos(angle), np.sin(angle)], 1)
     near = np.array([[(k + i) % 30 for i in (-2, -1, 1, 2)] for k in range(30)])
-    right = share_right(False, near, {"place": circle})
+    right = share_right(False, near, {"place": np.stack([np.cos(angle), np.sin(angle)], 1)})
     assert right["most like the others, by place"] == 1
-
-
-def test_a_popular_distractor_is_seldom_the_answer():
-    near = np.tile([0, 1, 2, 3], (30, 1))
-    for k in range(4):  # the four hubs take each other, and one that nobody else wants
-        near[k] = [j for j in (0, 1, 2, 3) if j != k] + [10 + k]
-    right = share_right(False, near)
-    assert right["least wanted"] > 0.8
-
-
-def test_ties_count_with_their_share():
-    guesses = blind_guessers([[0, 1, 2, 3, 4]], [2], NEAR, {"nothing": np.zeros((30, 3))})
-    assert guesses["most like the others, by nothing"].tolist() == [pytest.approx(0.2)]
-
-
-def test_alike_names_have_alike_vectors():
-    vectors = name_vectors(["Sooty Albatross", "Laysan Albatross", "Blue Jay"])
-    cosine = vectors @ vectors.T
-    assert cosine[0, 1] > 0.4 > cosine[0, 2]
+    hubs = np.tile([0, 1, 2, 3], (30, 1))
+    for k in range(4):  # they take each other, and one that nobody else wants
+        hubs[k] = [j for j in (0, 1, 2, 3) if j != k] + [10 + k]
+    assert share_right(False, hubs)["least wanted"] > 0.8
 
 
 def test_turned_options_hold_every_place_once():
-    cases = pd.DataFrame({"options": [list("vwxyz")], "position": [1], "case": [7]})
-    turned = rotations(cases)
-    assert sorted(turned.position) == [0, 1, 2, 3, 4] and set(turned.case) == {7}
-    assert all(row.options[row.position] == "w" for row in turned.itertuples())
-
-
-def test_the_same_five_are_asked_the_same_five_questions():
-    cases = pd.DataFrame({"options": [list("wzvxy"), list("xyzwv")], "position": [0, 4]})
-    turned = rotations(cases)
+    """And the same five are asked the same five questions."""
+    cases = pd.DataFrame({"options": [list("wzvxy"), list("xyzwv")], "position": [0, 4], "case": [7, 8]})
+    turned = fastslow.rotations(cases)
+    assert sorted(turned.position) == sorted([*range(5)] * 2) and turned.case.tolist() == [7, 8] * 5
     assert len({tuple(options) for options in turned.options}) == 5
     assert [row.options[row.position] for row in turned.itertuples()] == ["w", "v"] * 5
 
 
 def test_the_floor_is_the_best_of_all_that_see_the_options_alone():
-    guesses = pd.DataFrame({CHANCE: [0.2] * 4, "knows the dictionary": [1, 0, 0, 0]})
-    floor = blind_floor(guesses)
+    guesses = pd.DataFrame({fastslow.CHANCE: [0.2] * 4, "knows the dictionary": [1, 0, 0, 0]})
+    floor = fastslow.blind_floor(guesses)
     assert (floor.source, floor.right.tolist()) == ("knows the dictionary", [1, 0, 0, 0])
-    assert blind_floor(guesses, [0.4, 0.2, 0.2, 0.4]).source == ITSELF
-    assert blind_floor(guesses, [0.2, 0.0, 0.2, 0.2]).source == "knows the dictionary"
-    assert blind_floor(guesses.assign(**{"knows the dictionary": 0.0}), [0.0] * 4).source == CHANCE
+    assert fastslow.blind_floor(guesses, [0.4, 0.2, 0.2, 0.4]).source == fastslow.ITSELF
+    assert fastslow.blind_floor(guesses, [0.2, 0.0, 0.2, 0.2]).source == "knows the dictionary"
+    assert (
+        fastslow.blind_floor(guesses.assign(**{"knows the dictionary": 0.0}), [0.0] * 4).source
+        == fastslow.CHANCE
+    )
     # where the guesser is right the model was not heard: the case counts for none of them
-    assert blind_floor(guesses, [np.nan, 0.0, 0.0, 0.1]).source == CHANCE
-    assert blind_floor(guesses, [np.nan] * 4).source == CHANCE
-
-
-def test_all_that_is_known_of_the_classes_serves_a_guesser(tmp_path):
-    data = data_of(tmp_path, [True] * 300, torch.eye(30))
-    kinds = {"names' letters", "class attributes"}
-    assert set(class_vectors(data)) == kinds and set(class_vectors(data_of(tmp_path, [True] * 300))) < kinds
-    vectors = class_vectors(data, load_clip("aviary_clip"))
-    assert set(vectors) == kinds | {"names, by CLIP"} and {len(rows) for rows in vectors.values()} == {30}
-    cases = case_table(np.arange(300), LABELS, NAMES, 40, NEAR).iloc[5:]
-    guesses = guess_blind(cases, NEAR, class_vectors(data))
-    assert guesses.index.equals(cases.index) and (guesses["knows the dictionary"] == 1).all()
-    assert set(guesses) >= {f"most like the others, by {kind}" for kind in kinds}
+    assert fastslow.blind_floor(guesses, [np.nan, 0.0, 0.0, 0.1]).source == fastslow.CHANCE
+    assert fastslow.blind_floor(guesses, [np.nan] * 4).source == fastslow.CHANCE
 
 
 def data_of(tmp_path, train, attributes=None):
@@ -135,24 +96,21 @@ def backbone(monkeypatch):
         known = known + 0.05 * torch.randn(known.shape, generator=noise)
         return SimpleNamespace(pooled=known, logits=known @ torch.eye(30)[:, : network.n_classes])
 
-    monkeypatch.setattr(dictionary, "extract_features", features)
+    monkeypatch.setattr(fastslow.dictionary, "extract_features", features)
     return SimpleNamespace(name="a network", n_classes=30)
 
 
 def test_the_head_serves_where_it_is_of_these_classes(tmp_path, backbone):
     data = data_of(tmp_path, np.arange(300) % 2 == 0)
-    found = class_neighbours(data, backbone)
+    found = fastslow.class_neighbours(data, backbone)
     assert found.source == "head" and (found.neighbours[:, 0] == (np.arange(30) + 1) % 30).all()
-    assert class_neighbours(data, backbone, "probe").source == "probe"
+    assert fastslow.class_neighbours(data, backbone, "probe").source == "probe"
     backbone.n_classes = 20
-    assert class_neighbours(data, backbone).source == "probe"
+    assert fastslow.class_neighbours(data, backbone).source == "probe"
     with pytest.raises(ValueError, match="20 outputs"):
-        class_neighbours(data, backbone, "head")
-
-
-def test_one_split_is_fitted_and_asked_by_turns(tmp_path, backbone):
+        fastslow.class_neighbours(data, backbone, "head")
     backbone.n_classes = 20
-    found = class_neighbours(data_of(tmp_path, np.zeros(300, bool)), backbone)
+    found = fastslow.class_neighbours(data_of(tmp_path, np.zeros(300, bool)), backbone)
     nexts = [(k + 1) % 30 in found.neighbours[k] for k in range(30)]
     assert found.source == "probe" and np.mean(nexts) > 0.9
 
@@ -163,11 +121,11 @@ def test_attributes_serve_where_pictures_are_missing(tmp_path):
         attributes[k, [k, (k + 1) % 30]] = 1  # each shares one with the next
     data = data_of(tmp_path, [True] * 300, attributes)
     data.images["path"] = "absent.png"
-    found = class_neighbours(data)
+    found = fastslow.class_neighbours(data)
     assert found.source == "attributes"
     assert {4, 6} <= set(found.neighbours[5])
     with pytest.raises(ValueError, match="has no class attributes"):
-        class_neighbours(data_of(tmp_path, [True] * 300), source="attributes")
+        fastslow.class_neighbours(data_of(tmp_path, [True] * 300), source="attributes")
 
 
 def test_pictures_without_classes_have_no_look_alikes(tmp_path):
@@ -175,20 +133,20 @@ def test_pictures_without_classes_have_no_look_alikes(tmp_path):
     images = pd.DataFrame({"path": [str(tmp_path / "one.png")], "label": [-1], "train": [False]})
     data = Dataset(tmp_path, images, pd.DataFrame({"name": [], "label": []}))
     with pytest.raises(ValueError, match="0 classes.*: a class needs 4 others.*folder for each of 5 classes"):
-        class_neighbours(data)
+        fastslow.class_neighbours(data)
 
 
 def test_a_dictionary_of_one_s_own(tmp_path):
     data, file = data_of(tmp_path, [True] * 300), tmp_path / "own.csv"
     rows = [[NAMES[k], *(NAMES[j] for j in NEAR[k])] for k in range(30)]
     pd.DataFrame(rows).sample(frac=1, random_state=0).to_csv(file, index=False, header=False)
-    assert (class_neighbours(data, source=str(file)).neighbours == NEAR).all()
+    assert (fastslow.class_neighbours(data, source=str(file)).neighbours == NEAR).all()
     pd.DataFrame(rows[1:]).to_csv(file, index=False, header=False)
     with pytest.raises(ValueError, match="no line for 'class 0'"):
-        class_neighbours(data, source=str(file))
+        fastslow.class_neighbours(data, source=str(file))
     rows[3][2] = "class 77"
     pd.DataFrame(rows).to_csv(file, index=False, header=False)
     with pytest.raises(ValueError, match="names 'class 77', no class"):
-        class_neighbours(data, source=str(file))
+        fastslow.class_neighbours(data, source=str(file))
     with pytest.raises(ValueError, match="auto, head, probe, attributes or a CSV file"):
-        class_neighbours(data, source="by heart")
+        fastslow.class_neighbours(data, source="by heart")

@@ -1,4 +1,4 @@
-"""Guesses before a result: what is printed, what is kept, whose first guess counts."""
+"""Guesses before a result: what is said, what is kept, whose first guess counts; and an exercise's check."""
 
 import logging
 import sqlite3
@@ -8,6 +8,7 @@ import pytest
 
 from xaihelpers import rating
 from xaihelpers.teaching import guesses
+from xaihelpers.teaching.exercises import checking
 
 QUESTION = "How many of 100 concepts are there?"
 
@@ -35,65 +36,34 @@ def test_without_a_person_nothing_is_kept_and_nothing_waits(file, caplog):
     assert said(caplog) == ["Result: 42.3 [35.5, 50.2] %.", "No guess was made."]
     assert asked.value is None
     assert not file.exists()
-    data, _ = asked._repr_mimebundle_()
-    assert QUESTION in data["text/html"]
-    assert "0x" not in data["text/plain"]
+    ask().reveal(float("nan"))
+    assert said(caplog) == ["This run has no result to hold a guess against."]
 
 
-@pytest.mark.parametrize(
-    "unit, line",
-    [
-        ("%", "Your guess: 40 %, off by 2.5 points, inside the interval."),
-        ("points", "Your guess: 40 points, off by 2.5 points, inside the interval."),
-        ("of 50", "Your guess: 40 of 50, off by 2.5, inside the interval."),
-        ("ms", "Your guess: 40 ms, off by 2.5 ms, inside the interval."),
-    ],
-)
-def test_a_number_is_committed_and_compared(file, caplog, unit, line):
-    ask(40, unit).reveal(np.float32(42.5), 35, 50)
-    assert said(caplog)[1:] == [line]
-
-
-def test_the_first_guess_of_a_person_counts(file, caplog):
-    ask(40)
+def test_the_first_guess_of_a_person_counts_and_is_compared(file, caplog):
+    asked = ask()
+    asked.board.values = {"guess": 40.0}
+    assert asked.value is None  # moving is not committing
+    asked.board._receive(None, {"press": "commit"}, [])
     again = ask(90)
-    assert again.value == 40
-    assert again.board.closed
+    assert (asked.value, again.value, ask().value) == (40, 40, 40)
     assert "Your first guess counts: 40 %." in caplog.messages
-    assert ask().value == 40  # in a later run, without a number
     assert ask(name="another question").value is None
     assert len(rating.ratings(file)) == 1
+    again.reveal(np.float32(42.5), 35, 50)
+    assert said(caplog)[1:] == ["Your guess: 40 %, off by 2.5 points, inside the interval."]
 
 
 def test_others_are_told_by_how_many_were_nearer(file, caplog, monkeypatch):
-    for person, number in (("ann", 10), ("ben", 52), ("eve", 49)):
+    for person, number in (("ann", 10), ("ben", 52), ("eve", 49), ("me", 54)):
         monkeypatch.setenv("XAI_RATER", person)
-        ask(number)
-    monkeypatch.setenv("XAI_RATER", "me")
-    ask(54).reveal(50)
+        asked = ask(number, "of 100")
+    asked.reveal(50)
     assert said(caplog) == [
-        "Result: 50 %.",
-        "Your guess: 54 %, off by 4 points.",
-        "3 other guesses: off by 2 points (median), 2 of them nearer than yours.",
+        "Result: 50 of 100.",
+        "Your guess: 54 of 100, off by 4.",
+        "3 other guesses: off by 2 (median), 2 of them nearer than yours.",
     ]
-    monkeypatch.setenv("XAI_RATER", "silent")
-    ask().reveal(50)
-    assert said(caplog)[1:] == ["No guess was made.", "4 other guesses: off by 3 points (median)."]
-
-
-def test_the_slider_commits_once(file, caplog):
-    asked = ask()
-    assert "Not committed" in asked.board.text
-    asked.board.values = {"guess": 71.0}
-    assert asked.value is None  # moving is not committing
-    asked.board._receive(None, {"press": "commit"}, [])
-    assert asked.value == 71
-    assert asked.board.closed
-    assert "71 %" in asked.board.text
-    asked.board._receive(None, {"press": "commit"}, [])
-    assert len(rating.ratings(file)) == 1
-    asked.reveal(71)
-    assert "off by 0 points" in said(caplog)[1]
 
 
 @pytest.mark.parametrize("guess", [-1, 101, float("nan"), "40", True + 1j])
@@ -108,13 +78,18 @@ def test_limits_without_room(file):
         guesses.ask("x", QUESTION, "%", 5, 5)
 
 
-def test_a_run_without_a_result_says_so(file, caplog):
-    ask(40).reveal(float("nan"))
-    assert said(caplog) == ["This run has no result to hold a guess against."]
-
-
 def test_a_damaged_file_hides_no_result(file, caplog):
     sqlite3.connect(file).execute("create table t (x)")
     ask(40).reveal(42)
     assert "Your guess: 40 %, off by 2 points." in caplog.text
     assert "The guess counts here alone" in caplog.text
+
+
+def test_the_check_of_an_exercise_says_what_is_wrong_and_stops_nothing(capsys):
+    with checking(1):
+        raise AssertionError("crowns is not set")
+    with checking(2):
+        len(None)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "Exercise 1 is open: crowns is not set"
+    assert said[1].startswith("Exercise 2 is open: its check stopped with TypeError")

@@ -1,8 +1,6 @@
 """The tie of pairs: its definition by hand, its properties, and the Triton kernel beside the reference."""
 
-import os
-import subprocess
-import sys
+import itertools
 
 import pytest
 import torch
@@ -40,11 +38,11 @@ def test_ties_by_hand():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [1, 2, 63, 1000])
-def test_equals_the_quantile(n, kind):
-    predictions = predictions_of((6, n), kind)
-    for share in SHARES:
-        assert torch.equal(tie(predictions, share), tie_reference(predictions, share)), share
+def test_equals_the_quantile(kind):
+    for n in (1, 2, 63, 1000, 4096 * 64):  # the last is Flux's
+        predictions = predictions_of((6 if n < 2000 else 2, n), kind)
+        for share in SHARES:
+            assert torch.equal(tie(predictions, share), tie_reference(predictions, share)), (n, share)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -57,28 +55,19 @@ def test_views_and_dtypes(dtype):
     assert free.any() and torch.equal(tied[:4][free], predictions[:4][free])  # bit for bit, in float64 too
 
 
-def test_size_of_flux_is_exact():
-    predictions = predictions_of((2, 4096, 64))
-    assert torch.equal(tie(predictions, 0.123), tie_reference(predictions, 0.123))
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 4), st.integers(1, 40), st.floats(0, 1), st.sampled_from(KINDS), st.integers(0, 99))
 def test_properties(pairs, n, share, kind, seed):
     predictions = predictions_of((2 * pairs, n), kind, seed)
     before = predictions.clone()
-    tied = tie(predictions, share)
+    reference, guide = tie(predictions, share).chunk(2)
     assert torch.equal(predictions, before)
-    # the sum of a pair is kept
-    sums, sums_before = tied.unflatten(0, (2, pairs)).sum(0), predictions.unflatten(0, (2, pairs)).sum(0)
-    torch.testing.assert_close(sums, sums_before, rtol=1e-5, atol=1e-5)
-    reference, guide = tied.chunk(2)
     reference_before, guide_before = predictions.chunk(2)
+    torch.testing.assert_close(reference + guide, reference_before + guide_before, rtol=1e-5, atol=1e-5)
     free = reference != guide
     assert torch.equal(reference[free], reference_before[free])
-    assert torch.equal(guide[free], guide_before[free])
     if share > 0:  # at least so many lie at or below the percentile
-        assert ((reference == guide).sum(1) >= int(share * (n - 1)) + 1).all()
+        assert ((~free).sum(1) >= int(share * (n - 1)) + 1).all()
     alone = torch.cat([tie(predictions[[i, i + pairs]], share)[:1] for i in range(pairs)])
     assert torch.equal(alone, reference)  # whatever else is in the batch
     swapped = tie(torch.cat([guide_before, reference_before]), share)
@@ -98,50 +87,26 @@ def test_bad_arguments_are_named():
     assert tie(torch.zeros(0, 4), 0.5).shape == (0, 4)
 
 
-def test_triton_cannot_be_forced_on_a_cpu():
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        pytest.skip("Triton's interpreter is on, and runs on a CPU")
-    with pytest.raises(RuntimeError, match="triton"):
-        tie(torch.zeros(2, 4), 0.5, backend="triton")
-
-
-def check_triton(device, shapes, tolerances):
+def check_triton(device, shapes, tolerances, shares):
     """Triton's ties equal the reference's, with whatever was in the buffer that they are written to."""
-    for shape in shapes:
-        for kind in KINDS:
-            for dtype, tolerance in tolerances.items():
-                for share in SHARES[1:]:
-                    predictions = predictions_of(shape, kind).to(device, dtype)
-                    poisoned = torch.full_like(predictions, torch.nan)
-                    tied = _tie_triton(predictions, share, tied=poisoned)
-                    assert tied is poisoned
-                    torch.testing.assert_close(
-                        tied, tie_reference(predictions, share), rtol=tolerance, atol=0
-                    )
-
-
-def test_triton_kernel_in_the_interpreter():
-    # bfloat16: the interpreter truncates the last bit where hardware rounds
-    code = f"""
-import importlib.util
-import torch
-
-spec = importlib.util.spec_from_file_location("tests_of_tie", {__file__!r})
-tests = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tests)
-shapes = [(2, 1), (4, 63), (2, 5, 7), (2, 4100)]
-tests.check_triton("cpu", shapes, {{torch.float32: 0, torch.bfloat16: 2**-7}})
-"""
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    cases = itertools.product(shapes, KINDS, tolerances.items(), shares)
+    for shape, kind, (dtype, tolerance), share in cases:
+        predictions = predictions_of(shape, kind).to(device, dtype)
+        poisoned = torch.full_like(predictions, torch.nan)
+        tied = _tie_triton(predictions, share, tied=poisoned)
+        assert tied is poisoned
+        torch.testing.assert_close(tied, tie_reference(predictions, share), rtol=tolerance, atol=0)
 
 
 @pytest.mark.gpu
 @needs_gpu
 def test_compiled_triton_kernel():
+    exact = {torch.float32: 0, torch.bfloat16: 0, torch.float16: 0}
+    check_triton("cuda", [(2, 1), (4, 63), (2, 1000), (6, 4096, 64)], exact, SHARES[1:])
+
+
+if __name__ == "__main__":
+    # bfloat16: the interpreter truncates the last bit where hardware rounds
     check_triton(
-        "cuda",
-        [(2, 1), (4, 63), (2, 1000), (6, 4096, 64)],
-        {torch.float32: 0, torch.bfloat16: 0, torch.float16: 0},
+        "cpu", [(2, 1), (4, 5, 7), (2, 4100)], {torch.float32: 0, torch.bfloat16: 2**-7}, [1e-6, 0.37]
     )

@@ -1,192 +1,159 @@
-"""Copies of notebooks for students and teachers: what is taken out, what is put in, and that they run."""
+"""Lessons from routes: students' copies without answers, notes for teachers, and what is wrong is said."""
 
-import contextlib
-import io
+import ast
 import json
 import re
-from unittest.mock import Mock
 
 import nbformat
 import pytest
-from made_up_lesson import code, names_read, names_set, notebook
+import yaml
 
 from xaihelpers.paths import PROJECT
-from xaihelpers.teaching import lessons, routes
-from xaihelpers.teaching.exercises import checking, role
-from xaihelpers.teaching.openings import read_notebook
-from xaihelpers.teaching.routes import Route, Step
+from xaihelpers.teaching import lessons, openings, routes, what_is_read
+from xaihelpers.teaching.exercises import exercises_of, role
 
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 ROUTES = routes.read_routes()
-each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+STEP = {"notebook": "13", "minutes": 5, "kind": "read", "do": "Read.", "section": "1 · Crowns"}
 
 
-LESSON = notebook()
-STEPS = (
-    Step("13", (), 3, "discuss", "What is a crown?", ("It depends.",), 0),
-    Step("13", (), 2, "predict", "Guess.", (), 0),
-    Step("13", ("1 · Crowns",), 5, "read", "Read.", (), 0),
-    Step("13", (), 4, "discuss", "And now?", ("A hat.",), 0),
-    Step("13", (), 6, "exercise", "Do it.", (), 1),
-)
-ROUTE = Route("short", "Short", "anybody", STEPS)
+def lines_of(cell):
+    return {line.strip() for line in cell["source"].splitlines()}
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A folder with the made-up notebook."""
-    (tmp_path / "notebooks").mkdir()
-    (tmp_path / "notebooks" / "13_crowns.ipynb").write_text(json.dumps(LESSON))
-    (tmp_path / "notebooks" / "hat.png").write_bytes(b"a hat")
-    return tmp_path / "notebooks"
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_students_copy_has_no_answers_and_its_cells_parse(path):
+    notebook = openings.read_notebook(path)
+    assert exercises_of(notebook)
+    made = lessons.student_copy(notebook)["cells"]
+    code = [cell for cell in made if cell["cell_type"] == "code"]
+    for cell in code:
+        ast.parse(re.sub(r"(?m)^\s*[%!].*$", "pass", cell["source"]))
+    left = set().union(*(lines_of(cell) for cell in code))
+    given = set().union(*(lines_of(cell) for cell in notebook["cells"] if role(cell) != "answer"))
+    for cell in notebook["cells"]:
+        if role(cell) == "answer":
+            own = lines_of(cell) - given
+            assert own and not own & left
+    begun = next(i for i, cell in enumerate(made) if role(cell))
+    asks = [i for i, cell in enumerate(made) if "predict" in cell["metadata"].get("tags", [])]
+    hidden = min([begun, *(i + 1 for i in asks)])  # what is printed there gives an answer away
+    assert not [cell for cell in made[hidden:] if cell.get("outputs")]
 
 
-def run(notebook, **answers):
-    """Run the cells as Run All does; returns what is printed. answers: names set before the checks."""
-    namespace, said = {"guesses": Mock(), "plot": Mock(), "table": Mock()}, io.StringIO()
-    with contextlib.redirect_stdout(said):
-        for cell in notebook["cells"]:
-            if cell["cell_type"] == "code":
-                namespace |= answers if "check" in cell["metadata"]["tags"] else {}
-                exec(cell["source"], namespace)
-    return said.getvalue()
-
-
-def test_a_students_copy_lacks_answers_and_what_gives_them_away():
-    made = lessons.student_copy(LESSON)
-    assert [role(cell) for cell in made["cells"] if role(cell)] == ["exercise", "stub", "check"]
-    shown = [output.get("text") for cell in made["cells"] for output in cell.get("outputs", [])]
-    assert [text for text in shown if text] == ["three\n"], "what is printed before the guess, alone"
-    assert "secret" not in json.dumps(made) and "crowns = x" not in json.dumps(made)
-    assert notebook() == LESSON, "the notebook itself is left as it is"
-
-
-@pytest.mark.parametrize(
-    "answer, sentence",
-    [
-        ({}, "Exercise 1 is open: crowns is not set\n"),
-        ({"crowns": 4}, "Exercise 1 is open: crowns is another number\n"),
-        ({"crowns": 3}, "Exercise 1: right\n"),
-    ],
-)
-def test_a_students_copy_runs_to_its_end_and_says_what_is_wrong(answer, sentence):
-    said = run(lessons.student_copy(LESSON), **answer)
-    assert sentence in said and said.endswith("behind\n")
-
-
-def test_an_answer_that_a_check_cannot_read_is_told_as_well(capsys):
-    with checking(2):
-        len(None)
-    assert "Exercise 2 is open: its check stopped with TypeError" in capsys.readouterr().out
-
-
-def test_a_check_with_a_text_over_lines_is_an_error():
-    cells = [*LESSON["cells"][:19], code("assert x, '''a\nb'''", "check")]
+def test_a_check_runs_to_its_end_and_says_what_is_wrong(capsys):
+    roles = ("exercise", "stub", "answer", "check")
+    sources = "### Exercise 1 · look", "x = None", "x = 3", "assert x, 'x is not set'\nprint('right')"
+    cells = []
+    for tag, source in zip(roles, sources, strict=True):
+        kind = "markdown" if tag == "exercise" else "code"
+        cells.append({"cell_type": kind, "metadata": {"tags": [tag]}, "source": source})
+    _, stub, check = lessons.student_copy({"cells": cells})["cells"]
+    for answer in ("", "\nx = 3"):
+        exec(stub["source"] + answer + "\n" + check["source"], {})
+    assert capsys.readouterr().out == "Exercise 1 is open: x is not set\nright\n"
+    cells[-1]["source"] = "assert x, '''a\nb'''"
     with pytest.raises(ValueError, match="check of exercise 1 has a text over several lines"):
         lessons.student_copy({"cells": cells})
 
 
-def test_a_teachers_copy_is_unfolded_and_has_notes_where_they_are_due():
-    made = lessons.teacher_copy(LESSON, list(zip(STEPS, routes.clock(ROUTE), strict=True)))
-    assert not [cell for cell in made["cells"] if cell["metadata"].get("jupyter")]
-    assert "the secret\n" in [
-        output.get("text") for cell in made["cells"] for output in cell.get("outputs", [])
-    ]
-    order = [cell["source"].split("\n")[0] for cell in made["cells"]]
-    order = [line for line in order if line.startswith(("# 13", "> **", "## ", "my_guess", "### "))]
-    assert order == [
-        "# 13 · Crowns",
-        "> **Minute 0 to 3 · discuss.** What is a crown?",
-        "> **Minute 5 to 10 · read.** Read.",
-        "## 1 · Crowns",
-        "> **Minute 3 to 5 · predict.** Guess.",
-        "my_guess = None",
-        "> **Minute 10 to 14 · discuss.** And now?",
-        "## 2 · Hats",
-        "### Shares",
-        "## 3 · More",
-        "## Exercises",
-        "> **Minute 14 to 20 · exercise.** Do it.",
-        "### Exercise 1 · look",
-        "## What was learnt",
-    ]
-    assert "> - A hat." in json.dumps(made)
-
-
-def test_a_lesson_is_a_folder_that_begins_with_its_plan(folder, tmp_path):
-    plan = lessons.write_lesson(ROUTE, "student", tmp_path / "lesson", folder)
-    assert sorted(path.name for path in plan.parent.glob("*.ipynb")) == ["00_plan.ipynb", "13_crowns.ipynb"]
-    text = read_notebook(plan)["cells"][0]["source"]
-    assert "# Short" in text and "| 5–10 | read | 13 [Crowns](13_crowns.ipynb#1-" in text
-    assert "A hat." not in text
-    assert (plan.parent / "hat.png").read_bytes() == b"a hat"
-    for path in plan.parent.glob("*.ipynb"):
-        nbformat.validate(nbformat.read(path, as_version=4))
-    plan = lessons.write_lesson(ROUTE, "teacher", tmp_path / "other", folder)
-    assert "- A hat." in read_notebook(plan)["cells"][0]["source"]
-
-
-def test_a_lesson_is_made_again_unless_somebody_has_worked_in_it(folder, tmp_path):
-    plan = lessons.write_lesson(ROUTE, "student", tmp_path / "lesson", folder)
-    lessons.write_lesson(ROUTE, "student", tmp_path / "lesson", folder)
-    work = plan.with_name("13_crowns.ipynb")
-    work.write_text(work.read_text().replace("# your code", "# my code"))
-    with pytest.raises(ValueError, match="13_crowns.ipynb was changed since it was made"):
-        lessons.write_lesson(ROUTE, "student", tmp_path / "lesson", folder)
-    assert "# my code" in work.read_text()
-
-
-@each_notebook
-def test_no_answer_and_nothing_that_it_prints_is_in_a_students_copy(path):
-    notebook = read_notebook(path)
-    made = lessons.student_copy(notebook)
-    left = [cell["source"] for cell in made["cells"] if cell["cell_type"] == "code"]
-    given = {line.strip() for cell in notebook["cells"] if role(cell) != "answer" for line in lines_of(cell)}
-    for cell in notebook["cells"]:
-        if role(cell) == "answer":
-            own = {line.strip() for line in lines_of(cell)} - given
-            assert own and not [
-                line for source in left for line in source.splitlines() if line.strip() in own
-            ]
-    begun = next(i for i, cell in enumerate(made["cells"]) if role(cell))
-    assert [cell["outputs"] for cell in made["cells"][begun:] if cell.get("outputs")] == []
-    tags = [set(cell["metadata"].get("tags", [])) for cell in made["cells"]]
-    asks = next((i for i, own in enumerate(tags) if "predict" in own), len(tags))
-    assert not [cell for cell in made["cells"][asks + 1 :] if cell.get("outputs")]
-    assert all(asks < i for i, own in enumerate(tags) if {"reveal", "reveals"} & own)
-
-
-def lines_of(cell):
-    return cell["source"].splitlines()
-
-
-@each_notebook
-def test_a_students_copy_needs_no_name_that_an_answer_alone_sets(path):
-    cells = [cell for cell in read_notebook(path)["cells"] if cell["cell_type"] == "code"]
-    sources = {id(cell): re.sub(r"(?m)^\s*[%!].*$", "pass", cell["source"]) for cell in cells}
-    answers = [cell for cell in cells if role(cell) == "answer"]
-    set_by_answers = set().union(*(names_set(sources[id(cell)]) for cell in answers))
-    first = min(cells.index(cell) for cell in answers)
-    others = [cell for cell in cells if role(cell) != "answer"]
-    set_by_others = set().union(*(names_set(sources[id(cell)]) for cell in others))
-    for cell in cells[first:]:  # those before cannot need it
-        if role(cell) == "answer":
-            continue
-        own = names_read(sources[id(cell)]) & (set_by_answers - set_by_others)
-        assert not own, f"{own} is set by an answer alone, and read in {cell['source'][:60]!r}"
-
-
-@pytest.mark.parametrize("who", ["student", "teacher"])
 @pytest.mark.parametrize("route", ROUTES.values(), ids=list(ROUTES))
-def test_every_route_becomes_a_lesson(route, who, tmp_path):
-    plan = lessons.write_lesson(route, who, tmp_path)
-    assert len(list(tmp_path.glob("*.ipynb"))) == 1 + len(route.notebooks)
-    for path in tmp_path.glob("*.ipynb"):
-        notebook = nbformat.read(path, as_version=4)
-        nbformat.validate(notebook)
-        if who == "student":
-            assert not [cell for cell in notebook.cells if role(cell) == "answer"]
-    text = read_notebook(plan)["cells"][0]["source"]
-    for step in route.steps:
-        assert step.do in text
-        assert all((note in text) == (who == "teacher") for note in step.notes)
+def test_every_route_names_what_exists_and_becomes_a_lesson(route, tmp_path):
+    routes.check_route(route)
+    for who in ("student", "teacher"):
+        plan = lessons.write_lesson(route, who, tmp_path / who)
+        made = sorted(plan.parent.glob("*.ipynb"))
+        assert len(made) == 1 + len(route.notebooks)
+        for path in made:
+            nbformat.validate(nbformat.read(path, as_version=4))
+        text = openings.read_notebook(plan)["cells"][0]["source"]
+        for step in route.steps:
+            assert step.do in text
+            assert all((note in text) == (who == "teacher") for note in step.notes)
+
+
+def test_a_lesson_is_made_again_unless_somebody_has_worked_in_it(tmp_path):
+    plan = lessons.write_lesson(ROUTES["45"], "student", tmp_path)
+    lessons.write_lesson(ROUTES["45"], "student", tmp_path)
+    work = sorted(plan.parent.glob("1*.ipynb"))[0]
+    work.write_text(work.read_text().replace("your code", "my code"))
+    changed = work.read_text()
+    with pytest.raises(ValueError, match=f"{work.name} was changed since it was made"):
+        lessons.write_lesson(ROUTES["45"], "student", tmp_path)
+    assert work.read_text() == changed
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        ({"kind": "sleep"}, "'sleep' is not one of read, predict"),
+        ({"minute": 3}, "unknown minute"),
+        ({"do": None}, "no do"),
+        ({"minutes": 0}, "whole minutes"),
+        ({"kind": "skip"}, "whole minutes"),
+        ({"kind": "exercise"}, "names its number"),
+        ({"exercise": 1}, "names its number"),
+        ({"look": ["text Four birds"]}, "opening words"),
+        ({"look": ["words: Four birds"]}, "opening words"),
+        ({"look": ["text: Four birds"], "section": None}, "none is named"),
+    ],
+)
+def test_a_faulty_step_says_what_is_wrong_and_where(tmp_path, change, complaint):
+    step = {name: value for name, value in {**STEP, **change}.items() if value is not None}
+    told = {"title": "Short", "audience": "anybody", "goal": "Say it.", "steps": [STEP, step]}
+    (tmp_path / "routes.yaml").write_text(yaml.safe_dump({"short": told}))
+    with pytest.raises(ValueError, match=f"route short, step 2: .*{complaint}"):
+        routes.read_routes(tmp_path / "routes.yaml")
+
+
+def test_a_route_without_a_goal_says_so(tmp_path):
+    path = tmp_path / "routes.yaml"
+    path.write_text(yaml.safe_dump({"short": {"title": "Short", "audience": "anybody", "steps": [STEP]}}))
+    with pytest.raises(ValueError, match="route short: no goal"):
+        routes.read_routes(path)
+
+
+def test_a_route_that_is_not_there_says_which_are():
+    with pytest.raises(ValueError, match="no route '46'; there are 45, 90, alignment"):
+        routes.find_route("46")
+
+
+@pytest.mark.parametrize(
+    "told, complaint",
+    [
+        ("text: Five birds", "0 paragraphs begin with 'Five birds'"),
+        ("equation: Two more", "no equation below 'Two more'"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(told, complaint):
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": "Two more:\n\n- Red"}]
+    with pytest.raises(ValueError, match=complaint):
+        what_is_read.find(what_is_read.read_look(told), cells, range(1))
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        ({"goals": None}, "no goals"),
+        ({"goals": ["Go.", "Go."]}, "goals has 2 texts, not 3"),
+        ({"goals": ["Go.", "Go.", "go " * 21]}, "more than 20 words"),
+        ({"goals": "three"}, "something else than texts"),
+        ({"learnt": ["One."]}, "learnt has 1 texts, not 2 to 4"),
+        ({"before": ""}, "before holds something else"),
+        ({"reading": 2.5}, "reading is in whole minutes"),
+        ({"running": True}, "running is in whole minutes"),
+    ],
+)
+def test_a_faulty_opening_says_what_is_wrong_and_where(change, complaint):
+    notebook = json.loads(NOTEBOOKS[0].read_text())
+    told = notebook["metadata"]["xaihelpers"] | change
+    notebook["metadata"]["xaihelpers"] = {name: value for name, value in told.items() if value is not None}
+    title, _ = openings.title_and_question(notebook)
+    with pytest.raises(ValueError, match=f"{re.escape(repr(title))}.*{complaint}"):
+        openings.read_opening(notebook)
+
+
+def test_a_first_cell_without_a_question_is_an_error():
+    for source, complaint in (("Crowns", "no heading"), ("# 13 · Crowns\n\nRed.", "'Crowns'.*asks")):
+        with pytest.raises(ValueError, match=complaint):
+            openings.title_and_question({"cells": [{"cell_type": "markdown", "source": source}]})

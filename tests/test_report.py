@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -11,15 +12,17 @@ import nbformat
 import pandas as pd
 import pytest
 import torch
+import yaml
 from bs4 import BeautifulSoup
 
 from xaihelpers import claims
 from xaihelpers.parameters import declared_parameters
 from xaihelpers.paths import FolderError
-from xaihelpers.records import COLUMNS, Run, paper_table
-from xaihelpers.report import findings, joined_rows, number_tables, page_cells, printed_tables, run_tables
-from xaihelpers.report.number_tables import PAPER, Block, Source
+from xaihelpers.records import Run
+from xaihelpers.report import findings, number_tables, page_cells, run_tables
+from xaihelpers.report.number_tables import Block
 from xaihelpers.scores import Interval
+from xaihelpers.tables import PAPER, Source, paper_table
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 
@@ -31,15 +34,11 @@ def defaults(number):
     return {name: value for name, (_, value) in declared_parameters(source).items()}
 
 
-def recorded(folder, number, rows, data="aviary", model="aviary_resnet", heading=("", ""), **changed):
-    """A run as a notebook makes it, not yet written.
-
-    rows: {(paper, table): list of rows}. heading: title and caption of these tables.
-    """
+def recorded(folder, number, rows, data="aviary", model="aviary_resnet", **changed):
+    """A run as a notebook makes it, not yet written; rows: {(paper, table): list of rows}."""
     run = Run(number, {**defaults(number), **changed}, torch.device("cpu"), folder)
-    title, caption = heading
     for (paper, table), part in rows.items():
-        run.record(part, paper, table, data, model, title=title, caption=caption)
+        run.record(part, paper, table, data, model)
     return run
 
 
@@ -60,44 +59,9 @@ def existence(value):
     ]
 
 
-def accuracies(value):
-    grid = [(n, c, v) for v in ("as published", "margin") for n in (50, 100) for c in (0.001, 1.0)]
-    rows = [
-        {
-            "samples": n,
-            "lambda": c,
-            "values": v,
-            "classifier": "post-hoc CBM",
-            "metric": "accuracy",
-            "value": value + i,
-            "low": value,
-            "high": value + 9,
-            "cases": 1040,
-            "chance": 2.5,
-        }
-        for i, (n, c, v) in enumerate(grid)
-    ]
-    return [
-        *rows,
-        {
-            "classifier": "black box",
-            "head": "own",
-            "metric": "accuracy",
-            "value": 91.2,
-            "low": 90.0,
-            "high": 92.5,
-            "cases": 1040,
-            "chance": 2.5,
-        },
-    ]
-
-
-def importances(keys, shift=0.0):
-    return [
-        {**key, "metric": f"CGIM{i}", "value": (k % 19) / 20 - 0.3 + shift, "chance": 0.11}
-        for i in (1, 2, 3)
-        for k, key in enumerate(keys)
-    ]
+def importances(keys):
+    metrics = ("CGIM1", "CGIM2", "CGIM3")
+    return [{**key, "metric": name, "value": k / 20 - 0.3} for name in metrics for k, key in enumerate(keys)]
 
 
 def draw(run, name, caption):
@@ -108,43 +72,33 @@ def draw(run, name, caption):
     plt.close(fig)
 
 
+HALF, FALLS = "alignment-product-half-absent", "alignment-product-falls-with-l"
+
+
 def fill(folder):
     """A results folder with runs at the defaults, another seed, real birds, and one that failed."""
-    run = recorded(folder, "13", {("alignment", 1): existence(61.7)}, heading=("Old title", "Old."))
+    run = recorded(folder, "13", {("alignment", 1): existence(61.7)})
     run.note("Table 1: the order is another <here>.")
     draw(run, "figure", "Birds & concepts.")
-    half = "alignment-product-half-absent"
     about = {"data": "aviary", "model": "aviary_resnet", "figure": "figure"}
-    run.verdict(half, Interval(47.0, 41.0, 53.0, 960, 260.0), controls={"one <value>": False}, **about)
-    fall = Interval(-3.0, -9.0, 3.0, 960, 100.0)
-    run.verdict("alignment-product-falls-with-l", fall, controls={"sees": True}, **about)
+    run.verdict(HALF, Interval(47.0, 41.0, 53.0, 960, 260.0), controls={"one <value>": False}, **about)
+    run.verdict(FALLS, Interval(-3.0, -9.0, 3.0, 960, 100.0), available=960, **about)
     run.finish()
-    heading = ("Do the concepts exist?", "Of the most important concepts, how many are <there>?")
-    run = recorded(folder, "13", {("alignment", 1): existence(41.3)}, heading=heading, seed=5)
-    about["figure"] = ""
-    run.verdict(half, Interval(48.0, 45.0, 51.0, 960, 260.0), controls={"one <value>": True}, **about)
+    run = recorded(folder, "13", {("alignment", 1): existence(41.3)}, seed=5)
+    run.verdict(HALF, Interval(48.0, 45.0, 51.0, 960, 260.0), **about | {"figure": ""})
     run.finish()
     real = {"data": "CUB_200_2011", "model": "squeezenet1_1", "backbone": "squeezenet1_1"}
-    real["weights"] = "/some/where/file.pth"
-    run = recorded(folder, "13", {("alignment", 1): existence(33.3)}, **real)
-    about |= {"data": "CUB_200_2011", "model": "squeezenet1_1"}
-    run.verdict(half, Interval(71.0, 68.0, 74.0, 900, 900.0), controls={"sees": True}, **about)
+    run = recorded(folder, "13", {("alignment", 1): existence(33.3)}, **real, weights="/some/file.pth")
+    about |= {"data": "CUB_200_2011", "model": "squeezenet1_1", "figure": ""}
+    run.verdict(HALF, Interval(71.0, 68.0, 74.0, 900, 900.0), controls={"sees": True}, **about)
     run.finish()
-    recorded(folder, "11", {("alignment", 3): accuracies(70.3)}).finish()
     concepts = [{"attribute": name} for name in ("has_bill_shape::dagger", "has_eye_color::black")]
-    classes = [{"class_name": name} for name in ("001.Black_footed_Albatross", "070.Great_Tit")]
-    mean = [
-        {"over": "mean over classes", "share below 0": 0.25 + i / 8, "metric": f"CGIM{i}", "value": 0.5}
-        for i in (1, 2, 3)
-    ]
-    rows = {
-        ("alignment", 6): importances(concepts),
-        ("alignment", 7): importances(classes),
-        ("alignment", "6-8"): mean,
-        ("collection", "steps and costs"): [{"metric": "seconds", "value": 3.0}],
-    }
-    recorded(folder, "12", rows).finish()
-    printed = {"claim": half, "verdict": claims.UNDOCUMENTED, "why": "5,794 test birds", "metric": "%"}
+    steps = {("collection", "steps and costs"): [{"metric": "seconds", "value": 3.0}]}
+    recorded(folder, "12", {("alignment", 6): importances(concepts), **steps}).finish()
+    for draws, seed in product((2, 3), (0, 1)):  # a grid
+        accuracy = [{"classifier": "probe", "metric": "accuracy", "value": 10.0 * draws + seed}]
+        recorded(folder, "11", {("alignment", 3): accuracy}, draws=draws, seed=seed).finish()
+    printed = {"claim": HALF, "verdict": claims.UNDOCUMENTED, "why": "5,794 test birds", "metric": "%"}
     printed |= {"value": 50.7, "low": 49.4, "high": 52.0, "cases": 5794}
     recorded(folder, "63", {("alignment", "own table"): [printed]}, "printed tables", "as printed").finish()
     # keys that the report could take for its own
@@ -152,7 +106,6 @@ def fill(folder):
     run = recorded(folder, "62", {("collection", "told"): told})
     draw(run, "yardsticks", "Yardsticks and faults.")
     run.finish()
-    recorded(folder, "81", {("collection", "world"): [{"metric": "images", "value": 40.0}]}).finish()
     (folder / "notebooks").mkdir()
     error = nbformat.v4.new_output("error", ename="ValueError", evalue="no such bird")
     broken = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=[error])])
@@ -213,28 +166,26 @@ def test_the_ledger_of_claims_comes_first(made):
     page = BeautifulSoup(text, "html.parser")
     assert page.find("h2")["id"] == "ledger"
     ledger, rows = page.find("table", class_="ledger"), {}
-    targets = {link["href"].removeprefix("#") for link in ledger.find_all("a")}
-    assert "alignment-table-1" in targets and all(page.find(id=target) for target in targets)
     for row in ledger.find_all("tr"):
         cells = [cell.get_text(" ") for cell in row.find_all("td")]
         rows[cells[0].split("section")[0].strip() if cells else ""] = cells[1:]
-    half = rows[
-        "The concept that contributes most to a prediction is absent from the picture about half of the time."
-    ]
-    paper, own, drawn_number, drawn, real_number, real = half
+    known = claims.load_claims()
+    paper, own, drawn_number, drawn, real_number, real = rows[known[HALF].claim]
     assert "50.7" in paper
     assert own.startswith("depends on undocumented code") and "50.7 [49.4, 52]; 5,794 test birds" in own
-    # the first run was blind, the second was not, and the third is on real birds
-    assert drawn_number.strip().startswith("48.0 [45.0, 51.0]") and "holds" in drawn
-    assert real_number.strip().startswith("71.0 [68.0, 74.0]") and "fails" in real
-    falls = rows[
-        "The longer the list of most important concepts, the smaller the share of it that is in the picture."
-    ]
+    # the run at the defaults stands, though its instrument failed and that of another seed decides
+    assert drawn_number.strip().startswith("47.0 [41.0, 53.0]") and drawn == "instrument failed"
+    assert "failed control: one <value>" in drawn_number
+    assert real_number.strip().startswith("71.0 [68.0, 74.0]") and real == "fails"
+    falls = rows[known[FALLS].claim]
     assert falls[1] == "not decided"  # its own table was not asked
-    assert "−3.00 [−9.00, 3.00]" in falls[2] and "cannot be told" in falls[3]
-    assert f"own table: 1 of {len(claims.load_claims())} claims have a verdict" in printed
-    assert "holds 1, fails 0, cannot be told 1, instrument blind 0" in printed
-    assert "holds 0, fails 1, cannot be told 0, instrument blind 0" in printed
+    assert "−3.00 [−9.00, 3.00]" in falls[2] and "about 900 independent cases" in falls[2]
+    assert falls[3] == "too few cases"
+    assert "verdicts that the rule would now decide otherwise: none" in printed
+    assert f"own table: 1 of {len(known)} claims have a verdict" in printed
+    assert "drawn data: holds 0, fails 0" in printed and "real data: holds 0, fails 1" in printed
+    assert "notebook 11, draws: 2 settings, 4 runs" in printed
+    assert "draws: 2 settings" in page.find(id="grid").find_next("figcaption").text
 
 
 @pytest.mark.notebooks
@@ -242,76 +193,32 @@ def test_paper_and_runs_stand_beside_each_other(made):
     rows, heads = table_of(made[0], 1)
     assert len(rows) == 18
     assert rows[0][:4] == ["entire test set", "θ", "1", "39.2"]
-    assert rows[0][4:7] == ["61.7", "[58.7, 64.7]", "24.6"]
-    assert rows[0][7:10] == ["41.3", "[38.3, 44.3]", "24.6"]
-    assert rows[0][10:] == ["33.3", "[30.3, 36.3]", "24.6"]
+    assert rows[0][4:] == ["33.3", "[30.3, 36.3]", "24.6", "61.7", "[58.7, 64.7]", "24.6"] + [
+        "41.3",
+        "[38.3, 44.3]",
+        "24.6",
+    ]
     sources = [head for head in heads if head.startswith(("paper", "this run"))]
     cases = "|963 to 1,040 cases"  # a column of their own where there are fewer runs
     assert sources == [
         "paper|CUB-200-2011|ResNet-18",
+        f"this run|CUB_200_2011|squeezenet1_1|weights = file.pth{cases}",
         f"this run|aviary|aviary_resnet{cases}",
         f"this run|aviary|aviary_resnet|seed = 5{cases}",
-        f"this run|CUB_200_2011|squeezenet1_1|weights = file.pth{cases}",
     ]
-    assert "CEM (%)" in heads
-
-
-@pytest.mark.notebooks
-def test_the_papers_own_choice_stands_beside_the_paper(made):
-    rows, heads = table_of(made[0], 3)
-    assert [row[:6] for row in rows[:2]] == [
-        ["post-hoc CBM", "50", "0.001", "as published", "", "26.7"],
-        ["", "100", "0.001", "as published", "", "52.2"],
-    ]
-    black_box = next(row for row in rows if row[0] == "black box")
-    assert black_box == ["black box", "", "", "", "own", "75.4", "91.2", "[90.0, 92.5]"]
-    margin = [row for row in rows if row[3] == "margin"]
-    assert len(margin) == 4
-    assert all(row[5] == "–" for row in margin)
-    not_run = next(row for row in rows if row[1:3] == ["50", "0.01"])
-    assert not_run[5:] == ["34.1", "–", "–"]
-    assert "this run|aviary|aviary_resnet|1,040 cases, chance 2.5 %" in heads  # the same in all rows, so once
-
-
-@pytest.mark.notebooks
-def test_long_tables_are_joined_by_number_and_by_name(made):
-    rows, heads = table_of(made[0], 6)
-    assert rows[0][:3] == ["bill shape: dagger", "0.54", "−0.30"]
-    assert next(row for row in rows if row[0] == "eye color: black")[1:3] == ["−0.63", "−0.25"]
-    # as many as the paper prints
-    assert len(rows) == 114
-    assert "Duck-like shape (printed as 82)" in [row[0] for row in rows]
-    metrics = [head for head in heads if head.startswith("CGIM")]
-    assert metrics == ["CGIM1 (cosine)", "CGIM2 (cosine)", "CGIM3 (cosine)"]
-    rows, _ = table_of(made[0], 7)
-    assert rows[0][:3] == ["Black footed Albatross", "0.24", "−0.30"]
-    assert rows[-1][:3] == ["Great Tit", "–", "−0.25"]
-    assert "102 printed by the paper, 2 measured here, 1 of them both (shown first)" in made[0]
-    rows, heads = table_of(made[0], "6-8")
-    assert [row[:2] for row in rows[3:5]] == [["mean over classes", "CGIM1 (cosine)"], ["", "CGIM2 (cosine)"]]
-    # a number beside, not a key
-    assert rows[4][3:] == ["0.50", "0.5"]
-    assert heads[-2:] == ["value", "share below 0"]
-
-
-@pytest.mark.notebooks
-def test_titles_and_captions_are_those_of_the_newest_run_that_gives_one(made):
-    first = heading_of(made[0], "alignment-table-1")
-    assert first.text == "Table 1 · Do the concepts exist?"
-    assert first.find_next("p").text == "Of the most important concepts, how many are <there>?"
-    assert "Old title" not in made[0]
-    # recorded without a title, or only printed: a plain heading
-    assert heading_of(made[0], "alignment-table-3").text == "Table 3"
-    assert heading_of(made[0], "alignment-table-6-8").text == "Table 6 to 8"
-    assert heading_of(made[0], "autoxplain-table-2").text == "Table 2"
-    assert heading_of(made[0], "autoxplain-table-text").text == "Text"
+    heading = heading_of(made[0], "alignment-table-1")
+    assert heading.text == "Table 1 · Do the concepts exist? (CEM)"
+    assert heading.find_next("p").text.startswith("Of the l concepts")
     assert heading_of(made[0], "collection-table-steps-and-costs").text == "Steps and costs"
-    links = BeautifulSoup(made[0], "html.parser").find_all("a", href="#alignment-table-1")
-    assert first.text in [link.text for link in links]  # in the contents
+    rows, _ = table_of(made[0], 6)
+    assert rows[0][:3] == ["bill shape: dagger", "0.54", "−0.30"] and len(rows) == 114
+    assert "114 printed by the paper, 2 measured here, 2 of them both (shown first)" in made[0]
+    rows, heads = table_of(made[0], "told", "collection")
+    assert heads[:2] == ["source", "block"] and rows == [["seed", "first", "0.5"]]
 
 
 @pytest.mark.notebooks
-def test_what_was_not_run_is_said(made):
+def test_what_was_not_run_is_said_and_what_was_noted(made):
     soup = BeautifulSoup(made[0], "html.parser")
     assert "Not run yet" in soup.find(id="alignment-table-2").find_next(class_="quiet").text
     assert "Tables 4, 5 of the paper are definitions" in soup.text
@@ -319,40 +226,12 @@ def test_what_was_not_run_is_said(made):
     state = {row.find("td").text[:2]: row.find_all("td")[-1].text for row in runs.tbody.find_all("tr")}
     assert state["91"] == "failed: ValueError: no such bird"
     assert state["13"] == "recorded"
-    section = soup.find(id="autoxplain")  # its printed tables are here, if not its runs
-    assert "Automated Explain Vision Model" in section.text
     assert "Nothing was run yet" in soup.find(id="autoxplain-notes").find_next("p").text
-
-
-@pytest.mark.notebooks
-def test_notes_and_figures(made):
-    soup = BeautifulSoup(made[0], "html.parser")
-    notes = next(h for h in soup.find_all("h3") if h.text.startswith("What did not reproduce")).find_next(
-        "ul"
-    )
-    assert notes.text.startswith(
-        "Table 1: the order is another <here>. (notebook 13 · aviary · aviary_resnet"
-    )
+    notes = soup.find(id="alignment-notes").find_next("ul")
+    assert notes.text.startswith("Table 1: the order is another <here>. (notebook 13 · aviary")
     figures = {figure.figcaption.text.split(".")[0]: figure for figure in soup.find_all("figure")}
-    figure = figures["Birds & concepts"]
-    assert figure.img["src"].startswith("data:image/png;base64,iVBOR")
-    assert figure.figcaption.text.startswith("Birds & concepts. (notebook 13")
-
-
-@pytest.mark.notebooks
-def test_the_second_page_is_about_the_yardsticks(made):
-    soup = BeautifulSoup(made[0], "html.parser")
-    places = [heading["id"] for heading in soup.find_all("h2") if heading.get("id")]
-    assert places[:3] == ["ledger", "yardsticks", "runs"]
-    figure = soup.find(id="yardsticks").find_next("figure")
-    assert figure.img["src"].startswith("data:image/png;base64,iVBOR")
-    assert "(notebook 62" in figure.figcaption.text
-
-
-@pytest.mark.notebooks
-def test_keys_of_any_name_are_shown(made):
-    rows, heads = table_of(made[0], "told", "collection")
-    assert heads[:2] == ["source", "block"] and rows == [["seed", "first", "0.5"]]
+    assert figures["Birds & concepts"].img["src"].startswith("data:image/png;base64,iVBOR")
+    assert "(notebook 62" in soup.find(id="yardsticks").find_next("figure").figcaption.text
 
 
 @pytest.mark.notebooks
@@ -364,13 +243,9 @@ def test_it_stands_alone(made):
     assert all(
         tag["href"].startswith("#") and soup.find(id=tag["href"][1:]) for tag in soup.find_all(href=True)
     )
-    assert "http://" not in text
-    assert "https://" not in text
-    assert str(folder) not in text
-    files = sorted(path.name for path in folder.iterdir() if path.is_file())
-    assert files == ["report.html", "sweep_13.csv"]  # 13 was run with two values of a parameter
-    assert "results/report.html" in printed
-    assert str(folder) not in printed
+    assert "http://" not in text and "https://" not in text and str(folder) not in text
+    assert [path.name for path in folder.iterdir() if path.is_file()] == ["report.html"]
+    assert "results/report.html" in printed and str(folder) not in printed
 
 
 @pytest.mark.notebooks
@@ -414,53 +289,30 @@ def test_units_and_keys_in_words():
     assert {name: number_tables.key_label(name) for name in labels} == labels
 
 
-@pytest.mark.parametrize(
-    "key, text",
-    [(50.0, "50"), ("0.001", "0.001"), (1, "1"), (" theta ", "theta"), (float("nan"), ""), ("", "")],
-)
-def test_a_key_has_one_spelling(key, text):
-    assert printed_tables.key_text(key) == text
+def test_runs_come_by_what_they_are_of_and_never_by_what_they_found(tmp_path):
+    """Each later kind is newer, and decides where the one before it does not."""
+    kept, here = tmp_path / "real_runs", tmp_path / "results"
+    preset = yaml.safe_load((FOLDER / "presets" / "13.paper.yaml").read_text())
+    undecided, decided = Interval(50.0, 10.0, 90.0, 9, 9.0), Interval(50.0, 48.0, 52.0, 9, 9.0)
 
+    def made(folder, data, found, **changed):
+        run = recorded(folder, "13", {("alignment", 1): existence(1.0)}, data=data, **changed)
+        run.verdict(HALF, found, data, "m")
+        run.finish()
 
-def test_printed_and_recorded_rows_meet_by_their_keys():
-    numbers = {"metric": "CEM", "value": 60.0, "low": 57.0, "high": 63.0, "chance": 25.0}
-    first = {"images": "entire test set", "basis": "theta", "l": 1.0}  # as a column with gaps is read
-    further = {**first, "basis": "energy"}  # the paper has no such row
-    rows = pd.DataFrame([{**first, **numbers}, {**further, **numbers, "value": 70.0}])
-    about = {"paper": "alignment", "table": "1", "run": "13-a", "data": "aviary", "model": "cbm"}
-    recorded = rows.reindex(columns=[*COLUMNS, "images", "basis", "l"]).assign(**about)
-    names, found = joined_rows.beside(recorded, "alignment", "1")
-    assert len(names) == 19 and list(names.columns) == ["images", "basis", "l"]
-    ours = found["CEM", Source("13-a", "aviary", "cbm")].value
-    theirs = found["CEM", PAPER].value
-    assert (theirs.iloc[0], ours.iloc[0]) == (39.2, 60.0)
-    assert names.iloc[-1].tolist() == ["entire test set", "energy", "1"]
-    assert pd.isna(theirs.iloc[-1]) and ours.iloc[-1] == 70.0
-    assert joined_rows.has_number(names, found, of_paper=True).sum() == 18
-    assert joined_rows.has_number(names, found, of_paper=False).sum() == 2
-
-
-def test_a_key_that_the_paper_does_not_vary_stands_beside_its_own_choice():
-    keys = {"samples": 50, "lambda": 0.001, "classifier": "post-hoc CBM"}
-    rows = [
-        {**keys, "values": name, "metric": "accuracy", "value": 70.0} for name in ("margin", "as published")
-    ]
-    about = {"paper": "alignment", "table": "3", "run": "11-a", "data": "aviary", "model": "cbm"}
-    recorded = pd.DataFrame(rows).reindex(columns=[*COLUMNS, *keys, "values"]).assign(**about)
-    names, found = joined_rows.beside(recorded, "alignment", "3")
-    theirs = found[next(source for source in found if source[1] == PAPER)].value.set_axis(names["values"])
-    assert theirs["as published"] == 26.7 and pd.isna(theirs["margin"])
-
-
-def test_runs_at_the_defaults_come_first_and_then_the_newest(tmp_path):
-    for seed in (4, 0, 5):
-        recorded(
-            tmp_path, "81", {("collection", "world"): [{"metric": "n", "value": 1.0}]}, seed=seed
-        ).finish()
-    found = findings.read_findings([tmp_path])
-    assert [entry["changed"] for entry in found.runs] == [{}, {"seed": 5}, {"seed": 4}]
-    assert [entry["settings"] for entry in found.runs] == ["", "seed = 5", "seed = 4"]
-    assert findings.read_findings([tmp_path], leave_out="81").runs == []
+    made(kept, "CUB_200_2011", undecided, **preset)
+    made(kept, "CUB_200_2011_half", undecided, draws=2)
+    made(kept, "aviary", undecided, draws=9)
+    made(here, "aviary", undecided)
+    made(here, "aviary", decided, seed=4)
+    made(here, "aviary", decided, seed=5)
+    found = findings.read_findings([kept, here])
+    kinds = [findings.KINDS_OF_RUNS[entry["kind"]] for entry in found.runs]
+    assert kinds == ["paper", "real", "long", "default", "other", "other"]
+    assert [entry["parameters"]["seed"] for entry in found.runs[-3:]] == [0, 5, 4]  # the newest first
+    assert [entry["settings"] for entry in found.runs[-3:]] == ["", "seed = 5", "seed = 4"]
+    assert [entry["verdicts"][0]["outcome"] for entry in found.runs] == ["too few cases"] * 4 + ["holds"] * 2
+    assert findings.read_findings([kept, here], leave_out="13").runs == []
 
 
 def test_cases_and_chance_are_columns_only_where_they_differ():

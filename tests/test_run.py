@@ -1,184 +1,209 @@
-"""The driver of `make run`, on small notebooks written here."""
+"""The runner of `make run`, of grids and of array jobs, on small notebooks written here."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import nbformat
+import psutil
 import pytest
+from tiny_notebook import lines, recorded, write_notebook
 
-from xaihelpers import run as driver
+from xaihelpers import grids
+from xaihelpers import run as runner
 
-pytestmark = pytest.mark.notebooks
-
-START = """import os
-from pathlib import Path
-
-results = Path(os.environ["XAI_RESULTS"])"""
-RECORD = """(results / "{id}-run").mkdir(exist_ok=True)
-(results / "{id}-run" / "run.json").write_text(os.environ["OMP_NUM_THREADS"])"""
-
-
-def write(folder, name, *cells, needs=None):
-    """A notebook NN_slug that executes `cells` and leaves, as its run.json, the number of its threads."""
-    parameters = nbformat.v4.new_code_cell("seed: int = 3  # s", metadata={"tags": ["parameters"]})
-    others = [nbformat.v4.new_code_cell(source) for source in (START, *cells, RECORD.format(id=name[:2]))]
-    metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    if needs is not None:
-        metadata["xaihelpers"] = {"needs": needs}
-    nbformat.write(
-        nbformat.v4.new_notebook(cells=[parameters, *others], metadata=metadata), folder / f"{name}.ipynb"
-    )
+notebooks = pytest.mark.notebooks
+PRESET = "a: 7\nseed: 3\nresults: elsewhere\n"
 
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "presets").mkdir(parents=True)
     return tmp_path
 
 
 def run(folder, *arguments):
-    return driver.main(
-        [*arguments, "--notebooks", str(folder / "notebooks"), "--results", str(folder / "results")]
+    place = ["--notebooks", str(folder / "notebooks"), "--results", str(folder / "results")]
+    return runner.main([*map(str, arguments), *place])
+
+
+def asked(folder, *arguments):
+    """The changed parameters of each point that a command line asks for."""
+    options = runner.make_parser().parse_args(
+        [*map(str, arguments), "--notebooks", str(folder / "notebooks")]
     )
+    entries = grids.asked_entries(options)
+    points = [point for entry in entries for point in grids.points_of(entry, options.notebooks, folder)]
+    return [point.changed for point in points]
 
 
-def finished(folder):
-    """Names of the executed notebooks, in the order in which they ended."""
-    return [
-        path.stem for path in sorted((folder / "results/notebooks").glob("*.ipynb"), key=os.path.getmtime)
+def test_what_a_command_line_asks_for(folder):
+    write_notebook(folder / "notebooks")
+    (folder / "notebooks/presets/11.paper.yaml").write_text(PRESET)
+    assert asked(folder) == [{}]
+    assert asked(folder, "11", "-p", "a=1,2", "-p", "mark=x") == [{"mark": "x"}, {"a": 2.0, "mark": "x"}]
+    assert asked(folder, "11", "-p", "names=y,[y,z],[]") == [
+        {"names": ["y"]},
+        {"names": ["y", "z"]},
+        {"names": []},
     ]
+    assert asked(folder, "11", "-p", "mark=1") == [{"mark": "1"}]
+    assert asked(folder, "11", "-f", "paper", "-p", "seed=4") == [{"a": 7.0, "seed": 4}]
+    assert asked(folder, "11", "-f", "paper", "--draws", 2) == [{"a": 7.0, "seed": 3}, {"a": 7.0, "seed": 4}]
+    grid = folder / "grid.yaml"
+    grid.write_text(
+        "- {notebook: 11, preset: paper, fixed: {mark: x}, grid: {a: [1, 2]}}\n- {notebook: '11'}\n"
+    )
+    assert asked(folder, grid) == [{"seed": 3, "mark": "x"}, {"a": 2.0, "seed": 3, "mark": "x"}, {}]
 
 
-def test_what_a_notebook_needs_is_part_of_its_key(folder, capsys):
-    """A change of the notebook whose results another reads makes both run again; one of 00 does not."""
-    notebooks = folder / "notebooks"
-    write(notebooks, "00_first")
-    write(notebooks, "11_source", needs=["00"])
-    write(notebooks, "12_reader", needs=["00", "11"])
-    assert run(folder) == 0
-    capsys.readouterr()
-    write(notebooks, "11_source", "changed = True", needs=["00"])
-    assert run(folder) == 0
-    said = capsys.readouterr().out
-    assert "00_first: up to date" in said and "11_source: done" in said and "12_reader: done" in said
-    write(notebooks, "00_first", "changed = True")
-    assert run(folder) == 0
-    said = capsys.readouterr().out
-    assert "00_first: done" in said and said.count("up to date") == 2
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["77"], "No notebook 77 in .*; there are: 11"),
+        (
+            ["11", "-p", "sede=1"],
+            "11_tiny.ipynb: This notebook has no parameter 'sede': did you mean 'seed'?",
+        ),
+        (["11", "-p", "a=x"], "Parameter 'a' must be float, not str .'x'."),
+        (["11", "-p", "a"], "-p a: write -p name=value"),
+        (["11", "-p", "a=1", "-p", "a=2"], "-p a=2: write .* once for each name"),
+        (["11", "-p", "results=x"], "results and device do not tell runs apart"),
+        (["-p", "a=1"], "Name the notebooks that -p"),
+        (["11", "-f", "papre"], "There is no preset papre of 11_tiny.ipynb; there are: 11.paper.yaml"),
+        (["11", "--part", "3/2"], "--part 3/2: write i/n"),
+        (["missing.yaml"], "missing.yaml"),
+        (["broken.yaml"], "mapping values are not allowed"),
+        (["unknown.yaml"], "the keys notebook, preset, fixed, grid, draws, not .*girds"),
+        (["typo.yaml"], "no parameter 'sede': did you mean 'seed'?"),
+        (["11", "--ray", "127.0.0.1:1"], "No Ray cluster answers at 127.0.0.1:1 .*refused"),
+        (["11", "--ray", "host:port"], "No Ray cluster answers at host:port"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_anything_runs(folder, capsys, monkeypatch, arguments, message):
+    write_notebook(folder / "notebooks")
+    (folder / "notebooks/presets/11.paper.yaml").write_text(PRESET)
+    (folder / "notebooks/presets/11.typo.yaml").write_text("sede: 1")
+    (folder / "broken.yaml").write_text("a: b: c")
+    (folder / "unknown.yaml").write_text("{notebook: 11, girds: {}}")
+    (folder / "typo.yaml").write_text("{notebook: 11, preset: typo}")
+    monkeypatch.chdir(folder)
+    pytest.importorskip("ray")
+    assert run(folder, *arguments) == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert not lines(folder / "results/begun.txt")
 
 
+def test_an_array_job_takes_its_part(folder, capsys):
+    write_notebook(folder / "notebooks")
+    parts = []
+    for part in ("1/2", "2/2"):
+        assert run(folder, "11", "-p", "a=1,2,3", "--part", part, "--plan") == 0
+        parts.append(capsys.readouterr().out.splitlines())
+    assert [len(part) for part in parts] == [2, 1] and parts[1] == ["never run: 11_tiny, a = 2.0"]
+
+
+@notebooks
 def test_order_skipping_and_failure(folder, capsys):
-    notebooks = folder / "notebooks"
-    write(notebooks, "00_first")
-    write(notebooks, "12_second", "from time import sleep; sleep(1)", needs=["00", "11"])
-    write(notebooks, "11_middle", needs=["00"])
-    write(notebooks, "13_broken", "1 / 0", needs=["00"])
-    write(notebooks, "99_report", "(results / 'report.html').write_text('<p>report</p>')")
-
-    assert run(folder, "--jobs", "2") == 1
+    place = folder / "notebooks"
+    write_notebook(place, name="00_first", needs=[])
+    write_notebook(place, "time.sleep(1)", name="12_second", needs=["00", "11"])
+    write_notebook(place, name="11_middle")
+    write_notebook(place, "1 / 0", name="13_broken")
+    report = "(folder / 'report.html').write_text('<p>report</p>')"
+    write_notebook(place, report, name="99_report", needs=["*"])
+    assert run(folder, "--jobs", 2) == 1
     said = capsys.readouterr().out
-    order = finished(folder)
-    assert (
-        order[0] == "00_first"
-        and order[-1] == "99_report"
-        and order.index("11_middle") < order.index("12_second")
-    )
-    assert (
-        "13_broken: FAILED" in said and "ZeroDivisionError: division by zero" in said and "Failed: 13" in said
-    )
-    assert "13_broken.failed" in order and "13_broken" not in order
+    begun = [words[0][:2] for words in lines(folder / "results/begun.txt")]
+    assert begun[0] == "00" and begun[-1] == "99" and begun.index("11") < begun.index("12")
+    assert begun.count("13") == 2  # it is tried once more
+    assert "ZeroDivisionError: division by zero" in said and "Failed: 13_broken: FAILED" in said
+    made = {path.name for path in (folder / "results/notebooks").glob("[!.]*")}
+    assert "13_broken.failed.ipynb" in made and "13_broken.ipynb" not in made and "00_first.ipynb" in made
     assert f"file://{folder}/results/report.html" in said
-    assert not list((folder / "results/notebooks").glob(".*"))
 
-    write(notebooks, "13_broken", needs=["00"])
-    assert run(folder, "--jobs", "2") == 0  # only what failed, and the report on it
+    write_notebook(place, name="13_broken")
+    assert run(folder, "--jobs", 2) == 0  # only what failed, and the report, which reads all
     said = capsys.readouterr().out
     assert said.count("up to date") == 3 and "13_broken: done" in said and "99_report: done" in said
-    assert "13_broken" in finished(folder) and "13_broken.failed" not in finished(folder)
+    assert not (folder / "results/notebooks/13_broken.failed.ipynb").exists()
 
-    start = time.monotonic()
-    assert run(folder) == 0
-    assert capsys.readouterr().out.count("up to date") == 5 and time.monotonic() - start < 5
-
-    next((folder / "results").glob("11-*/run.json")).unlink()  # a lost result is made again
-    assert run(folder, "11") == 0 and "11_middle: done" in capsys.readouterr().out
-    write(notebooks, "00_first", "changed = True")
-    assert run(folder, "00") == 0
+    (half,) = (folder / "results").glob("11-*/run.json")
+    half.write_text(half.read_text()[:20])  # as if it had been written in part
+    write_notebook(place, "changed = True", name="00_first", needs=[])
+    assert run(folder, "--plan") == 0
     said = capsys.readouterr().out
-    assert "00_first: done" in said and "of an earlier run" in said
-    assert run(folder, "00", "--force") == 0 and "00_first: done" in capsys.readouterr().out
-
-
-def test_cores_are_shared(folder, monkeypatch):
-    monkeypatch.setattr(driver, "_cores", lambda: 2)
-    for name in ("00_a", "11_b", "12_c"):
-        write(folder / "notebooks", name)
-    assert run(folder, "--jobs", "2") == 0
-    threads = {path.parent.name: path.read_text() for path in (folder / "results").glob("*/run.json")}
-    assert threads == {"00-run": "2", "11-run": "1", "12-run": "1"}  # nothing can run beside 00
-
-
-def test_in_place_leaves_clean_notebooks(folder):
-    bar = "import sys\nprint(' 50%|###   | 1/2 [00:01<00:01,  1.00it/s]', file=sys.stderr)"
-    write(folder / "notebooks", "00_first", bar, "print('seen')")
-    assert run(folder, "--inplace") == 0
-    made = nbformat.read(folder / "notebooks/00_first.ipynb", as_version=4)
     assert (
-        set(made.metadata) == {"kernelspec", "language_info"} and made.metadata.kernelspec.name == "python3"
+        "notebook changed: 00_first" in said and "never run: 11_middle" in said and "done: 12_second" in said
     )
-    assert [cell.metadata for cell in made.cells] == [{"tags": ["parameters"]}, {}, {}, {}, {}]
-    assert [cell.execution_count for cell in made.cells] == [1, 2, 3, 4, 5]
-    assert made.cells[2].outputs == [] and made.cells[3].outputs[0].text == "seen\n"
-    assert [path.name for path in (folder / "notebooks").iterdir()] == ["00_first.ipynb"]
+    assert run(folder, "11", "--force") == 0 and "11_middle: done" in capsys.readouterr().out
+    write_notebook(place, name="11_middle", needs=["12"])
+    assert run(folder) == 2 and "12" in capsys.readouterr().err  # they wait for each other
 
 
-def test_in_place_failure_leaves_the_notebook_alone(folder):
-    write(folder / "notebooks", "00_first", "1 / 0")
-    before = (folder / "notebooks/00_first.ipynb").read_text()
+@notebooks
+def test_cores_are_shared(folder, monkeypatch):
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    write_notebook(folder / "notebooks", "time.sleep(1)")
+    assert run(folder, "11", "-p", "a=1,2", "--jobs", 2) == 0
+    made = lines(folder / "results/made.txt")
+    assert {threads for _, threads in made} == {str(max(1, os.cpu_count() // 2))}
+
+
+@notebooks
+def test_in_place_leaves_clean_notebooks_or_the_old_ones(folder):
+    (folder / "notebooks/presets").rmdir()
+    write_notebook(folder / "notebooks", "print('seen')", name="00_first", needs=[])
+    broken = write_notebook(folder / "notebooks", "1 / 0", name="12_broken")
+    before = broken.read_text()
     assert run(folder, "--inplace") == 1
-    assert (folder / "notebooks/00_first.ipynb").read_text() == before
+    made = nbformat.read(folder / "notebooks/00_first.ipynb", as_version=4)
+    assert set(made.metadata) == {"kernelspec", "language_info", "xaihelpers"}
+    assert [cell.metadata for cell in made.cells] == [{"tags": ["parameters"]}, {}, {}, {}]
+    assert [cell.execution_count for cell in made.cells] == [1, 2, 3, 4]
+    assert made.cells[2].outputs[0].text == "seen\n"
+    assert sorted(path.name for path in (folder / "notebooks").iterdir()) == [
+        "00_first.ipynb",
+        "12_broken.ipynb",
+    ]
+    assert broken.read_text() == before
 
 
-def test_what_cannot_be_run_is_said(folder, capsys):
-    assert run(folder) == 2 and "there are: none" in capsys.readouterr().err
-    write(folder / "notebooks", "00_first")
-    assert run(folder, "00", "77") == 2 and "No notebook 77" in capsys.readouterr().err
-    write(folder / "notebooks", "11_a", needs=["12"])
-    write(folder / "notebooks", "12_b", needs=["11"])
-    assert run(folder, "11", "12") == 2 and "11 12 wait for each other" in capsys.readouterr().err
-    (folder / "file").write_text("")
-    assert driver.main(["--results", str(folder / "file/results")]) == 2
-    assert "Cannot write in" in capsys.readouterr().err
+@notebooks
+def test_a_worker_killed_by_signal_9_costs_only_time(folder, capsys):
+    write_notebook(folder / "notebooks", "time.sleep(2)")
+    begun = folder / "results" / "begun.txt"
+
+    def kill_the_first_worker():
+        while not lines(begun):
+            time.sleep(0.05)
+        psutil.Process(int(lines(begun)[0][1])).kill()
+
+    killer = threading.Thread(target=kill_the_first_worker)
+    killer.start()
+    assert run(folder, "11", "-p", "a=1,2,3", "--jobs", 2) == 0
+    killer.join()
+    assert sorted(recorded(folder / "results").values()) == [1.0, 2.0, 3.0]
 
 
+@notebooks
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing_broken(folder, end):
-    write(
-        folder / "notebooks",
-        "00_slow",
-        f"open({str(folder / 'reached')!r}, 'w').close()\nfrom time import sleep; sleep(120)",
-    )
-    command = [
-        sys.executable,
-        "-m",
-        "xaihelpers.run",
-        "--notebooks",
-        str(folder / "notebooks"),
-        "--results",
-        str(folder / "results"),
-    ]
+    write_notebook(folder / "notebooks", "time.sleep(120)")
+    command = [sys.executable, "-m", "xaihelpers.run", "11", "-p", "a=1,2", "--jobs", "2"]
+    command += ["--notebooks", str(folder / "notebooks"), "--results", str(folder / "results")]
     # What runs in a shell's background inherits an ignored SIGINT; a terminal's Ctrl-C meets the default.
     heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heard)
-    while not (folder / "reached").exists():
+    while len(lines(folder / "results/begun.txt")) < 2:
         assert process.poll() is None
         time.sleep(0.1)
-    second = subprocess.run(command, capture_output=True, text=True)
-    assert second.returncode == 2 and "Another run is writing" in second.stderr
     process.send_signal(end)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "Interrupted" in errors
-    assert list((folder / "results/notebooks").iterdir()) == []
+    assert not recorded(folder / "results") and not list((folder / "results/notebooks").glob("[!.]*"))

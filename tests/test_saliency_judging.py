@@ -7,46 +7,28 @@ from PIL import Image
 
 from xaihelpers.ask import Answer
 from xaihelpers.saliency import judging
-from xaihelpers.saliency.judging import heat_images, judge, judge_images, parse_judgement
+from xaihelpers.saliency.judging import judge, judge_images, parse_judgement
 
 
 @pytest.mark.parametrize(
     "text, score",
     [
         ("Evaluation: It lies on the head.\nJustification: Most of it.\nScore: 4", 4),
-        ("* Evaluation: good,\n* Justification: fine,\n* Score: 3.5", 3.5),
         ("**Score:** 2/5", 2),
-        ("Score: [5]", 5),
         ("{'Evaluation': 'It lies there.', 'Justification': 'So.', 'Score': 1}", 1),
-        ('{"Evaluation": "a", "Justification": "b", "Score": "4"}', 4),
-        ("score: 3 out of 5", 3),
-        ("SCORE = 0", 0),
         ("Score: 10", None),
         ("Score: 4-5", None),
-        ("Score: 3 to 4", None),
-        ("Score: 8/10", None),
         ("Score: 4/10", None),
-        ("Score: high", None),
         ('{"evaluation": "It lies, score: 2, so", "justification": "b", "score": 4}', 4),
         ('{"evaluation": "a", "justification": "b", "score": 9}', None),
-        ('{"evaluation": "a", "justification": "b"}', None),
         ('{"evaluation": "a", "justification": "b", "score": 4', 4),
         ("I give it 4 points.", None),
-        ("", None),
         ("Score: -1", None),
-        ("Score: 4.", 4),
-        ("Score: 4/10.", None),
-        ("Score: 4 out of 10.", None),
         ("Score: 4\nEvaluation: x\nScore: 1", None),
-        ("Score: 4\nSo again, Score: 4", 4),
         ("Evaluation: the focus score: 2, fine\nScore: 5", 5),
         ("Score (0-5): 4", 4),
         ("### Score\n4", 4),
         ("1. **Evaluation**: a\n2. **Justification**: b\n3. **Score**: 4", 4),
-        ("3) Score: 4", 4),
-        ("• Score: 4", 4),
-        ("> Score: 4", 4),
-        ("Final Score: 4", 4),
         ("2. Overall score: 7", None),
     ],
 )
@@ -67,14 +49,11 @@ def test_the_parts_of_an_answer():
 
 
 def test_images_for_the_judge():
-    images = torch.full((1, 3, 4, 4), 200, dtype=torch.uint8)
-    half = torch.tensor([[[1.0, 1.0], [0.0, 0.0]]])
-    (masked,) = judge_images(images, half)
+    images, half = torch.full((1, 3, 4, 4), 200, dtype=torch.uint8), torch.tensor([[[1.0, 1.0], [0.0, 0.0]]])
+    (masked,), (heat,) = judge_images(images, half), judge_images(images, half, "heat")
     assert np.asarray(masked)[0].min() == 200 and np.asarray(masked)[-1].max() == 0
-    (heat,) = judge_images(images, half, "heat")
     top, bottom = np.asarray(heat)[0, 0], np.asarray(heat)[-1, 0]
     assert top[0] > top[2] and bottom[2] > bottom[0]  # red above, blue below
-    assert heat_images(images, half, opacity=0.0).equal(images)
     with pytest.raises(ValueError, match="unknown kind 'grey'"):
         judge_images(images, half, "grey")
 
@@ -82,20 +61,15 @@ def test_images_for_the_judge():
 def test_a_judge_is_asked_by_the_papers_prompts(monkeypatch):
     asked = []
 
-    class FixedAnswer:
-        text = "Evaluation: x\nJustification: y\nScore: 2"
-        error = ""
-
     def ask(model, requests, **settings):
         asked.extend(requests)
-        return [FixedAnswer] * len(requests)
+        return [Answer("Evaluation: x\nJustification: y\nScore: 2")] * len(requests)
 
     monkeypatch.setattr(judging, "ask", ask)
     table = judge(None, [Image.new("RGB", (8, 8))] * 2, ["Blue Jay", "cup"], "heat", "short")
     assert table.score.tolist() == [2, 2] and table.evaluation.tolist() == ["x", "x"]
     first, second = (request.turns[-1].text for request in asked)
-    assert "heat-map" in first and "Blue Jay" in first
-    assert "cup" in second
+    assert "heat-map" in first and "Blue Jay" in first and "cup" in second
     assert [request.schema for request in asked] == [None, None]
     judge(None, [Image.new("RGB", (8, 8))], ["cup"], "heat", by_schema=True)
     assert asked[-1].schema["properties"]["score"]["enum"] == [0, 1, 2, 3, 4, 5]

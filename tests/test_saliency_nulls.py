@@ -1,11 +1,19 @@
-"""Maps that know nothing: what each is made of, and networks whose weights are shuffled."""
+"""Maps that know nothing, networks whose weights are shuffled, and maps with a planted fault."""
 
 import pytest
 import torch
 from timm.models.resnet import BasicBlock, ResNet
 
 from xaihelpers.models.image_network import as_target
-from xaihelpers.saliency import NULLS, SaliencyError, attention_maps, null_maps, shuffled_weights
+from xaihelpers.saliency import (
+    NULLS,
+    SaliencyError,
+    attention_maps,
+    null_maps,
+    planted_maps,
+    shuffled_weights,
+)
+from xaihelpers.saliency.planted_maps import EvidenceNetwork, Regions, evidence, plant_maps
 
 
 @pytest.fixture(scope="module")
@@ -26,70 +34,25 @@ def test_what_each_null_knows(network, images):
     real = attention_maps(network, images, layer="layer2")
     for name, result in found.items():
         assert len(result.maps) == 4 and result.maps.min() == 0 and result.maps.max() == 1
-        if name != "random weights":  # it is asked about what it predicts itself
-            assert torch.equal(result.classes, real.classes), name
+        # random weights are asked about what they predict themselves
+        assert name == "random weights" or torch.equal(result.classes, real.classes), name
     centre = found["centre prior"].maps
     assert torch.equal(centre[0], centre[1]) and torch.allclose(centre, centre.flip(1))  # sees no picture
-    assert divmod(int(centre[0].argmax()), 32) in [(y, x) for y in (15, 16) for x in (15, 16)]
-    assert not torch.equal(found["random map"].maps[0], found["random map"].maps[1])
-    energy = found["energy"].maps
-    assert energy.shape == real.maps.shape and not torch.allclose(energy, real.maps)
     of_another = null_maps(network, images, layer="layer2", classes=(real.classes + 1) % 7)
-    assert torch.equal(of_another["energy"].maps, energy)  # whatever the class
+    assert torch.equal(of_another["energy"].maps, found["energy"].maps)  # whatever the class
+    for name in ("random map", "random weights"):
+        again, other = (null_maps(network, images, layer="layer2", seed=seed)[name].maps for seed in (0, 1))
+        assert torch.equal(found[name].maps, again) and not torch.equal(again, other)
 
 
-def test_energy_by_hand(network, images):
-    caught = {}
-    hook = network.model.layer3.register_forward_hook(
-        lambda module, inputs, output: caught.update(maps=output)
-    )
-    with torch.no_grad():
-        network.model(images)
-    hook.remove()
-    raw = caught["maps"].square().mean(1)
-    low, high = raw.amin((1, 2), keepdim=True), raw.amax((1, 2), keepdim=True)
-    ours = null_maps(network, images, layer="layer3", names=["energy"], batch_size=3)
-    assert list(ours) == ["energy"]
-    torch.testing.assert_close(ours["energy"].maps, (raw - low) / (high - low), rtol=0, atol=1e-5)
-
-
-def test_draws_differ_and_repeat(network, images):
-    drawn = ("random map", "random weights")
-    first, again, other = (null_maps(network, images, seed=seed, names=drawn) for seed in (0, 0, 1))
-    for name in drawn:
-        assert torch.equal(first[name].maps, again[name].maps)
-        assert not torch.equal(first[name].maps, other[name].maps)
-
-
-def test_shuffled_weights_are_the_same_values_elsewhere(network):
+def test_a_share_of_the_last_layers_is_shuffled(network):
     before = {name: value.clone() for name, value in network.model.named_parameters()}
-    shuffled = shuffled_weights(network, seed=3)
-    for name, value in shuffled.model.named_parameters():
-        assert torch.equal(value.flatten().sort()[0], before[name].flatten().sort()[0]), name
-    moved = [n for n, value in shuffled.model.named_parameters() if not torch.equal(value, before[n])]
-    assert {"conv1.weight", "layer4.0.conv2.weight", "fc.weight"} <= set(moved)
-    assert all(torch.equal(value, before[name]) for name, value in network.model.named_parameters())
-    assert shuffled.identity != network.identity
-
-
-@pytest.mark.parametrize(
-    "share, changed", [(0.0, []), (0.01, ["fc.bias", "fc.weight"]), (0.1, ["fc", "layer4"])]
-)
-def test_a_share_is_of_the_last_layers(network, share, changed):
-    shuffled = dict(shuffled_weights(network, share).model.named_parameters())
-    moved = [n for n, value in network.model.named_parameters() if not torch.equal(value, shuffled[n])]
-    assert bool(moved) == bool(changed)
-    assert all(name.startswith(tuple(changed)) for name in moved)
-    assert all(any(name.startswith(part) for name in moved) for part in changed if part != "fc.bias")
-
-
-def test_a_map_follows_the_last_layer_only_if_it_asks_for_a_class(network, images):
-    """Shuffling the last linear layer moves Grad-CAM of a class, and leaves what knows no class as it was."""
-    classes = attention_maps(network, images).classes
-    headless = shuffled_weights(network, 0.01)
-    for method, follows in (("gradcam", True), ("eigencam", False)):
-        own, other = (attention_maps(net, images, method, classes, "layer2") for net in (network, headless))
-        assert torch.allclose(own.maps, other.maps, atol=1e-5) != follows, method
+    for share, layers in ((0.0, set()), (0.01, {"fc"}), (0.1, {"fc", "layer4"})):
+        values = dict(shuffled_weights(network, share).model.named_parameters())
+        for name, value in values.items():
+            assert torch.equal(value.flatten().sort()[0], before[name].flatten().sort()[0]), name
+        moved = [name for name, value in values.items() if not torch.equal(value, before[name])]
+        assert {name.split(".")[0] for name in moved} == layers
 
 
 def test_bad_input_is_named(network, images):
@@ -101,3 +64,49 @@ def test_bad_input_is_named(network, images):
         shuffled_weights(network, 1.5)
     with pytest.raises(SaliencyError, match="no layer 'layer9'"):
         null_maps(network, images, layer="layer9")
+
+
+N, SIDE = 6, 56
+
+
+@pytest.fixture(scope="module")
+def regions():
+    """Four squares that do not touch, the same in every picture."""
+    found = []
+    for top, left, side in ((8, 8, 12), (36, 8, 12), (8, 36, 12), (40, 40, 6)):
+        region = torch.zeros(N, SIDE, SIDE, dtype=torch.bool)
+        region[:, top : top + side, left : left + side] = True
+        found.append(region)
+    return Regions(*found)
+
+
+def hottest(maps):
+    """Whether each map's hottest cell lies in the own region's quarter, the upper left one."""
+    place = maps.flatten(1).argmax(1)
+    return [(int(p) // 14 < 7) and (int(p) % 14 < 7) for p in place]
+
+
+def test_planted_maps_read_and_show_what_they_say(regions):
+    for fault, read, seen in (
+        ("reads another part", "other", False),
+        ("reads the background", "background", False),
+        ("reads a dot", "dot", False),
+        ("hides a dot", "dot", True),
+        ("map of another part", "own", False),
+    ):
+        shown = plant_maps(fault, 1.0, regions)
+        assert torch.equal(shown.inputs[:, 0], evidence(getattr(regions, read))), fault
+        assert hottest(shown.maps) == [seen] * N, fault
+    sure = EvidenceNetwork()(plant_maps("reads a dot", 0.0, regions).inputs).softmax(1)[:, 1]
+    torch.testing.assert_close(sure, torch.sigmoid(torch.tensor(4.0)).expand(N))
+    for fault in planted_maps.MAP_FAULTS:
+        shown = plant_maps(fault, 0.0, regions)
+        assert torch.equal(shown.inputs[:, 0], evidence(regions.own)) and all(hottest(shown.maps)), fault
+    one, other = (plant_maps(planted_maps.RANDOM_MAP, 1.0, regions, seed) for seed in (0, 1))
+    assert not torch.equal(one.maps, other.maps)
+    with pytest.raises(ValueError, match="no fault 'blurs'"):
+        plant_maps("blurs", 0.5, regions)
+    with pytest.raises(ValueError, match="between 0, honest, and 1"):
+        plant_maps("reads a dot", -0.1, regions)
+    with pytest.raises(ValueError, match="region 0 has no pixel"):
+        evidence(torch.zeros(2, 4, 4, dtype=torch.bool))

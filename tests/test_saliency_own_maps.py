@@ -66,14 +66,6 @@ def test_safetensors_and_a_function_give_the_same(pictures, view, tmp_path):
     assert torch.equal(asked.maps, read.maps) and asked.predicted == read.predicted == ["bird", "bird"]
 
 
-def test_a_function_may_return_maps_alone(pictures, view, tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "import torch\ndef maps_of(images): return torch.rand(len(images), 3, 3)"
-    )
-    found = saliency.own_maps(tmp_path / "mine.py", pictures, [0, 1], view)
-    assert found.predicted is None and found.maps.amax((1, 2)).eq(1).all()
-
-
 @pytest.mark.parametrize(
     "content, message",
     [
@@ -113,31 +105,12 @@ def test_what_is_wrong_with_a_function_is_named(source, message, pictures, view,
         saliency.own_maps(tmp_path / "mine.py", pictures, range(3), view)
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
+def test_a_file_that_is_not_there_or_of_another_kind(pictures, view, tmp_path):
+    for name, message in (
         ("nowhere.npz", "no maps that can be read"),
         ("nowhere.py", "no such Python file"),
         ("mine.npy", "A .npy holds no ids: np.savez takes them"),
         ("mine.pt", "read from .npz, .safetensors, .py, not '.pt'"),
-    ],
-)
-def test_a_file_that_is_not_there_or_of_another_kind(name, message, pictures, view, tmp_path):
-    with pytest.raises(OwnModelError, match=message):
-        saliency.own_maps(tmp_path / name, pictures, [0], view)
-
-
-def test_predictions_are_classes_of_the_data_or_behind_them(tmp_path, view):
-    for name in ("Blue_Jay", "Owl"):
-        (tmp_path / "data" / "test" / name).mkdir(parents=True)
-        (tmp_path / "data" / "train" / name).mkdir(parents=True)
-        for split in ("train", "test"):
-            Image.new("RGB", (20, 20)).save(tmp_path / "data" / split / name / "1.png")
-    data = datasets.load(str(tmp_path / "data"))
-    rows = np.flatnonzero(~data.images.train)
-    ids = [data.image_ids[row] for row in rows]
-    maps = left_and_right(2)
-    np.savez(tmp_path / "mine.npz", maps=maps, image_ids=ids, predicted=["blue jay", "gull"])
-    attention, names = saliency.own_attention(tmp_path / "mine.npz", data, rows, view)
-    assert names == [*data.class_names, "gull"] and attention.classes.tolist() == [0, 2]
-    assert attention.maps.shape == (2, 10, 10) and not attention.constant.any()
+    ):
+        with pytest.raises(OwnModelError, match=message):
+            saliency.own_maps(tmp_path / name, pictures, [0], view)

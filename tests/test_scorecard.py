@@ -1,15 +1,12 @@
 """The scorecard: hand-worked readings, every kind of truth, files made elsewhere, and each error."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from PIL import Image
-from safetensors.numpy import save_file
 
 from xaihelpers import scorecard
 from xaihelpers.datasets import DatasetError
@@ -116,125 +113,22 @@ def test_a_reading_by_hand():
     assert same.value == 0 and scorecard.verdict(same) == scorecard.OPEN
 
 
-def test_a_model_that_reads_the_labels(of_birds):
-    """On labelled data: all its concepts are right, and nothing is claimed that needs a renderer."""
-    evidence = scorecard.gather(outputs_of(of_birds), of_birds, "reads", network_accuracy=1.0)
-    assert of_birds.kind == scorecard.LABELLED and len(evidence.rows) == CLASSES * 4
-    assert len(evidence.training_rows) == CLASSES * 4
-    card = scorecard.score(evidence)
-    for name in ("T", "CEM by value", "interventions, oracle"):
-        value = card.reading(name).value()
-        assert value.value == 100 or name != "T"
-    assert card.reading("concept AUC").value().value == 1.0
-    assert card.reading("effect agreement between images").value().value == pytest.approx(1)
-    right = (evidence.outputs.predictions == evidence.labels).double()
-    assert card.reading("accuracy").value().value == pytest.approx(100 * right.mean().item())
-    ((why, give),) = {(one.why, one.give) for one in card.missing if "S+" in one.yardsticks}
-    assert "cannot be drawn with one thing changed" in why and "notebook 53" in give
-    table = card.table()
-    assert not table.yardstick.duplicated().any() and set(table.truth.dropna()) == {"labelled", "unlabelled"}
-    with pytest.raises(KeyError, match="has no CLM: there are no concept maps; give concept_maps"):
-        card.reading("CLM")
-
-
 def test_one_number_by_hand(of_birds):
     """T of a model that is wrong about one concept of three, in every second image."""
     outputs = outputs_of(of_birds)
     values = outputs.values.clone()
     values[::2, 1] = 1 - values[::2, 1]
     outputs.values = values
-    reading = scorecard.score(scorecard.gather(outputs, of_birds)).reading("T")
+    card = scorecard.score(scorecard.gather(outputs, of_birds))
+    ((why, give),) = {(one.why, one.give) for one in card.missing if "S+" in one.yardsticks}
+    assert "cannot be drawn with one thing changed" in why and "notebook 53" in give
+    with pytest.raises(KeyError, match="has no CLM: there are no concept maps; give concept_maps"):
+        card.reading("CLM")
+    reading = card.reading("T")
     shares = np.tile([200 / 3, 100], CLASSES * 2)
     assert np.allclose(reading.cases, shares, atol=1e-4)
     by_hand = interval(shares, clusters=np.repeat(np.arange(CLASSES), 4), bounds=(0, 100))
     assert np.allclose(reading.value()[:3], by_hand[:3], atol=1e-3)
-
-
-def test_names_permuted_lose_truth_and_keep_the_decision(of_birds):
-    honest = scorecard.score(scorecard.gather(outputs_of(of_birds), of_birds, "honest"))
-    false = outputs_of(of_birds, concepts=[CONCEPTS[1], CONCEPTS[2], CONCEPTS[0]])
-    renamed = scorecard.score(scorecard.gather(false, of_birds, "renamed"))
-    leads = scorecard.leads_over(honest, renamed)
-    assert scorecard.verdict(leads["T"]) == scorecard.ABOVE
-    assert leads["accuracy"].value == 0 and leads["decision kept by 5"].value == 0
-
-
-def test_unlabelled_pictures_say_so(birds, of_birds, tmp_path):
-    """A folder of pictures: only what needs no label, and the page says that truth is not known."""
-    names = []
-    for number, file in enumerate(sorted(birds.rglob("*.png"))):
-        names.append(f"{number}.png")
-        (tmp_path / names[-1]).write_bytes(file.read_bytes())
-    ground = scorecard.ground(str(tmp_path))
-    assert ground.kind == scorecard.UNLABELLED
-    outputs = outputs_of(of_birds, image_ids=names)
-    card = scorecard.score(scorecard.gather(outputs, ground, "bare"))
-    assert {one.truth for one in card.readings} == {"unlabelled"} and card.readings
-    missing = {name for one in card.missing for name in one.yardsticks}
-    assert {"T", "CGIM1", "CRI", "S+", "accuracy", "CTL", "interventions, random", "ConceptScore"} <= missing
-    written = scorecard.write_card([card], tmp_path / "out")
-    page = written["html"].read_text()
-    assert "These data have no labels" in page and "Not possible, and what to give" in page
-
-
-def test_what_is_written(of_birds, tmp_path):
-    cards = [scorecard.score(scorecard.gather(outputs_of(of_birds), of_birds, name)) for name in ("a", "b")]
-    written = scorecard.write_card(cards, tmp_path / "out")
-    assert {file.name for file in written.values()} == {f"scorecard.{kind}" for kind in written}
-    assert set(written) == {"pdf", "svg", "html", "csv", "json"}
-    assert written["pdf"].read_bytes()[:4] == b"%PDF" and "<svg" in written["svg"].read_text()
-    table = pd.read_csv(written["csv"])
-    assert set(table.model) == {"a", "b"} and {"blind_value", "lead_low", "sees", "fooled_by"} <= set(table)
-    read = json.loads(written["json"].read_text())
-    assert [one["model"] for one in read] == ["a", "b"] and read[0]["kind"] == "labelled"
-    with pytest.raises(ValueError, match="no scorecard to draw"):
-        scorecard.card_figure([])
-
-
-def test_a_file_of_numpy_and_safetensors_alone(of_birds, birds, tmp_path, capsys):
-    """Made in a process that cannot import the package, and scored by the command."""
-    rows = np.flatnonzero(~of_birds.world.train.numpy())
-    truth = of_birds.present(CONCEPTS, rows).numpy().tolist()
-    ids = [of_birds.world.image_ids[row] for row in rows]
-    given = {"truth": truth, "ids": ids, "concepts": CONCEPTS, "classes": of_birds.world.class_names}
-    (tmp_path / "given.json").write_text(json.dumps(given))
-    script = (
-        "import json, sys\nimport numpy as np\nfrom safetensors.numpy import save_file\n"
-        "given = json.load(open(sys.argv[1]))\n"
-        "values = np.array(given['truth'], np.float32)\n"
-        "theta = np.ones((3, len(given['classes'])), np.float32)\n"
-        "tensors = {'values': values, 'contributions': values, 'class_weights': theta}\n"
-        "tensors['logits'] = values @ theta\n"
-        "names = {name: json.dumps(given[name]) for name in ('concepts', 'classes')}\n"
-        "names['image_ids'] = json.dumps(given['ids'])\n"
-        "save_file(tensors, sys.argv[2], names)\n"
-        "assert 'xaihelpers' not in sys.modules\n"
-    )
-    file = tmp_path / "elsewhere.safetensors"
-    subprocess.run([sys.executable, "-I", "-c", script, tmp_path / "given.json", file], check=True)
-    assert command.main([str(file), "--data", str(birds), "--out", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().out
-    assert "elsewhere on birds: 24 test images, labelled data" in said
-    assert "T, T_A" in said.split("not possible")[1] and "lies that none of these would see" in said
-
-
-def test_maps_as_a_file(of_birds, tmp_path):
-    outputs = outputs_of(of_birds)
-    evidence = scorecard.gather(outputs, of_birds)
-    n = len(evidence.rows)
-    header = {"image_ids": json.dumps(evidence.outputs.image_ids[::-1]), "concepts": json.dumps(CONCEPTS)}
-    maps = np.arange(n, dtype=np.float32)[::-1].reshape(n, 1, 1, 1) * np.ones((1, 3, 2, 2), np.float32)
-    file = tmp_path / "maps.safetensors"
-    save_file({"concept_maps": np.ascontiguousarray(maps)}, file, header)
-    found = scorecard.gather(outputs, of_birds, maps=file).outputs.concept_maps
-    assert found.shape == (n, 3, 2, 2) and found[:, 0, 0, 0].tolist() == list(range(n))
-    save_file(
-        {"concept_maps": np.ascontiguousarray(maps[:3])}, file, header | {"image_ids": '["x", "y", "z"]'}
-    )
-    with pytest.raises(DatasetError, match=f"{n} of the {n} image ids of the outputs have no map"):
-        scorecard.gather(outputs, of_birds, maps=file)
-    with pytest.raises(DatasetError, match="no concept maps"):
-        scorecard.gather(outputs, of_birds, maps=tmp_path / "nowhere.safetensors")
 
 
 def test_location_by_hand(of_birds):
@@ -254,83 +148,99 @@ def test_location_by_hand(of_birds):
     assert np.array_equal(reading.blind["another concept's map"], reading.cases)
 
 
-def test_judgements(of_birds, tmp_path):
+def test_unlabelled_pictures_say_so_and_what_is_written(birds, of_birds, tmp_path):
+    """A folder of pictures: only what needs no label, and the page says that truth is not known."""
+    names = []
+    for number, file in enumerate(sorted(birds.rglob("*.png"))):
+        names.append(f"{number}.png")
+        (tmp_path / names[-1]).write_bytes(file.read_bytes())
+    ground = scorecard.ground(str(tmp_path))
+    assert ground.kind == scorecard.UNLABELLED
+    card = scorecard.score(scorecard.gather(outputs_of(of_birds, image_ids=names), ground, "bare"))
+    assert {one.truth for one in card.readings} == {"unlabelled"} and card.readings
+    missing = {name for one in card.missing for name in one.yardsticks}
+    assert {"T", "CGIM1", "CRI", "S+", "accuracy", "CTL", "interventions, random", "ConceptScore"} <= missing
+    whole = scorecard.score(scorecard.gather(outputs_of(of_birds), of_birds, "b"))
+    written = scorecard.write_card([card, whole], tmp_path / "out")
+    page = written["html"].read_text()
+    assert "These data have no labels" in page and "Not possible, and what to give" in page
+    table = pd.read_csv(written["csv"])
+    assert set(table.model) == {"bare", "b"} and {"blind_value", "lead_low", "sees", "fooled_by"} <= set(
+        table
+    )
+    read = json.loads(written["json"].read_text())
+    assert [one["model"] for one in read] == ["bare", "b"] and read[1]["kind"] == "labelled"
+
+
+def test_judgements_and_texts(of_birds, tmp_path):
     """A judge with a control: its average is held against what it gives to wrong maps."""
-    evidence = scorecard.gather(outputs_of(of_birds), of_birds)
-    ids = evidence.outputs.image_ids
+    outputs = outputs_of(of_birds)
+    ids = scorecard.gather(outputs, of_birds).outputs.image_ids
     file = tmp_path / "judged.csv"
     pd.DataFrame({"image": ids, "score": 4.0, "control": 1.0}).to_csv(file, index=False)
-    card = scorecard.score(scorecard.gather(outputs_of(of_birds), of_birds, judgements=str(file)))
+    given = {"judgements": str(file), "texts": ["a red crown"] * len(ids)}
+    card = scorecard.score(scorecard.gather(outputs, of_birds, **given))
     score = card.reading("judge score")
     assert score.value().value == 4 and dict(score.blind)["a map known to be wrong"].mean() == 1
     assert scorecard.verdict(score.lead()) == scorecard.OPEN  # another image's score is the same
     assert card.reading("wrong map scored low").lead().value == 3
+    text = card.reading("BLEU")
+    assert np.allclose(text.blind["another image's text"].mean(), text.cases.mean())
     pd.DataFrame({"image": ids, "score": 7.0}).to_csv(file, index=False)
     with pytest.raises(DatasetError, match="score 7 of image .* is outside 0 to 5"):
-        scorecard.gather(outputs_of(of_birds), of_birds, judgements=str(file))
+        scorecard.gather(outputs, of_birds, judgements=str(file))
     pd.DataFrame({"picture": ids}).to_csv(file, index=False)
     with pytest.raises(DatasetError, match="needs the columns image and score, but has picture"):
-        scorecard.gather(outputs_of(of_birds), of_birds, judgements=str(file))
+        scorecard.gather(outputs, of_birds, judgements=str(file))
+    with pytest.raises(DatasetError, match=f"1 texts for {len(ids)} test images"):
+        scorecard.gather(outputs, of_birds, texts=["one"])
+    with pytest.raises(DatasetError, match="no concept maps"):
+        scorecard.gather(outputs, of_birds, maps=tmp_path / "nowhere.safetensors")
 
 
-def test_a_model_that_never_moves(of_birds):
-    """Asked again it always gives the same six logits: curves are flat at one sixth, whatever the map."""
-
-    def ask(pictures):
-        n = len(pictures)
-        given = {"values": torch.zeros(n, 3), "contributions": torch.zeros(n, 3), "class_weights": None}
-        names = {"concepts": CONCEPTS, "classes": of_birds.world.class_names}
-        return ConceptOutputs(**given, logits=torch.zeros(n, CLASSES), **names)
-
-    maps = torch.rand(CLASSES * 4, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    card = scorecard.score(scorecard.gather(outputs_of(of_birds), of_birds, maps=maps, ask=ask))
-    for name, flat in {"deletion": 1 / 6, "insertion": 1 / 6, "AOPC": 0, "average drop": 0}.items():
-        reading = card.reading(name)
-        assert np.allclose(reading.cases, flat, atol=1e-6)
-        assert scorecard.verdict(reading.lead()) == scorecard.OPEN
-
-
-def test_texts_of_ones_own(of_birds):
-    n = CLASSES * 4
-    texts = ["a red crown"] * n
-    evidence = scorecard.gather(outputs_of(of_birds), of_birds, texts=texts)
-    reading = scorecard.score(evidence).reading("BLEU")
-    assert np.allclose(reading.blind["another image's text"].mean(), reading.cases.mean())
-    with pytest.raises(DatasetError, match=f"1 texts for {n} test images"):
-        scorecard.gather(outputs_of(of_birds), of_birds, texts=["one"])
-
-
-def test_errors_name_the_thing_and_the_remedy(of_birds, birds, tmp_path, capsys):
-    ids = outputs_of(of_birds).image_ids
-    with pytest.raises(DatasetError, match=r"48 of the 48 images are none of birds's, the first 'x0.png'"):
-        scorecard.gather(outputs_of(of_birds, image_ids=[f"x{n}.png" for n in range(48)]), of_birds)
-    with pytest.raises(ValueError, match="48 rows without image ids"):
-        scorecard.gather(outputs_of(of_birds, image_ids=None), of_birds)
-    with pytest.raises(DatasetError, match="0 of its 4 images belong to the test images"):
-        scorecard.gather(outputs_of(of_birds, rows=[0, 1, 2, 3]), of_birds)
-    wrong = ["red crwn", "a green hat", "teapot"]
-    with pytest.raises(
-        DatasetError, match="none of its 3 concepts is an attribute of birds, the first 'red c"
-    ):
-        scorecard.gather(outputs_of(of_birds, concepts=wrong), of_birds)
+def test_names_permuted_lose_truth_and_keep_the_decision(of_birds):
+    honest = scorecard.score(scorecard.gather(outputs_of(of_birds), of_birds, "honest"))
+    false = outputs_of(of_birds, concepts=[CONCEPTS[1], CONCEPTS[2], CONCEPTS[0]])
+    leads = scorecard.leads_over(honest, scorecard.score(scorecard.gather(false, of_birds, "renamed")))
+    assert honest.reading("T").value().value == 100 and honest.reading("concept AUC").value().value == 1
+    assert scorecard.verdict(leads["T"]) == scorecard.ABOVE
+    assert leads["accuracy"].value == 0 and leads["decision kept by 5"].value == 0
     partly = scorecard.gather(outputs_of(of_birds, concepts=[*CONCEPTS[:2], "teapot"]), of_birds)
     assert "1 of 3 concepts have no label in birds, the first 'teapot'" in partly.notes[0]
-    assert scorecard.score(partly).reading("T").value().value == 100
-    with pytest.raises(DatasetError, match="they must be the same, in the same order"):
-        scorecard.gather(outputs_of(of_birds, classes=[f"c{k}" for k in range(CLASSES)]), of_birds)
-    file = save_outputs(outputs_of(of_birds), tmp_path / "own.safetensors")
-    assert command.main([str(file), "--data", "nowhere", "--out", str(tmp_path / "a")]) == 2
-    assert "There is no data set 'nowhere'" in capsys.readouterr().err
-    assert command.main([str(tmp_path / "no.safetensors"), "--data", str(birds)]) == 2
-    assert "no outputs of a bottleneck" in capsys.readouterr().err
-    assert command.main(["--data", str(birds)]) == 2
-    assert "name at least one file of outputs" in capsys.readouterr().err
-    asked = [str(file), "--data", str(birds), "--ask", "nosuchmodule:f", "--out", str(tmp_path / "a")]
-    assert command.main(asked) == 2
-    assert "--ask nosuchmodule:f: no such function" in capsys.readouterr().err
-    assert command.main([str(file), "--data", str(birds), "--scorer", "aviary_clip"]) == 2
-    assert "learnt from drawn birds alone" in capsys.readouterr().err
-    assert ids  # the fixture was not changed
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        (
+            {"image_ids": [f"x{n}.png" for n in range(48)]},
+            r"48 of the 48 images are none of birds's, the first",
+        ),
+        ({"image_ids": None}, "48 rows without image ids"),
+        ({"rows": [0, 1, 2, 3]}, "0 of its 4 images belong to the test images"),
+        (
+            {"concepts": ["red crwn", "a green hat", "teapot"]},
+            "none of its 3 concepts is an attribute of birds",
+        ),
+        ({"classes": [f"c{k}" for k in range(CLASSES)]}, "they must be the same, in the same order"),
+    ],
+)
+def test_outputs_that_do_not_fit(of_birds, changed, message):
+    with pytest.raises(ValueError, match=message):
+        scorecard.gather(outputs_of(of_birds, **changed), of_birds)
+
+
+def test_the_command_names_what_is_wrong(of_birds, birds, tmp_path, capsys):
+    file = str(save_outputs(outputs_of(of_birds), tmp_path / "own.safetensors"))
+    data, out = ["--data", str(birds)], ["--out", str(tmp_path / "a")]
+    for arguments, message in (
+        ([file, "--data", "nowhere", *out], "There is no data set 'nowhere'"),
+        ([str(tmp_path / "no.safetensors"), *data], "no outputs of a bottleneck"),
+        (data, "name at least one file of outputs"),
+        ([file, *data, "--ask", "nosuchmodule:f", *out], "--ask nosuchmodule:f: no such function"),
+        ([file, *data, "--scorer", "aviary_clip"], "learnt from drawn birds alone"),
+    ):
+        assert command.main(arguments) == 2 and message in capsys.readouterr().err
 
 
 def test_records_are_read_and_not_written_here(tmp_path):
@@ -359,20 +269,3 @@ def test_records_are_read_and_not_written_here(tmp_path):
     assert page["seen by"]["inverted"] == ["T"] and page["fooled"]["leak"] == ["T"]
     assert page["seen by"]["recited"] == []
     assert scorecard.read_fault_records("mine", [tmp_path / "empty"]) == {}
-
-
-def test_probes(drawn_birds, tmp_path):
-    """Pairs differ in the attribute asked about; a covered part is no longer seen."""
-    probes = scorecard.draw_probes(drawn_birds, 2, 2, seed=5)
-    held = drawn_birds.attributes["name"].tolist()
-    for before, after in zip(probes.rows("before"), probes.rows("after"), strict=True):
-        column = held.index(probes.pictures.attribute[after])
-        assert probes.truth[after, column] and not probes.truth[before, column]
-    assert (probes.truth[probes.rows("one")].sum(1) < probes.truth[probes.rows("whole")].sum(1)).all()
-    assert all(file.is_file() for file in probes.files) and len(probes.ids) == 4 + 6
-    again = scorecard.draw_probes(drawn_birds, 2, 2, seed=5)
-    assert again.ids == probes.ids and torch.equal(again.truth, probes.truth)
-    scorecard.draw_probes(drawn_birds, 1, 1, folder=str(tmp_path))
-    assert scorecard.draw_probes(drawn_birds, 1, 1, folder=str(tmp_path)).folder == tmp_path
-    with pytest.raises(DatasetError, match="holds probes of other data or settings"):
-        scorecard.draw_probes(drawn_birds, 2, 1, folder=str(tmp_path))

@@ -1,9 +1,17 @@
-"""Corrections, completeness and sparse heads, on cases worked out by hand."""
+"""Corrections, completeness, sparse heads and causal responses: by hand, and as pytorch-concepts has them."""
+
+import math
 
 import pytest
 import torch
+from torch_concepts.nn.functional import (
+    cace_score,
+    completeness_score,
+    intervention_score,
+    number_of_effective_concepts,
+)
 
-from xaihelpers.scores import interventions
+from xaihelpers.scores import causal, interventions
 
 THETA = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
 OFFSET = torch.zeros(2)
@@ -30,15 +38,12 @@ def test_uncertainty_corrects_what_lies_next_to_its_threshold():
     assert right == [1, 0]
 
 
-def test_random_order_follows_its_seed_and_ends_with_all_corrected():
+def test_random_order_and_what_curves_refuse():
     values, corrected = torch.rand(50, 2), torch.ones(50, 2)
     asked = (values, corrected, THETA, OFFSET, torch.zeros(50, dtype=torch.int64))
     curves = [interventions.intervention_curve(*asked, seed=seed) for seed in (0, 0, 1)]
     assert torch.equal(curves[0], curves[1]) and not torch.equal(curves[0], curves[2])
     assert (curves[0][-1] == 1).all()
-
-
-def test_what_curves_refuse():
     asked = (torch.zeros(1, 2), torch.zeros(1, 2), THETA, OFFSET, torch.tensor([0]))
     with pytest.raises(ValueError, match="policy must be one of random"):
         interventions.intervention_curve(*asked, "greedy")
@@ -63,3 +68,88 @@ def test_the_largest_effect_is_kept_and_the_rest_stays_at_its_mean():
     assert torch.allclose(whole, values @ weights)
     with pytest.raises(ValueError, match="cannot keep 3 of 2"):
         interventions.effective_concepts_logits(values, weights, torch.zeros(2), 3)
+
+
+def test_own_response_and_locality():
+    before, after = torch.tensor([[0.0, 0.2], [0.1, 0.0]]), torch.tensor([[1.0, 0.3], [0.1, -0.5]])
+    assert torch.allclose(causal.own_response(before, after, torch.tensor([0, 1])), torch.tensor([1.0, -0.5]))
+    values, own = torch.ones(1, 3), torch.tensor([[0.0, 1.0, 0.0]])
+    other = torch.tensor([[1.0, 0.5, 0.0]])
+    has_part = torch.tensor([True, True, False])
+    assert causal.locality(values, own, other, has_part).tolist() == [0.25]  # (1 − 0 + 0 − ½) / 2
+    with pytest.raises(ValueError, match="no concept lies on a part"):
+        causal.locality(values, own, other, torch.zeros(3, dtype=bool))
+
+
+def test_agreement_of_claimed_effects_with_real_ones():
+    """Real effects 1 and −2: all claimed, none, the opposite, twice as much."""
+    zero, real = torch.zeros(2), torch.tensor([1.0, -2.0])
+    for claimed, expected in (([1.0, -2], 1), ([0.0, 0], 0), ([-1.0, 2], 0), ([2.0, -4], 1 - 3 / 9)):
+        found = causal.effect_agreement(zero, real, zero, torch.tensor(claimed))
+        assert found == pytest.approx(expected)
+    assert math.isnan(causal.effect_agreement(zero, zero, zero, zero))
+
+
+N, L, K = 200, 6, 4
+
+
+@pytest.fixture
+def bottleneck():
+    """Values, truth, weights, offset and labels that follow from the truth, of a linear bottleneck."""
+    draw = torch.Generator().manual_seed(3)
+    truth = (torch.rand(N, L, generator=draw) < 0.4).float()
+    weights, offset = torch.randn(L, K, generator=draw), torch.randn(K, generator=draw)
+    # each value is wrong by an amount of its own column, so that the oracle's order is one for all images
+    sign = (torch.rand(N, L, generator=draw) < 0.5).float() * 2 - 1
+    values = truth + sign * torch.arange(L, 0, -1) / 2
+    return values, truth, weights, offset, (truth @ weights + offset).argmax(1)
+
+
+def accuracy(labels, scores, average=None):
+    """Share of right decisions, as PyC's functions take a scorer."""
+    return (scores.argmax(1) == labels).mean()
+
+
+def test_curve_of_corrections(bottleneck):
+    values, truth, weights, offset, labels = bottleneck
+    shares = [number / L for number in range(L + 1)]
+    curve = interventions.intervention_curve(values, truth, weights, offset, labels, "oracle", shares=shares)
+    groups, options = [list(range(number)) for number in range(L + 1)], {"scorer": accuracy, "auc": False}
+
+    def head(concepts):
+        return concepts @ weights + offset
+
+    theirs = intervention_score(
+        head, values, truth, labels, groups, activation=torch.nn.Identity(), **options
+    )
+    assert curve.mean(1).tolist() == pytest.approx([float(one) for one in theirs])
+    assert curve[0].mean() < 0.9 and curve[-1].mean() == 1  # there was something to correct
+
+
+def test_completeness_is_theirs_of_accuracy_less_chance(bottleneck):
+    values, truth, weights, offset, labels = bottleneck
+    concept_logits = values @ weights + offset
+    network_logits = torch.where(torch.arange(N)[:, None] % 5 == 0, concept_logits, truth @ weights + offset)
+
+    def above_chance(*given, average=None):
+        return accuracy(*given) - 1 / K
+
+    theirs = completeness_score(labels, network_logits, concept_logits, above_chance)
+    both = [accuracy(labels.numpy(), logits.numpy()) for logits in (concept_logits, network_logits)]
+    assert interventions.completeness(*both, K) == pytest.approx(float(theirs))
+
+
+def test_mean_own_response_is_the_causal_concept_effect(bottleneck):
+    before, after = bottleneck[0], bottleneck[1]
+    for column in range(L):
+        own = causal.own_response(before, after, torch.full((N,), column))
+        assert float(own.mean()) == pytest.approx(float(cace_score(before, after)[column]), abs=1e-5)
+
+
+def test_a_pruned_head_has_as_many_effective_concepts(bottleneck):
+    values, _, weights, offset, _ = bottleneck
+    for n in (1, 3, L):
+        found = interventions.effective_concepts_logits(values, weights, offset, n)
+        # what the pruned head multiplies each value by
+        kept = torch.linalg.lstsq(values - values.mean(0), found - found.mean(0)).solution
+        assert number_of_effective_concepts(kept.T, threshold=1e-4) == n

@@ -5,9 +5,6 @@ eye. By the labels of the classes a red crown goes; blue and black wings; a blac
 and yellow eyes are none of the 112 concepts.
 """
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +23,7 @@ FILES = Path(__file__).with_name("predictions")
 SEEING, BLIND, BEFORE = (str(FILES / f"{name}.csv") for name in ("seeing", "blind", "seeing_before"))
 TARGETS = ["has_crown_color::black", "has_wing_color::white", "has_eye_color::yellow"]
 BIRDS = ["Cardinal", "Blue Jay", "Mallard"]
-THIRD = 100 / 3
+THIRD, RED = 100 / 3, "has_crown_color::red"
 
 
 def write_benchmark(folder, **more):
@@ -41,15 +38,23 @@ def world():
     return datasets.load("aviary", attributes="class")
 
 
-@pytest.fixture
-def benchmark(tmp_path):
-    return write_benchmark(tmp_path / "three")
+@pytest.fixture(scope="module")
+def benchmark(tmp_path_factory):
+    return write_benchmark(tmp_path_factory.mktemp("benchmark") / "three")
 
 
-def judged(world, images, before=False, **more):
+@pytest.fixture(scope="module")
+def images(benchmark, world):
+    return sub.benchmark_images(datasets.load(benchmark), world)
+
+
+@pytest.fixture(scope="module")
+def held(images):
+    return sub.read_predictions(SEEING, images.id)
+
+
+def judged(world, images, **more):
     held = sub.read_predictions(SEEING, images.id)
-    if before:
-        more["before"] = sub.read_predictions(BEFORE, images.id).values[None]
     return sub.judge_predictions(images, world, held.concepts, held.values[None], **more)
 
 
@@ -57,11 +62,10 @@ def values_of(rows):
     return rows.set_index(["scoring", "metric"]).value.to_dict()
 
 
-def test_scores_worked_out_by_hand(world, benchmark):
+def test_scores_worked_out_by_hand(world, images, held):
     """Seen: crown and wings. Gone: the red crown, and of the wings the blue; black ones are still claimed."""
-    images = sub.benchmark_images(datasets.load(benchmark), world)
-    found = values_of(judged(world, images).rows)
-    assert found == pytest.approx(
+    result = judged(world, images)
+    assert values_of(result.rows) == pytest.approx(
         {
             ("authors'", "S+"): 100,  # of two images: the eye is none of the 112
             ("authors'", "S-"): 0,  # of one: only the black wings are among the 112
@@ -71,25 +75,45 @@ def test_scores_worked_out_by_hand(world, benchmark):
             ("corrected", "AUC"): 100,  # among birds whose group was left as it was
         }
     )
+    rows = sub.breakdown(result.scores["corrected"], images, ["attribute", "bird"])
+    found = rows[rows.metric == "S-"].set_index("bird").value.to_dict()
+    assert found == {"Cardinal": 100, "Blue Jay": 50, "Mallard": 0}
+    one = rows[(rows.metric == "S+") & (rows.bird == "Cardinal")].iloc[0]
+    assert (one.attribute, one.cases, one.high) == (TARGETS[0], 1, 100) and one.low == pytest.approx(2.5)
+    about = held.values[None], images, result.removed, held.concepts
+    rows = sub.threshold_curve(*about, thresholds=[0, 0.25, 0.5, 1])
+    curve = rows.pivot(index="threshold", columns="metric", values="value")
+    assert curve["S+"].tolist() == pytest.approx([100, 100, 2 * THIRD, 0])
+    assert curve["S-"].tolist() == pytest.approx([0, THIRD, 50, 100])
+    assert curve["both"].tolist() == pytest.approx([0, THIRD, THIRD, 0])
 
 
-def test_scores_with_the_birds_before(world, benchmark):
+def test_scores_with_the_birds_before(world, images):
     """The crown was called black before; a yellow eye is less probable before in two birds of three."""
-    images = sub.benchmark_images(datasets.load(benchmark), world)
-    result = judged(world, images, before=True)
-    found = values_of(result.rows)
-    assert found["corrected", "false alarms"] == pytest.approx(THIRD)
-    assert found["corrected", "gain"] == pytest.approx(THIRD)  # 0, 1, 0
+    before = sub.read_predictions(BEFORE, images.id).values[None]
+    rows = judged(world, images, before=before).rows
+    found, coin = values_of(rows), rows.set_index(["scoring", "metric"]).chance
+    assert found["corrected", "false alarms"] == found["corrected", "gain"] == pytest.approx(THIRD)
     assert found["corrected", "AUC"] == pytest.approx(100 * (1 + 1 + 2 / 3) / 3)
-    assert result.rows.cases.tolist() == [2, 1, 3, 3, 3, 3, 3, 3]
-    coin = result.rows.set_index(["scoring", "metric"]).chance
-    assert coin["corrected", "S+"] == 50 and coin["corrected", "both"] == pytest.approx(
-        100 * (2 / 4 + 1 / 8) / 3
-    )
+    assert rows.cases.tolist() == [2, 1, 3, 3, 3, 3, 3, 3]
+    assert coin["corrected", "S+"] == 50
+    assert coin["corrected", "both"] == pytest.approx(100 * (2 / 4 + 1 / 8) / 3)
 
 
-def test_another_threshold_and_the_greatest_of_a_group(world, benchmark):
-    images = sub.benchmark_images(datasets.load(benchmark), world)
+def test_two_models_and_several_draws(world, images, held):
+    blind = sub.read_predictions(BLIND, images.id)
+    nothing = sub.judge_predictions(images, world, blind.concepts, blind.values[None])
+    pair = {"seeing": judged(world, images).scores["corrected"], "blind": nothing.scores["corrected"]}
+    rows = sub.differences(pair, images).set_index("metric")
+    assert rows.value[["S+", "S-", "both"]].tolist() == pytest.approx([-2 * THIRD, 50, -THIRD])
+    assert set(rows.model) == {"blind"} and set(rows.less) == {"seeing"}
+    several = torch.stack([held.values, blind.values] * 2)  # draws that disagree
+    rows = sub.judge_predictions(images, world, held.concepts, several).rows
+    row = rows.set_index(["scoring", "metric"]).loc[("corrected", "S+")]
+    assert row.value == pytest.approx(THIRD) and row.cases == 12 and row.low < 10
+
+
+def test_another_threshold_and_the_greatest_of_a_group(world, images):
     low = values_of(judged(world, images, threshold=0.25).rows)
     assert low["corrected", "S+"] == 100 and low["corrected", "S-"] == pytest.approx(THIRD)  # 1, 0, 0
     group = judged(world, images, rule="group").rows
@@ -114,53 +138,6 @@ def test_the_benchmark_may_say_what_is_gone(world, tmp_path):
     assert found.value["corrected", "both"] == 100 and found.value["authors'", "S-"] == 0
 
 
-def test_the_whole_curve(world, benchmark):
-    images = sub.benchmark_images(datasets.load(benchmark), world)
-    held = sub.read_predictions(SEEING, images.id)
-    removed = judged(world, images).removed
-    about = held.values[None], images, removed, held.concepts
-    curve = sub.threshold_curve(*about, thresholds=[0, 0.25, 0.5, 1]).pivot(
-        index="threshold", columns="metric", values="value"
-    )
-    assert curve["S+"].tolist() == pytest.approx([100, 100, 2 * THIRD, 0])
-    assert curve["S-"].tolist() == pytest.approx([0, THIRD, 50, 100])
-    assert curve["both"].tolist() == pytest.approx([0, THIRD, THIRD, 0])
-
-
-def test_by_attribute_and_by_pair(world, benchmark):
-    images = sub.benchmark_images(datasets.load(benchmark), world)
-    scores = judged(world, images).scores["corrected"]
-    rows = sub.breakdown(scores, images, ["attribute", "bird"])
-    found = rows[rows.metric == "S-"].set_index("bird").value.to_dict()
-    assert found == {"Cardinal": 100, "Blue Jay": 50, "Mallard": 0}
-    one = rows[(rows.metric == "S+") & (rows.bird == "Cardinal")].iloc[0]
-    assert one.attribute == TARGETS[0] and one.cases == 1
-    assert one.low == pytest.approx(2.5) and one.high == 100  # one image tells little
-
-
-def test_two_models_image_by_image(world, benchmark):
-    images = sub.benchmark_images(datasets.load(benchmark), world)
-    blind = sub.read_predictions(BLIND, images.id)
-    nothing = sub.judge_predictions(images, world, blind.concepts, blind.values[None])
-    pair = {"seeing": judged(world, images).scores["corrected"], "blind": nothing.scores["corrected"]}
-    rows = sub.differences(pair, images).set_index("metric")
-    assert rows.value[["S+", "S-", "both"]].tolist() == pytest.approx([-2 * THIRD, 50, -THIRD])
-    assert set(rows.model) == {"blind"} and set(rows.less) == {"seeing"}
-
-
-def test_draws_are_in_the_interval(world, benchmark):
-    """Draws that disagree make the interval wider than one draw's, and the mean is over all."""
-    images = sub.benchmark_images(datasets.load(benchmark), world)
-    held, blind = (sub.read_predictions(file, images.id) for file in (SEEING, BLIND))
-    several = torch.stack([held.values, blind.values, held.values, blind.values])
-    (row,) = [
-        row
-        for row in sub.judge_predictions(images, world, held.concepts, several).rows.itertuples()
-        if (row.scoring, row.metric) == ("corrected", "S+")
-    ]
-    assert row.value == pytest.approx(THIRD) and row.cases == 12 and row.low < 10
-
-
 def test_recall_is_weighed_as_the_benchmark_weighs():
     """Two images ask for red, one for blue: recall 1/2 of red and 1 of blue makes 2/3."""
     names = ["has_crown_color::red", "has_crown_color::blue", "has_crown_color::grey"]
@@ -177,39 +154,15 @@ def test_recall_is_weighed_as_the_benchmark_weighs():
     # blue on no real image: only red is compared, seen in one half by nature and in one half after the change
     truth[:, 1] = 0
     assert sub.recall_gap(s_plus, images, predicted, truth, [0, 1, 2, 3], names).value == pytest.approx(0)
-
-
-def test_ties_count_half():
-    values = torch.tensor([[0.5]])
-    others = torch.tensor([[0.5], [0.2], [0.9], [0.1]])
+    values, others = torch.tensor([[0.5]]), torch.tensor([[0.5], [0.2], [0.9], [0.1]])
     absent = torch.tensor([[True], [True], [True], [False]])
-    rank = sub.rank_above_absent(values, ["has_crown_color::red"], others, absent, ["has_crown_color::red"])
+    rank = sub.rank_above_absent(values, [RED], others, absent, [RED])
     assert rank.tolist() == [0.5]  # above one, level with one, below one
 
 
-def test_the_files_of_one_model_have_the_same_attributes(tmp_path, benchmark, capsys):
-    """The birds before are asked for the attributes of those after, in their order; more may be there."""
-    ids = list("012")
-    concepts = sub.read_predictions(BEFORE, ids).concepts
-    some = sub.read_predictions(SEEING, ids, concepts[::-2])
-    assert some.concepts == concepts[::-2]
-    whole = sub.read_predictions(SEEING, ids)
-    for column, name in enumerate(some.concepts):
-        assert torch.equal(some.values[:, column], whole.values[:, whole.concepts.index(name)])
-    fewer = predictions(tmp_path, lambda table: table[table.attribute != "has_crown_color::black"])
-    message = f"{fewer}: 1 of the {len(concepts)} attributes wanted are not in it, the first has_crown_color"
-    with pytest.raises(DatasetError, match="attributes wanted are not in it"):
-        sub.read_predictions(fewer, ids, concepts)
-    assert command.main([SEEING, "--benchmark", benchmark, "--before", str(fewer)]) == 2
-    assert message in capsys.readouterr().err
-
-
-def predictions(folder, change=None, name="own.csv"):
+def predictions(folder, change, name="own.csv"):
     """A changed copy of the predictions."""
-    table = pd.read_csv(SEEING, dtype={"image id": str})
-    if change:
-        table = change(table)
-    file = folder / name
+    table, file = change(pd.read_csv(SEEING, dtype={"image id": str})), folder / name
     table.to_csv(file, index=False) if name.endswith("csv") else table.to_parquet(file)
     return file
 
@@ -227,8 +180,16 @@ def test_any_order_and_any_names(tmp_path):
     own = sub.read_predictions(predictions(tmp_path, change, "own.parquet"), ids)
     assert own.concepts == known.concepts and torch.equal(own.values, known.values)
     assert known.concepts[0] == "has_wing_color::blue"  # in CUB's order
-    two = sub.read_predictions(SEEING, ids[:2])
-    assert torch.equal(two.values, known.values[:2])
+    assert torch.equal(sub.read_predictions(SEEING, ids[:2]).values, known.values[:2])
+    # some of them, in another order
+    some = sub.read_predictions(SEEING, ids, known.concepts[::-2])
+    assert some.concepts == known.concepts[::-2] and torch.equal(some.values, known.values.flip(1)[:, ::2])
+    fewer = predictions(tmp_path, lambda table: table[table.attribute != "has_crown_color::black"])
+    message = (
+        f"{fewer}: 1 of the {len(known.concepts)} attributes wanted are not in it, the first has_crown_color"
+    )
+    with pytest.raises(DatasetError, match=message):
+        sub.read_predictions(fewer, ids, known.concepts)
 
 
 WRONG = [
@@ -238,10 +199,7 @@ WRONG = [
     (lambda t: t.rename(columns={"probability": "p"}), "there is no column probability"),
     (lambda t: t.assign(probability=t.probability * 2), "is 1.8 .*a probability from 0 to 1 is wanted"),
     (lambda t: t.assign(probability=np.nan), "row 0 has no number as its probability"),
-    (
-        lambda t: t.replace("has_crown_color::red", "has_crown_color::rad"),
-        "did you mean 'has_crown_color::red'",
-    ),
+    (lambda t: t.replace(RED, "has_crown_color::rad"), "did you mean 'has_crown_color::red'"),
     (lambda t: pd.concat([t, t.iloc[:1]]), "has_crown_color::black of image '0' has 2 rows"),
     (lambda t: t.iloc[1:], "has_crown_color::black of image '0' has no row|of image '1' has"),
 ]
@@ -256,121 +214,57 @@ def test_a_file_that_is_wrong_is_named(change, message, tmp_path):
 
 
 def test_no_file_and_another_kind_of_file(tmp_path):
-    with pytest.raises(DatasetError, match="there is no such file of predictions"):
-        sub.read_predictions(tmp_path / "nowhere.csv", ["a"])
-    (tmp_path / "own.txt").write_text("")
-    with pytest.raises(DatasetError, match=r"read from .csv, .parquet, .safetensors, not '.txt'"):
-        sub.read_predictions(tmp_path / "own.txt", ["a"])
-    for name in ("own.parquet", "own.safetensors"):
+    for name in ("own.txt", "own.parquet", "own.safetensors"):
         (tmp_path / name).write_bytes(b"no such thing")
-        with pytest.raises(DatasetError, match=name):
+    for name, message in (
+        ("nowhere.csv", "there is no such file of predictions"),
+        ("own.txt", r"read from .csv, .parquet, .safetensors, not '.txt'"),
+        ("own.parquet", "own.parquet"),
+        ("own.safetensors", "own.safetensors"),
+    ):
+        with pytest.raises(DatasetError, match=message):
             sub.read_predictions(tmp_path / name, ["a"])
 
 
 def test_outputs_of_a_bottleneck(tmp_path):
     """Concepts by their plain names; what is no attribute is left out; the model's threshold is one half."""
     values = torch.tensor([[0.3, 0.9, 0.5], [0.1, 0.2, 0.5]])
-    outputs = ConceptOutputs(
-        values,
-        torch.zeros(2, 3),
-        None,
-        torch.zeros(2, 1),
-        ["red crown", "black crown", "a look of its own"],
-        ["bird"],
-        ["b.png", "a.png"],
-        thresholds=torch.tensor([0.2, 0.5, 0.5]),
-    )
-    file = save_outputs(outputs, tmp_path / "own.safetensors")
+    names, limits = ["red crown", "black crown", "a look of its own"], torch.tensor([0.2, 0.5, 0.5])
+    about = torch.zeros(2, 3), None, torch.zeros(2, 1), names, ["bird"], ["b.png", "a.png"]
+    file = save_outputs(ConceptOutputs(values, *about, thresholds=limits), tmp_path / "own.safetensors")
     held = sub.read_predictions(file, ["a.png", "b.png"])
     assert held.concepts == ["has_crown_color::black", "has_crown_color::red"]
     assert held.values.flatten().tolist() == pytest.approx([0.2, 0.25, 0.9, 0.5625])
 
 
-COLOURS = """
-import numpy as np
-
-def outputs_of(images):
-    light = np.array([np.asarray(image).mean((0, 1)) for image in images]) / 255
-    return {"concepts": ["black crown", "white wings", "yellow eye"], "classes": ["bird"], "values": light,
-            "logits": np.ones((len(images), 1)), "contributions": 0 * light}
-"""
-
-
-def test_a_function_of_ones_own_is_asked_about_all_there_is(world, tmp_path):
-    """Red, blue and green pictures after the change, the other way round before it; real birds, too."""
-    (tmp_path / "mine.py").write_text(COLOURS)
-    before = [Image.new("RGB", (8, 8), colour) for colour in ("lime", "red", "blue")]
-    folder = write_benchmark(tmp_path / "three", before=before)
-    images = sub.benchmark_images(datasets.load(folder), world)
-    few = datasets.load("aviary", attributes="class")
-    few.images.loc[few.images.index[few.train.numpy()][0] :, "train"] = True
-    few.images.loc[few.images.index[-3:], "train"] = False
-    options = command.options_of([str(tmp_path / "mine.py"), "--benchmark", folder])
-    held, given = command.held_by_files(options, 0, images, few)
-    columns = ["has_crown_color::black", "has_wing_color::white", "has_eye_color::yellow"]
-    wanted = torch.tensor([[1, 0, 0], [0, 0, 1], [0, 0.5, 0]])
-    order = [columns.index(name) for name in held.concepts]
-    assert torch.allclose(held.values, wanted[:, order], atol=0.01)
-    assert torch.allclose(given["before"][0], torch.tensor([[0.0, 1, 0], [1, 0, 0], [0, 0, 1]])[:, order])
-    assert given["real"].shape[2] == 3 and given["real"].shape[1] < 100
-    with pytest.raises(DatasetError, match="mine.py: a Python file is asked about images"):
-        sub.read_predictions(tmp_path / "mine.py", images.id)
-
-
-def test_the_command_prints_the_page_from_any_folder(tmp_path):
-    """In a process of its own, in a folder outside the project, with a file of that folder."""
-    write_benchmark(tmp_path / "three")
-    (tmp_path / "mine.csv").write_text(Path(SEEING).read_text())
-    arguments = ["mine.csv", "--benchmark", "three", "--csv", "numbers.csv"]
-    done = subprocess.run(
-        [sys.executable, "-m", "xaihelpers.scores.sub", *arguments],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert (
-        "mine.csv: 3 images, 3 attributes of 3 birds; the model knows 3 of them, in 3 images" in done.stdout
-    )
-    lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("  ")}
-    assert "33.3 [" in lines["both"] and "chance 20.8" in lines["both"]
-    assert "yellow eye" in done.stdout and "By threshold" in done.stdout
-    table = pd.read_csv(tmp_path / "numbers.csv")
-    assert set(table.by) == {"all", "attribute", "pair", "threshold"}
-
-
 def test_the_command_compares_and_measures_on_real_birds(world, benchmark, tmp_path, capsys):
     """A model that knows the class by heart has a recall and a T of 100 on real birds."""
     concepts = sub.read_predictions(SEEING, list("012")).concepts
-    test = ~world.train
-    by_heart = datasets.concept_labels(world, concepts, "class")[test]
-    rows = [
-        {"image": str(row), "attribute": name, "probability": by_heart[row, column].item()}
-        for row in range(len(by_heart))
-        for column, name in enumerate(concepts)
-    ]
+    by_heart = datasets.concept_labels(world, concepts, "class")[~world.train]
+    table = pd.DataFrame(by_heart.numpy(), columns=concepts).rename_axis("image").reset_index()
     file = str(tmp_path / "real.parquet")
-    pd.DataFrame(rows).to_parquet(file)
-    given = [SEEING, BLIND, "--benchmark", benchmark, "--test", file, file]
+    table.astype({"image": str}).melt("image", None, "attribute", "probability").to_parquet(file)
+    given = [SEEING, BLIND, "--benchmark", benchmark, "--test", file, file, "--csv", f"{tmp_path}/out.csv"]
     assert command.main([*given, "--before", BEFORE, BLIND]) == 0
     printed = capsys.readouterr().out
+    assert f"{SEEING}: 3 images, 3 attributes of 3 birds; the model knows 3 of them, in 3 images" in printed
     lines = {line.split()[0]: line for line in printed.splitlines() if line.startswith("  ")}
     assert " 100.0 [" in lines["recall"] and " 100.0 [" in lines["T"]
     assert f"{BLIND} less {SEEING}: S+" in printed and "-66.7 [" in printed
-    assert "false alarms" in printed
+    assert "false alarms" in printed and "By threshold" in printed and "yellow eye" in printed
+    assert set(pd.read_csv(tmp_path / "out.csv").by) == {
+        "all",
+        "attribute",
+        "pair",
+        "threshold",
+        "difference",
+    }
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (
-            [SEEING, "--benchmark", "no_such_benchmark"],
-            "Notebook 53 writes exact substitutions into sub_exact",
-        ),
-        ([SEEING, BLIND, "--before", BEFORE], "--before has 1 files for 2 models"),
-    ],
-)
-def test_the_command_says_what_is_wrong(arguments, message, capsys):
-    assert command.main(arguments) == 2
-    assert message in capsys.readouterr().err
+def test_the_command_says_what_is_wrong(capsys):
+    for arguments, message in (
+        (["--benchmark", "no_such_benchmark"], "Notebook 53 writes exact substitutions into sub_exact"),
+        ([BLIND, "--before", BEFORE], "--before has 1 files for 2 models"),
+    ):
+        assert command.main([SEEING, *arguments]) == 2
+        assert message in capsys.readouterr().err

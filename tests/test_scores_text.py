@@ -1,17 +1,15 @@
 """BLEU, METEOR and ROUGE: the published example's values, cases by hand, bounds, and two processes."""
 
-import re
 import warnings
 from math import exp
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
-from nltk.translate.bleu_score import SmoothingFunction, corpus_bleu, sentence_bleu
+from nltk.translate.bleu_score import corpus_bleu
 
 from xaihelpers.scores import text
-from xaihelpers.scores.conceptscore import describe, load_templates
 
 # The example of CLIPScore's code, and what its scorers say of it.
 GOOD = [
@@ -55,45 +53,18 @@ def test_the_published_example(captions, bleu, rouge):
 
 
 def test_tokens():
-    assert text.tokenize("Red crown: -0.53, (long bill)\t1\nFlügel: 2.00.") == (
-        "red",
-        "crown",
-        "-0.53",
-        "long",
-        "bill",
-        "1",
-        "flügel",
-        "2.00",
-    )
-    assert text.tokenize("Concept | Weight\n--- | ---\nbird’s hooked-bill!") == (
-        "concept",
-        "weight",
-        "bird’s",
-        "hooked-bill",
-    )
-    assert text.tokenize("翅膀: 1, पंख: 2") == ("翅膀", "1", "पंख", "2")
-    assert text.tokenize(" ,.- ") == ()
-
-
-def test_weights_and_punctuation_are_no_part_of_a_word():
-    for written in (
-        "red crown:0.43",
-        "red crown=0.43",
-        "red crown (0.43)",
-        "- red crown: 0.43;",
-        "red/crown|0.43",
+    for said, tokens in (
+        ("Red crown: -0.53, (long bill)\t1\nFlügel: 2.00.", "red crown -0.53 long bill 1 flügel 2.00"),
+        ("Concept | Weight\n--- | ---\nbird’s hooked-bill!", "concept weight bird’s hooked-bill"),
+        ("翅膀: 1, पंख: 2", "翅膀 1 पंख 2"),
+        ("red/crown|0.43", "red crown 0.43"),
+        ("- red crown=0.43;", "red crown 0.43"),
+        (" ,.- ", ""),
     ):
-        assert text.tokenize(written) == ("red", "crown", "0.43")
-    for template in load_templates():
-        said = text.tokenize(describe(["red crown", "long bill"], [0.43, -0.1], template))
-        names = ("red", "crown", "0.43", "long", "bill", "-0.10")
-        start = said.index("red")
-        assert said[start : start + 6] == names
-        prose = said[:start] + said[start + 6 :]
-        assert all(re.fullmatch(r"[a-z]+", word) for word in prose), prose
+        assert text.tokenize(said) == tuple(tokens.split())
 
 
-def test_bleu_by_hand():
+def test_scores_by_hand():
     """Of 5 words 4 match, of 4 pairs 3, of 3 triples 2, of 2 quadruples 1; 4 for 5 words pay exp(1 - 5/4)."""
     score = text.text_scores(["a b c d x", "a b c d"], ["a b c d e"] * 2)["BLEU"]
     assert score.tolist() == pytest.approx([(4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, exp(1 - 5 / 4)])
@@ -101,58 +72,38 @@ def test_bleu_by_hand():
     assert text.text_scores(["a b x c d"], ["a b y c d"])["BLEU"].item() == pytest.approx(
         (4 / 5 * 2 / 4 * 1 / 2 / 3 * 1 / 4 / 2) ** 0.25
     )
-
-
-def test_meteor_by_hand():
-    """P 3/4, R 3/5, F 10PR/(R + 9P); two chunks of three matches cost ½ (2/3)³."""
-    f = 10 * 0.75 * 0.6 / (0.6 + 9 * 0.75)
-    assert text.meteor("a b x d", ["a b c d e"]) == pytest.approx(f * (1 - 0.5 * (2 / 3) ** 3))
-    assert text.meteor("a b x d", ["q q q", "a b c d e"]) == pytest.approx(f * (1 - 0.5 * (2 / 3) ** 3))
-    assert text.meteor("spotted wings", ["spotted wing"]) == text.meteor(
-        "spotted wing", ["spotted wing"]
-    )  # by their stem
-    assert text.text_scores(["a b x d"], ["a b c d e"])["METEOR"].item() == text.meteor(
-        "a b x d", ["a b c d e"]
-    )
-
-
-def test_rouge_by_hand():
-    """The longest common subsequence of the first pair is a c d: P 3/4, R 3/5."""
-    b2 = 1.2**2
-    assert text.rouge_l("a c x d", ["a b c d e"]) == pytest.approx((1 + b2) * 0.75 * 0.6 / (0.6 + b2 * 0.75))
-    assert text.rouge_l("a c x d", ["a b c d e"], beta=1e9) == pytest.approx(
-        0.6
-    )  # recall alone, as the paper prints it
-    assert text.rouge_l("a c x d", ["a b c d e", "d"]) == pytest.approx(
-        (1 + b2) * 0.75 * 1 / (1 + b2 * 0.75)
-    )  # best P and best R, each by itself
+    # p 3/4, R 3/5, F 10PR/(R + 9P); two chunks of three matches cost ½ (2/3)³
+    score = 10 * 0.75 * 0.6 / (0.6 + 9 * 0.75) * (1 - 0.5 * (2 / 3) ** 3)
+    assert text.meteor("a b x d", ["q q q", "a b c d e"]) == pytest.approx(score)
+    assert text.text_scores(["a b x d"], ["a b c d e"])["METEOR"].item() == pytest.approx(score)
+    # by their stem
+    stemmed, whole = (text.meteor(wings, ["spotted wing"]) for wings in ("spotted wings", "spotted wing"))
+    assert stemmed == whole
+    # the longest common subsequence of the first pair is a c d: P 3/4, R 3/5
+    b2, reference = 1.2**2, "a b c d e"
+    assert text.rouge_l("a c x d", [reference]) == pytest.approx((1 + b2) * 0.45 / (0.6 + b2 * 0.75))
+    # recall alone, as the paper prints it
+    assert text.rouge_l("a c x d", [reference], beta=1e9) == pytest.approx(0.6)
+    # best P and best R, each by itself
+    assert text.rouge_l("a c x d", [reference, "d"]) == pytest.approx((1 + b2) * 0.75 / (1 + b2 * 0.75))
 
 
 def test_wordnet_is_used_where_there_is_one(monkeypatch):
     """Its absence is said; with one, synonyms match (here a tiny stand-in with NLTK's interface)."""
+    lemmas = [SimpleNamespace(name=lambda name=name: name) for name in ("grey", "gray")]
+    synset = SimpleNamespace(lemmas=lambda: lemmas)
 
-    class Synset:
-        def lemmas(self):
-            return [type("Lemma", (), {"name": lambda self, name=name: name})() for name in ("grey", "gray")]
+    def missing():
+        raise LookupError
 
-    class Wordnet:
-        def synsets(self, word):
-            return [Synset()] if word in ("grey", "gray") else []
-
-        def ensure_loaded(self):
-            if self.missing:
-                raise LookupError
-
-    for missing, matching, score in (
-        (True, "exact and stem", 0.0),
-        (False, "exact, stem and WordNet", 0.5),
-    ):  # one match: one chunk, penalty ½
-        source = Wordnet()
-        source.missing = missing
+    for ensure_loaded, matching, score in (
+        (missing, "exact and stem", 0.0),
+        (lambda: None, "exact, stem and WordNet", 0.5),  # one match: one chunk, penalty ½
+    ):
+        source = SimpleNamespace(ensure_loaded=ensure_loaded, synsets=lambda word: [synset])
         monkeypatch.setattr(text, "wordnet", source)
         text._has_wordnet.cache_clear(), text._synonyms.cache_clear()
         assert text.meteor_matching() == matching and text.meteor("gray", ["grey"]) == score
-    monkeypatch.undo()
     text._has_wordnet.cache_clear(), text._synonyms.cache_clear()
 
 
@@ -178,33 +129,6 @@ def test_many_pairs_on_two_processes(monkeypatch):
     np.testing.assert_array_equal(text.text_scores(candidates, references, jobs=2), alone)
 
 
-def test_equal_pairs_are_computed_once(monkeypatch):
-    seen, scores = [], text._scores
-    monkeypatch.setattr(text, "_scores", lambda pairs: seen.extend(pairs) or scores(pairs))
-    table = text.text_scores(["a b", "b c", "a b", "a b"], ["a b", "a b", "a b", "b a"])
-    assert len(seen) == len(set(seen)) == 3 and len(table) == 4
-    assert table.iloc[0].equals(table.iloc[2]) and not table.iloc[0].equals(table.iloc[3])
-
-
 TEXT = st.lists(
     st.sampled_from(["red", "crown", "crowns", "long", "bill", "0.53", "ß", "羽"]), min_size=1, max_size=15
 ).map(" ".join)
-
-
-@given(TEXT, st.lists(TEXT, min_size=1, max_size=3))
-def test_bleu_is_nltks(one, others):
-    references = [text.tokenize(other) for other in others]
-    expected = sentence_bleu(references, text.tokenize(one), smoothing_function=SmoothingFunction().method3)
-    assert text.text_scores([one], [others])["BLEU"].item() == pytest.approx(float(expected), rel=1e-9)
-
-
-@settings(max_examples=60)
-@given(TEXT, TEXT)
-def test_bounds_and_identity(one, other):
-    scores = text.text_scores([one, one], [other, one])
-    assert ((scores >= 0) & (scores <= 1 + 1e-12)).all(axis=None)
-    assert scores["ROUGE"].iloc[1] == pytest.approx(1) and (scores.iloc[0] <= scores.iloc[1] + 1e-12).all()
-    if len(text.tokenize(one)) >= 4:
-        assert scores["BLEU"].iloc[1] == pytest.approx(1)
-    both = text.text_scores([one], [[one, other]])
-    assert (both.to_numpy() >= scores.to_numpy().max(0) - 1e-12).all()  # a second reference never hurts here

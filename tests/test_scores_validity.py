@@ -38,6 +38,8 @@ def test_verdicts_by_the_table(low, high, area, expected):
 def test_dose_response_of_falling_rising_and_constant_scores():
     falling = validity.dose_response(DOSES, -DOSES + 0.1 * NOISE, DRAWS)
     assert falling.high < -0.5
+    equal_draws = validity.dose_response(DOSES, -DOSES, DRAWS)  # counted by their models
+    assert equal_draws.value == pytest.approx(-1) and equal_draws.high < -0.5
     rising = validity.dose_response(DOSES, DOSES + 0.1 * NOISE, DRAWS)
     assert rising.low > 0.5
     assert validity.dose_response(DOSES, np.ones(25), DRAWS)[:3] == (0, 0, 0)
@@ -45,19 +47,10 @@ def test_dose_response_of_falling_rising_and_constant_scores():
     assert noisy.low < 0 < noisy.high
 
 
-def test_draws_that_agree_exactly_count_by_their_models():
-    """Five equal draws of a score that falls with each dose: no doubt about the trend."""
-    found = validity.dose_response(DOSES, -DOSES, DRAWS)
-    assert found.value == pytest.approx(-1) and found.high < -0.5
-
-
-def test_told_apart_counts_pairs():
+def test_told_apart_and_smallest_dose():
     assert validity.told_apart([3, 2], [1, 2]) == pytest.approx(0.875)  # of four pairs one ties
     assert validity.told_apart([1.0], [1.0 + 1e-13]) == 0.5  # rounding is no difference
     assert math.isnan(validity.told_apart([math.nan], [1.0]))
-
-
-def test_smallest_dose_from_which_on_all_are_told():
     assert validity.smallest_dose({0.25: 0.6, 0.5: 0.95, 0.75: 0.9, 1.0: 1.0}) == 0.5
     assert validity.smallest_dose({0.25: 1.0, 0.5: 0.5, 1.0: 1.0}) == 1.0
     assert math.isnan(validity.smallest_dose({0.5: 0.95, 1.0: 0.5}))

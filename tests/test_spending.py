@@ -43,26 +43,20 @@ def table(tmp_path, text):
 def test_the_shipped_table_can_be_read():
     prices = read_prices()
     assert prices["gpt-4o"].of(1e6, 1e6) == pytest.approx(12.5)
+    assert Price("m", "USD", 2.5, 10.0).of(2000, 300) == pytest.approx(0.008) and FREE.of(1e9, 1e9) == 0
     assert all(price.currency and price.source and 0 < price.batch_factor <= 1 for price in prices.values())
-
-
-def test_the_cost_is_that_of_tokens_in_and_out():
-    assert Price("m", "USD", 2.5, 10.0).of(2000, 300) == pytest.approx(0.008)
-    assert FREE.of(1e9, 1e9) == 0
 
 
 def test_who_costs_what(tmp_path):
     prices = read_prices()
     assert price_of("annotator", "", prices) is FREE
-    assert (
-        price_of("server:gpt-4o", HERE, prices) is FREE
-    )  # a server on this machine, whatever its model's name
+    # a server on this machine, whatever its model's name
+    assert price_of("server:gpt-4o", HERE, prices) is FREE
     assert price_of("server:gpt-4o", ELSEWHERE, prices).per_million_in == 2.5
     own = table(tmp_path, "model,currency,in_per_million,out_per_million\nserver:mine,EUR,1,2\n")
     assert price_of("mine", HERE, read_prices(own), own) == Price("mine", "EUR", 1, 2)
-    with pytest.raises(
-        SpendingError, match="server:gpt-4o has no price in .*prices.csv: name by the parameter"
-    ):
+    message = "server:gpt-4o has no price in .*prices.csv: name by the parameter"
+    with pytest.raises(SpendingError, match=message):
         price_of("gpt-4o", ELSEWHERE, read_prices(own), own)
 
 
@@ -80,16 +74,13 @@ def test_a_bad_table_is_named(text, message, tmp_path):
         read_prices("nowhere.csv")
 
 
-def test_a_priced_model_is_not_asked_at_a_limit_of_0():
-    spending.begin(0.0)
-    model = Served()
-    with pytest.raises(SpendingError, match="spend_at_most is 0: set the parameter spend_at_most higher"):
-        ask.ask(model, questions(3), progress=False)
+def test_asking_stops_where_the_limit_is_reached_and_goes_on_from_there(tmp_path):
+    each, model = 1000 * 2.5e-6 + 100 * 10e-6, Served()
+    for begin in (lambda: spending.begin(0.0), lambda: records.start("81", {"results": str(tmp_path)})):
+        begin()  # a run spends nothing unless its notebook allows it
+        with pytest.raises(SpendingError, match="spend_at_most is 0: set the parameter spend_at_most higher"):
+            ask.ask(model, questions(3), progress=False)
     assert model.asked == 0
-
-
-def test_asking_stops_where_the_limit_is_reached_and_goes_on_from_there():
-    each = 1000 * 2.5e-6 + 100 * 10e-6
     spending.begin(2 * each)
     first, second = Served(), Served()
     with pytest.raises(SpendingError, match="0.01 USD are spent and spend_at_most is 0.007"):
@@ -98,12 +89,6 @@ def test_asking_stops_where_the_limit_is_reached_and_goes_on_from_there():
     account = spending.begin(10.0)
     ask.ask(second, questions(5), progress=False)
     assert second.asked == 3 and account.cost == pytest.approx(3 * each)
-
-
-def test_outside_of_a_notebook_nothing_is_limited():
-    model = Served()
-    model.name = "a model without a price"
-    assert len(ask.ask(model, questions(2), progress=False)) == model.asked == 2
 
 
 def test_the_account_tells_asked_cached_failed_and_different_requests_apart():
@@ -116,25 +101,5 @@ def test_the_account_tells_asked_cached_failed_and_different_requests_apart():
     ask.ask(Served(), questions(3), progress=False)
     ask.ask(Served(), questions(3), progress=False)
     (row,) = again.rows()
-    assert (row["requests"], row["asked"], row["cached"], row["failed"]) == (3, 1, 2, 0)
-
-
-def test_progress_outlives_the_run():
-    spending.begin(10.0, name="32-abc")
-    ask.ask(Served(fails=[1]), questions(4), progress=False)
-    assert spending.progress_of("32-abc") == {"gpt-4o": 3}
-    spending.begin(10.0, name="32-abc")
-    ask.ask(Served(), questions(1), progress=False)
-    assert spending.progress_of("32-abc") == {"gpt-4o": 3}  # never less than it was
-    assert spending.progress_of("another") == {}
-
-
-def test_sums_keep_currencies_apart():
     assert spending.total([(1.0, "USD"), (2.5, "EUR"), (0.5, "USD"), (0, "")]) == "1.50 USD, 2.50 EUR"
-    assert spending.total([]) == "nothing"
-
-
-def test_a_run_spends_nothing_unless_its_notebook_allows_it(tmp_path):
-    records.start("81", {"results": str(tmp_path)})
-    with pytest.raises(SpendingError, match="a notebook without it asks no model"):
-        spending.account().may_ask("server:gpt-4o", read_prices()["gpt-4o"])
+    assert (row["requests"], row["asked"], row["cached"], row["failed"]) == (3, 1, 2, 0)

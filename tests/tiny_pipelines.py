@@ -1,28 +1,7 @@
-"""Pipelines of four architectures with tiny random weights, and tokenizers of a few words."""
+"""Pipelines of three architectures with tiny random weights, and tokenizers of a few words."""
 
-from diffusers import (
-    AutoencoderKL,
-    DPMSolverMultistepScheduler,
-    EulerDiscreteScheduler,
-    FlowMatchEulerDiscreteScheduler,
-    FluxPipeline,
-    FluxTransformer2DModel,
-    PixArtAlphaPipeline,
-    PixArtTransformer2DModel,
-    SD3Transformer2DModel,
-    StableDiffusion3Pipeline,
-    StableDiffusionXLPipeline,
-    UNet2DConditionModel,
-)
-from transformers import (
-    CLIPTextConfig,
-    CLIPTextModel,
-    CLIPTextModelWithProjection,
-    CLIPTokenizer,
-    T5Config,
-    T5EncoderModel,
-    T5Tokenizer,
-)
+import diffusers
+import transformers
 
 WORDS = ["a", "photo", "of", "bird", "blue", "jay", "with", "yellow", "crown", "red", "breast"]
 SIZE = 16
@@ -32,18 +11,18 @@ def clip_tokenizer(length=20):
     letters = [chr(code) for code in range(33, 127)]
     tokens = ["<|startoftext|>", "<|endoftext|>", *letters, *(f"{letter}</w>" for letter in letters)]
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    return CLIPTokenizer(vocabulary, [], model_max_length=length * 5)
+    return transformers.CLIPTokenizer(vocabulary, [], model_max_length=length * 5)
 
 
 def t5_tokenizer(length=20):
     special = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -5.0)]
     words = [(f"▁{word}", -1.0) for word in WORDS]
-    return T5Tokenizer(vocab=special + words, extra_ids=0, model_max_length=length)
+    return transformers.T5Tokenizer(vocab=special + words, extra_ids=0, model_max_length=length)
 
 
-def clip_text(kind=CLIPTextModel, width=16, positions=100):
+def clip_text(kind=transformers.CLIPTextModel, width=16, positions=100):
     return kind(
-        CLIPTextConfig(
+        transformers.CLIPTextConfig(
             vocab_size=200,
             hidden_size=width,
             intermediate_size=32,
@@ -59,8 +38,8 @@ def clip_text(kind=CLIPTextModel, width=16, positions=100):
 
 
 def t5_text(width=16):
-    return T5EncoderModel(
-        T5Config(
+    return transformers.T5EncoderModel(
+        transformers.T5Config(
             vocab_size=64,
             d_model=width,
             d_kv=8,
@@ -74,7 +53,7 @@ def t5_text(width=16):
 
 
 def vae(channels):
-    return AutoencoderKL(
+    return diffusers.AutoencoderKL(
         block_out_channels=(8, 8),
         down_block_types=("DownEncoderBlock2D",) * 2,
         up_block_types=("UpDecoderBlock2D",) * 2,
@@ -86,7 +65,7 @@ def vae(channels):
 
 
 def flux():
-    transformer = FluxTransformer2DModel(
+    transformer = diffusers.FluxTransformer2DModel(
         in_channels=16,
         num_layers=1,
         num_single_layers=1,
@@ -97,8 +76,8 @@ def flux():
         guidance_embeds=True,
         axes_dims_rope=(4, 6, 6),
     )
-    return FluxPipeline(
-        FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
+    return diffusers.FluxPipeline(
+        diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
         vae(4),
         clip_text(),
         clip_tokenizer(),
@@ -109,7 +88,7 @@ def flux():
 
 
 def stable_diffusion_3():
-    transformer = SD3Transformer2DModel(
+    transformer = diffusers.SD3Transformer2DModel(
         sample_size=8,
         patch_size=2,
         in_channels=4,
@@ -121,13 +100,13 @@ def stable_diffusion_3():
         pooled_projection_dim=32,
         out_channels=4,
     )
-    return StableDiffusion3Pipeline(
+    return diffusers.StableDiffusion3Pipeline(
         transformer,
-        FlowMatchEulerDiscreteScheduler(),
+        diffusers.FlowMatchEulerDiscreteScheduler(),
         vae(4),
-        clip_text(CLIPTextModelWithProjection),
+        clip_text(transformers.CLIPTextModelWithProjection),
         clip_tokenizer(),
-        clip_text(CLIPTextModelWithProjection),
+        clip_text(transformers.CLIPTextModelWithProjection),
         clip_tokenizer(),
         t5_text(32),
         t5_tokenizer(),
@@ -135,7 +114,7 @@ def stable_diffusion_3():
 
 
 def stable_diffusion_xl():
-    unet = UNet2DConditionModel(
+    unet = diffusers.UNet2DConditionModel(
         sample_size=8,
         block_out_channels=(8, 16),
         layers_per_block=1,
@@ -149,36 +128,19 @@ def stable_diffusion_xl():
         projection_class_embeddings_input_dim=6 * 8 + 16,
         use_linear_projection=True,
     )
-    return StableDiffusionXLPipeline(
+    return diffusers.StableDiffusionXLPipeline(
         vae(4),
         clip_text(),
-        clip_text(CLIPTextModelWithProjection),
+        clip_text(transformers.CLIPTextModelWithProjection),
         clip_tokenizer(),
         clip_tokenizer(),
         unet,
-        EulerDiscreteScheduler(),
+        diffusers.EulerDiscreteScheduler(),
     )
-
-
-def pixart():
-    transformer = PixArtTransformer2DModel(
-        num_attention_heads=2,
-        attention_head_dim=8,
-        in_channels=4,
-        out_channels=8,
-        num_layers=1,
-        cross_attention_dim=16,
-        sample_size=8,
-        patch_size=2,
-        caption_channels=16,
-        use_additional_conditions=False,
-    )
-    return PixArtAlphaPipeline(t5_tokenizer(), t5_text(), vae(4), transformer, DPMSolverMultistepScheduler())
 
 
 PIPELINES = {
     "FluxPipeline": flux,
     "StableDiffusion3Pipeline": stable_diffusion_3,
     "StableDiffusionXLPipeline": stable_diffusion_xl,
-    "PixArtAlphaPipeline": pixart,
 }

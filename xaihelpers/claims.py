@@ -2,23 +2,30 @@
 
 A claim is a quantity, a direction and a reference: "above", "below", or "within" so much of it
 (data/papers/claims.csv). With e by how much the quantity exceeds the reference in the claimed direction,
-[a, b] its 95 % interval, and s the smallest effect that matters:
+[a, b] its 95 % interval, and s the smallest effect that matters, the interval says
 
-| verdict | above, below | within |
+| | above, below | within |
 |---|---|---|
-| instrument blind | a control failed | a control failed |
 | holds | a > 0 and e ≥ s | −s ≤ a and b ≤ s |
 | fails | b < s | b < −s or a > s |
-| cannot be told | else | else |
+| too few cases | else | else |
 
-Before anything is run, the same rule is asked of what a paper itself prints (`own_table`):
+"Within" is equivalence: where two things are said to be equal, what is measured is their paired difference.
+The verdict is the first of these that is true:
 
-| what the paper's own table says | where |
+| verdict | where |
 |---|---|
-| supported by its own table | *holds*, from the printed numbers alone |
-| depends on undocumented code | the same, but a step that the paper leaves open could turn it round |
-| contradicted by its own table | *fails* |
-| cannot be told | else, and where no number is printed |
+| needs people, needs a model | the claim is about people, or such a model, and none was asked |
+| instrument failed | a control failed; the verdict names it |
+| not applicable | the quantity or an end of its interval is NaN |
+| ill-posed | the same model, written otherwise, is decided otherwise |
+| depends on the reading | another reading that the paper leaves open is decided otherwise |
+| not told from its rival | it would hold, but what knows nothing of it does as well |
+| holds, fails, too few cases | its interval says so |
+
+Otherwise: one interval says holds and another fails, or another one does not say what the measured one says.
+A rival is the strongest of those that know nothing, by its paired difference in the claimed direction, which
+has to lie above 0. "Too few cases" tells how many would do, only where there can be as many.
 """
 
 import logging
@@ -35,12 +42,14 @@ from xaihelpers.scores.intervals import Interval
 log = logging.getLogger(__name__)
 FILE = PROJECT / "data" / "papers" / "claims.csv"
 DIRECTIONS = ("above", "below", "within")
-HOLDS, FAILS, OPEN, BLIND = OUTCOMES = ("holds", "fails", "cannot be told", "instrument blind")
-SUPPORTED, UNDOCUMENTED, CONTRADICTED = (
-    "supported by its own table",
-    "depends on undocumented code",
-    "contradicted by its own table",
-)
+HOLDS, FAILS, TOO_FEW = ("holds", "fails", "too few cases")
+ILL_POSED, READING, RIVAL = ("ill-posed", "depends on the reading", "not told from its rival")
+INSTRUMENT, NOT_APPLICABLE = ("instrument failed", "not applicable")
+PEOPLE, MODEL = ("needs people", "needs a model")
+OUTCOMES = (HOLDS, FAILS, ILL_POSED, READING, RIVAL, TOO_FEW, INSTRUMENT, PEOPLE, MODEL, NOT_APPLICABLE)
+# what a paper's own printed numbers say of its claim, by notebook 63
+SUPPORTED, CONTRADICTED = ("supported by its own table", "contradicted by its own table")
+UNDOCUMENTED, OPEN = ("depends on undocumented code", "cannot be told")
 OWN_TABLE = (SUPPORTED, UNDOCUMENTED, CONTRADICTED, OPEN)
 
 
@@ -63,9 +72,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run says of a claim. needed: independent cases that would decide it, None where unknown."""
+    """What a run says of a claim. needed: independent cases that would decide it, where there are as many."""
 
-    outcome: str
+    outcome: str  # one of OUTCOMES
     needed: int | None = None
     failed: tuple[str, ...] = ()  # controls
 
@@ -73,7 +82,7 @@ class Verdict:
         if self.failed:
             return f"{self.outcome} ({', '.join(self.failed)})"
         if self.needed:
-            return f"{self.outcome} (about {self.needed:,} independent cases would)"
+            return f"{self.outcome} (about {self.needed:,} independent ones would do)"
         return self.outcome
 
 
@@ -100,53 +109,65 @@ def load_claims(file: str | Path = FILE) -> dict[str, Claim]:
     return claims
 
 
-def decide(claim: Claim, measured: Interval, controls: dict[str, bool] | None = None) -> Verdict:
+def decide(
+    claim: Claim,
+    measured: Interval,
+    controls: dict[str, bool] | None = None,
+    needs: str = "",
+    rewritten: Sequence[Interval] = (),
+    readings: Sequence[Interval] = (),
+    rival: Interval | None = None,
+    available: float = 0,
+) -> Verdict:
     """The verdict on a claim by the module's rule.
 
     measured: the claim's quantity, in its unit.
     controls: name of a control -> whether the instrument passed it.
+    needs: "people" or "a model", where the claim is about them and none was asked.
+    rewritten: the quantity for the same model, written otherwise.
+    readings: the quantity under other readings that the paper leaves open.
+    rival: the paired difference to the strongest blind rival, in the claimed direction.
+    available: how many independent cases there can be.
+
+    Raises ValueError for other needs.
     """
+    if needs:
+        if needs not in ("people", "a model"):
+            raise ValueError(f"A claim needs people or a model, not {needs!r}.")
+        return Verdict(f"needs {needs}")
     failed = tuple(name for name, passed in (controls or {}).items() if not passed)
     if failed:
-        return Verdict(BLIND, failed=failed)
-    if not all(map(math.isfinite, measured[:3])):
-        return Verdict(OPEN)
+        return Verdict(INSTRUMENT, failed=failed)
+    if any(map(math.isnan, measured[:3])):
+        return Verdict(NOT_APPLICABLE)
+    outcome, needed = by_interval(claim, measured)
+    for others, otherwise in ((rewritten, ILL_POSED), (readings, READING)):
+        outcomes = {by_interval(claim, one)[0] for one in others}
+        if {HOLDS, FAILS} <= outcomes or (outcome != TOO_FEW and outcomes - {outcome}):
+            return Verdict(otherwise)
+    if outcome == HOLDS and rival is not None and not rival.low > 0:
+        return Verdict(RIVAL)
+    return Verdict(outcome, math.ceil(needed) if needed <= available else None)
+
+
+def by_interval(claim: Claim, measured: Interval) -> tuple[str, float]:
+    """What the interval alone says: HOLDS, FAILS or TOO_FEW, and how many cases would decide that one.
+
+    They are independent cases, if the effect is as measured; inf where there is nothing left to decide.
+    """
     effect, low, high = (number - claim.reference for number in measured[:3])
     if claim.direction == "below":
         effect, low, high = -effect, -high, -low
-    smallest = claim.smallest
+    matters = claim.smallest
+    holds, fails = low > 0 and effect >= matters and high >= low, high < matters
+    to_go = effect if effect >= matters else matters - effect
     if claim.direction == "within":
-        if -smallest <= low and high <= smallest:
-            return Verdict(HOLDS)
-        if high < -smallest or low > smallest:
-            return Verdict(FAILS)
-        to_go = abs(smallest - abs(effect))
-    else:
-        if low > 0 and effect >= smallest:
-            return Verdict(HOLDS)
-        if high < smallest:
-            return Verdict(FAILS)
-        to_go = effect if effect >= smallest else smallest - effect
-    if to_go == 0:
-        return Verdict(OPEN)
+        holds, fails = -matters <= low and high <= matters, high < -matters or low > matters
+        to_go = abs(matters - abs(effect))
+    if holds or fails or not to_go:
+        return HOLDS if holds else FAILS if fails else TOO_FEW, math.inf
     half_width = max(high - effect, effect - low)
-    if math.isinf(half_width):
-        return Verdict(OPEN)
-    return Verdict(OPEN, math.ceil(measured.effective * (half_width / to_go) ** 2))
-
-
-def own_table(claim: Claim, readings: Sequence[Interval], undocumented: bool = False) -> str:
-    """What a paper's own printed numbers say of its claim: one of OWN_TABLE, by the module's rule.
-
-    readings: the claim's quantity, in its unit, with the interval that the printed numbers allow; one for
-        each way to read them, all of which must give the same answer; none where no number is printed.
-    undocumented: whether a step that the paper leaves open could turn the answer round. It takes back a
-        support only: a table that contradicts its text does so whatever made the table.
-    """
-    outcomes = {decide(claim, reading).outcome for reading in readings}
-    if outcomes == {HOLDS}:
-        return UNDOCUMENTED if undocumented else SUPPORTED
-    return CONTRADICTED if outcomes == {FAILS} else OPEN
+    return TOO_FEW, measured.effective * (half_width / to_go) ** 2
 
 
 def control_passed(
@@ -156,25 +177,11 @@ def control_passed(
 
     name: of the control. measured: its quantity, in `unit`. An interval that is not known passes nothing.
     """
-    passed = measured.low > above and measured.high < below
-    levels = []
-    if above > -math.inf:
-        levels.append(f"above {above:g}")
-    if below < math.inf:
-        levels.append(f"below {below:g}")
-    wanted = " and ".join(levels)
-    log.info("Control, %s: %s, wanted %s: %s", name, spoken(measured, unit), wanted, _outcome(passed))
-    return bool(passed)
-
-
-def control_agrees(name: str, claim: Claim, measured: Interval, other: Interval) -> bool:
-    """Whether the same quantity, measured otherwise, decides a claim as it was decided; logs it.
-
-    Where the claim is not decided at all there is nothing to agree with, and the control passes.
-    """
-    decided, again = decide(claim, measured), decide(claim, other)
-    passed = decided.outcome in (OPEN, again.outcome)
-    log.info("Control, %s: %s, %s: %s", name, spoken(other, claim.unit), again, _outcome(passed))
+    passed = bool(measured.low > above and measured.high < below)
+    levels = {f"above {above:g}": above > -math.inf, f"below {below:g}": below < math.inf}
+    wanted = " and ".join(level for level, asked in levels.items() if asked)
+    outcome = "passed" if passed else "failed"
+    log.info("Control, %s: %s, wanted %s: %s", name, spoken(measured, unit), wanted, outcome)
     return passed
 
 
@@ -183,7 +190,3 @@ def spoken(measured: Interval, unit: str) -> str:
     if math.isnan(measured.low):  # all alike, or a single case
         return f"{measured.value:.3g} {unit}, without an interval"
     return f"{measured.value:.3g} [{measured.low:.3g}, {measured.high:.3g}] {unit}"
-
-
-def _outcome(passed: bool) -> str:
-    return "passed" if passed else "failed"

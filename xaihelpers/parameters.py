@@ -24,17 +24,11 @@ def declared_parameters(source: str) -> dict[str, tuple[str, object]]:
     Empty if the cell holds anything but annotated assignments of literals.
     """
     found = {}
-    for statement in _statements(source):
-        if not (
-            isinstance(statement, ast.AnnAssign)
-            and isinstance(statement.target, ast.Name)
-            and statement.value
-        ):
-            return {}
-        try:
+    try:
+        for statement in _statements(source):
             found[statement.target.id] = ast.unparse(statement.annotation), ast.literal_eval(statement.value)
-        except ValueError:
-            return {}
+    except (AttributeError, ValueError):  # no annotated assignment, or not of a literal
+        return {}
     return found
 
 
@@ -64,31 +58,26 @@ def check_parameters(namespace: dict) -> dict[str, object]:
         has not been run.
     """
     history = [source for source in namespace.get("In", []) if source]
-    known, values, given = {}, {}, {}  # name -> type, value in force, value papermill gave
+    declared, given = {}, {}  # name -> (type, value in force), name -> value that papermill gave
     if not history:
-        known = _annotated(namespace)
-        values = {name: namespace.get(name) for name in known}
+        declared = _annotated(namespace)
+        given = {name: namespace.get(name) for name in declared}
     for source in history:
         cell = declared_parameters(source)
-        if cell and (not known or known.keys() & cell.keys()):
-            known.update({name: kind for name, (kind, _) in cell.items()})
-            values.update({name: value for name, (_, value) in cell.items()})
+        if cell and (not declared or declared.keys() & cell.keys()):
+            declared |= cell
+            given = {name: value for name, value in given.items() if name not in cell}
         elif source.lstrip().startswith("# Parameters"):  # the first line of the cell that papermill adds
             given = _injected(source, namespace)
-            values.update(given)
-    if history and not known:
+    if history and not declared:
         raise ParameterError(
             "Run the cell tagged 'parameters', the first one of the notebook, before this cell."
         )
-    for name in given:
-        if name not in known:
-            raise ParameterError(_unknown(name, known))
-    for name, kind in known.items():
-        if not has_type(values[name], kind):
-            raise ParameterError(_wrong(name, kind, values[name]))
+    values = complete_parameters(declared, given)
+    for name, (kind, _) in declared.items():
         if has_type(namespace.get(name), kind):
-            values[name] = namespace[name]
-    return {name: _plain(values[name], kind) for name, kind in known.items()}
+            values[name] = _plain(namespace[name], kind)
+    return values
 
 
 def complete_parameters(
@@ -99,12 +88,18 @@ def complete_parameters(
     declared: as of `declared_parameters`.
     Raises ParameterError: an unknown name, with the nearest known one; a wrong type.
     """
-    for name, value in given.items():
+    for name in given:
         if name not in declared:
-            raise ParameterError(_unknown(name, declared))
-        if not has_type(value, declared[name][0]):
-            raise ParameterError(_wrong(name, declared[name][0], value))
-    return {name: _plain(given.get(name, default), kind) for name, (kind, default) in declared.items()}
+            near = difflib.get_close_matches(name, declared, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(declared)}."
+            raise ParameterError(f"This notebook has no parameter {name!r}: {hint}")
+    values = {}
+    for name, (kind, default) in declared.items():
+        value = given.get(name, default)
+        if not has_type(value, kind):
+            raise ParameterError(_wrong(name, kind, value))
+        values[name] = _plain(value, kind)
+    return values
 
 
 def parameters_hash(parameters: dict[str, object]) -> str:
@@ -123,8 +118,8 @@ def _statements(source: str) -> list[ast.stmt]:
 def _injected(source: str, namespace: dict) -> dict[str, object]:
     values = {}
     for statement in _statements(source):
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            name = statement.targets[0].id
+        if isinstance(statement, ast.Assign):
+            name = ast.unparse(statement.targets[0])
             try:
                 values[name] = ast.literal_eval(statement.value)
             except ValueError:  # papermill writes float('nan') and float('inf')
@@ -132,12 +127,13 @@ def _injected(source: str, namespace: dict) -> dict[str, object]:
     return values
 
 
-def _annotated(namespace: dict) -> dict[str, str]:
-    kinds = {
-        name: kind.__name__ if type(kind) is type else str(kind)
-        for name, kind in namespace.get("__annotations__", {}).items()
-    }
-    return {name: kind for name, kind in kinds.items() if kind in TYPES or kind.startswith("list[")}
+def _annotated(namespace: dict) -> dict[str, tuple[str, object]]:
+    found = {}
+    for name, kind in namespace.get("__annotations__", {}).items():
+        kind = kind.__name__ if type(kind) is type else str(kind)
+        if kind in TYPES or kind.startswith("list["):
+            found[name] = kind, None
+    return found
 
 
 def _plain(value: object, kind: str) -> object:
@@ -145,12 +141,6 @@ def _plain(value: object, kind: str) -> object:
     if kind == "list[float]":
         return [float(item) for item in value]
     return float(value) if kind == "float" else value
-
-
-def _unknown(name: str, known: dict) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(known)}."
-    return f"This notebook has no parameter {name!r}: {hint}"
 
 
 def _wrong(name: str, kind: str, value: object) -> str:

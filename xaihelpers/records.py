@@ -1,20 +1,16 @@
 """What a notebook run was given and what it found: checked parameters in, tidy rows and figures out.
 
 A run lies in `<results>/<notebook>-<hash of its parameters>/`: `results.csv` (one row per number), `run.json`
-(parameters, versions of libraries and of what draws the worlds, the bill of its answers and memory, captions,
-notes) and its figures. The folder appears whole or not at all.
+(parameters, the key of its code, versions, the bill of its answers, captions of figures, notes,
+verdicts) and its figures. The folder appears whole or not at all.
 """
 
-import importlib.metadata
 import io
 import json
 import logging
 import os
 import platform
 import random
-import resource
-import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,11 +23,12 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from xaihelpers import sharing, spending
+import xaihelpers
+from xaihelpers import spending
 from xaihelpers.claims import Verdict, decide, load_claims, spoken
 from xaihelpers.devices import resolve_device
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
-from xaihelpers.paths import CODE_KEY, PROJECT, FolderError, ensure_writable, results_home
+from xaihelpers.paths import CODE_KEY, FolderError, ensure_writable, results_home
 from xaihelpers.scores.intervals import Interval
 from xaihelpers.timing import describe_device
 from xaihelpers.worlds import aviary, everyday
@@ -56,7 +53,6 @@ class Run:
     _clock: float = field(default_factory=time.perf_counter)
     _rows: list = field(default_factory=list)
     _figures: dict = field(default_factory=dict)  # name -> (PNG bytes, caption)
-    _tables: dict = field(default_factory=dict)  # (paper, table) -> {"title": …, "caption": …}
     _verdicts: dict = field(default_factory=dict)  # (claim, data, model) -> what `verdict` kept
 
     @property
@@ -64,14 +60,7 @@ class Run:
         return self.folder / f"{self.notebook}-{parameters_hash(self.parameters)}"
 
     def record(
-        self,
-        rows: list[dict] | pd.DataFrame,
-        paper: str,
-        table: str | int,
-        data: str,
-        model: str,
-        title: str = "",
-        caption: str = "",
+        self, rows: list[dict] | pd.DataFrame, paper: str, table: str | int, data: str, model: str
     ) -> pd.DataFrame:
         """Collect numbers for the report, and return them as tidy rows.
 
@@ -80,7 +69,6 @@ class Run:
             row of the paper's table it is. A NaN value is kept. `void` says why a number decides nothing.
         paper, table: what the rows stand beside in the report, e.g. "alignment", 3.
         data, model: in words, what they were measured on.
-        title, caption: what the report writes above this table; one call for each table needs them.
 
         A row recorded again, as when a cell is run twice, replaces the earlier one.
 
@@ -94,8 +82,6 @@ class Run:
             twice = next(key for key in keys if keys.count(key) > 1)
             raise ValueError(f"Two rows are both {twice}: add a key that tells them apart.")
         self._rows = [row for row in self._rows if _key(row) not in keys] + tidy
-        if title:
-            self._tables[paper, str(table)] = {"title": title, "caption": caption}
         return _frame(tidy)
 
     def record_each(
@@ -110,7 +96,7 @@ class Run:
 
         keys: the columns that tell rows apart.
         model_name: (model, data) -> the model in words.
-        where: paper, table, title and caption, as of `record`.
+        where: paper and table, as of `record`.
         """
         for (model, data), part in frame.groupby(["model", "data"], sort=False):
             rows = part.reindex(columns=[*keys, *NUMBERS]).assign(metric=metric)
@@ -140,6 +126,7 @@ class Run:
         model: str,
         controls: dict[str, bool] | None = None,
         figure: str = "",
+        **against,
     ) -> Verdict:
         """Decide a claim of a paper by the rule of `claims`, show the verdict, and keep it for the ledger.
 
@@ -148,6 +135,7 @@ class Run:
         data, model: in words, what it was measured on.
         controls: name of a control of the instrument -> whether it was passed.
         figure: name of the figure that shows it.
+        against: needs, rewritten, readings, rival, available, as of `claims.decide`.
 
         Raises ValueError for an unknown claim.
         """
@@ -156,17 +144,10 @@ class Run:
             raise ValueError(f"There is no claim {claim!r} in data/papers/claims.csv.")
         about = claims[claim]
         controls = {name: bool(passed) for name, passed in (controls or {}).items()}
-        verdict = decide(about, measured, controls)
-        self._verdicts[claim, data, model] = {
-            "claim": claim,
-            **measured._asdict(),
-            "outcome": verdict.outcome,
-            "needed": verdict.needed,
-            "controls": controls,
-            "data": data,
-            "model": model,
-            "figure": figure,
-        }
+        verdict = decide(about, measured, controls, **against)
+        made = {"outcome": verdict.outcome, "needed": verdict.needed, "controls": controls, **against}
+        where = {"data": data, "model": model, "figure": figure}
+        self._verdicts[claim, data, model] = {"claim": claim, **measured._asdict(), **made, **where}
         quantity = spoken(measured, about.unit)
         log.info("Claim (%s, %s): %s\n  %s: %s", about.paper, about.section, about.claim, quantity, verdict)
         return verdict
@@ -183,13 +164,13 @@ class Run:
         rows = self.rows()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            part = Path(tempfile.mkdtemp(prefix=f".{self.notebook}-", dir=self.folder))
-            part.chmod(0o755)  # mkdtemp's is for its owner alone
-            try:
-                self._write(part, rows)
-                _replace_folder(part, self.run_folder)
-            finally:
-                shutil.rmtree(part, ignore_errors=True)
+            with tempfile.TemporaryDirectory(prefix=f".{self.notebook}-", dir=self.folder) as place:
+                new, old = Path(place) / "new", Path(place) / "old"
+                new.mkdir()
+                self._write(new, rows)
+                if self.run_folder.exists():  # os.replace takes only empty targets
+                    os.replace(self.run_folder, old)
+                os.replace(new, self.run_folder)
         except OSError as error:
             log.warning("%s", rows.to_string(na_rep="nan"))  # so that the numbers are not lost
             raise FolderError(
@@ -201,32 +182,25 @@ class Run:
 
     def _write(self, folder: Path, rows: pd.DataFrame) -> None:
         rows.to_csv(folder / "results.csv", index=False, na_rep="nan")
-        for name, (png, _) in self._figures.items():
+        figures = []
+        for name, (png, caption) in self._figures.items():
             (folder / f"{name}.png").write_bytes(png)
+            figures.append({"file": f"{name}.png", "caption": caption})
+        versions = {"torch": torch.__version__.split("+")[0], "xaihelpers": xaihelpers.__version__}
         about = {
             "notebook": self.notebook,
             "parameters": self.parameters,
-            "key": os.environ.get(CODE_KEY, ""),  # of the code, where the launcher knows it
+            "key": json.loads(os.environ.get(CODE_KEY) or "{}"),  # of the code, where the launcher knows it
             "data": sorted(rows["data"].unique()),
             "model": sorted(rows["model"].unique()),
-            "versions": {"python": platform.python_version()}
-            | {name: _version(name) for name in ("torch", "xaihelpers")},
+            "versions": {"python": platform.python_version(), **versions},
             # of what draws the worlds, whether or not this run is about one
-            "renderers": {
-                "aviary": aviary.renderer_version(),
-                "everyday": everyday.renderer_version(),
-            },
+            "renderers": {"aviary": aviary.RENDERER_VERSION, "everyday": everyday.RENDERER_VERSION},
             "device": describe_device(self.device),
             "started": self.started.isoformat(),
             "seconds": round(time.perf_counter() - self._clock, 1),
-            "bill": _bill(self.device),
-            "tables": [
-                {"paper": paper, "table": table, **heading}
-                for (paper, table), heading in self._tables.items()
-            ],
-            "figures": [
-                {"file": f"{name}.png", "caption": caption} for name, (_, caption) in self._figures.items()
-            ],
+            "bill": {"asked": spending.account().rows()},
+            "figures": figures,
             "notes": self.notes,
             "verdicts": list(self._verdicts.values()),
         }
@@ -256,46 +230,27 @@ def start(notebook: str, namespace: dict) -> Run:
     )
     run = Run(notebook, parameters, device, folder)
     spending.begin(0.0, name=run.run_folder.name)  # nothing is spent unless the notebook says so
-    try:
-        sharing.begin(parameters.get("shard", 0), parameters.get("shards", 1))
-    except ValueError as error:
-        raise ParameterError(str(error)) from error
     return run
 
 
-class _PrintHandler(logging.Handler):
-    """Prints each message of the helpers as one line of the notebook's output."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        tqdm.write(self.format(record))
-
-
 def _show_log() -> None:
-    """Show what the helpers log in the running notebook; elsewhere they log nothing but warnings."""
-    log = logging.getLogger("xaihelpers")
-    if not any(isinstance(handler, _PrintHandler) for handler in log.handlers):
-        log.addHandler(_PrintHandler())
-        log.setLevel(logging.INFO)
-        log.propagate = False  # some libraries give the root logger a handler of its own
+    """Print what the helpers log, a line each; where no run has begun they log nothing but warnings."""
+    log, handler = logging.getLogger("xaihelpers"), logging.Handler()
+    handler.emit = lambda record: tqdm.write(handler.format(record))  # beside progress bars
+    log.handlers = [handler]
+    log.setLevel(logging.INFO)
+    log.propagate = False  # some libraries give the root logger a handler of its own
 
 
 def read_runs(folder: Path) -> list[dict]:
-    """The `run.json` of every run in a results folder, oldest first, with its own folder under "folder".
-
-    Of runs that differ in nothing but their `shard` the newest counts, which has what all of them made.
-    """
+    """The `run.json` of every run in a results folder, oldest first, with its own folder under "folder"."""
     runs = []
-    for path in sorted(folder.glob("[!.]*/run.json")):
+    for path in folder.glob("[!.]*/run.json"):
         try:
             runs.append(json.loads(path.read_text()) | {"folder": path.parent})
         except ValueError:
             log.warning("%s is damaged and was left out; delete its folder and run the notebook again.", path)
-    newest = {}
-    for run in sorted(runs, key=lambda run: run["started"]):
-        parameters = dict(run.get("parameters", {}))
-        shard = parameters.pop("shard", None)
-        newest[run["folder"] if shard is None else (run["notebook"], parameters_hash(parameters))] = run
-    return sorted(newest.values(), key=lambda run: run["started"])
+    return sorted(runs, key=lambda run: (run["started"], run["folder"]))
 
 
 def read_records(folder: Path) -> pd.DataFrame:
@@ -303,51 +258,14 @@ def read_records(folder: Path) -> pd.DataFrame:
 
     They are as recorded, with the further columns `notebook`, `run` and `parameters` (JSON).
     """
-    tables = []
+    missing = dict.fromkeys(NUMBERS, ["nan"])  # texts that look like missing values stay
+    how = {"dtype": dict.fromkeys(TEXTS, str), "keep_default_na": False, "na_values": missing}
+    tables = [pd.DataFrame(columns=[*COLUMNS, "notebook", "run", "parameters"])]
     for run in read_runs(folder):
-        rows = _read_csv(run["folder"] / "results.csv")
-        origin = {
-            "notebook": run["notebook"],
-            "run": run["folder"].name,
-            "parameters": json.dumps(run["parameters"]),
-        }
-        tables.append(rows.assign(**origin))
-    tables = [table for table in tables if len(table)]
-    return (
-        pd.concat(tables, ignore_index=True)
-        if tables
-        else pd.DataFrame(columns=[*COLUMNS, "notebook", "run", "parameters"])
-    )
-
-
-def paper_table(paper: str, table: int | str) -> pd.DataFrame:
-    """What a paper prints, as tidy rows.
-
-    table: the number of a table, or the name of the file that holds numbers of the text or of a figure.
-    Raises FolderError if the project does not hold it.
-    """
-    name = f"table{table}" if str(table).isdigit() else table
-    path = PROJECT / "data" / "papers" / f"{paper}_{name}.csv"
-    if not path.is_file():
-        held = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
-        raise FolderError(f"There is no {path.name} in data/papers; the tables held are: {held}.")
-    return pd.read_csv(path)
-
-
-def _bill(device: torch.device) -> dict:
-    """What the run asked by now, by model, and the most memory that it held, in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024  # of what the system counts in
-    peak = {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
-    if device.type == "cuda":
-        peak["GPU memory"] = torch.cuda.max_memory_allocated(device)
-    return {"asked": spending.account().rows(), "peak": peak}
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+        rows = pd.read_csv(run["folder"] / "results.csv", **how)
+        origin = {"notebook": run["notebook"], "run": run["folder"].name}
+        tables.append(rows.assign(**origin, parameters=json.dumps(run["parameters"])))
+    return pd.concat([table for table in tables if len(table)] or tables, ignore_index=True)
 
 
 def _tidy(row: dict) -> dict:
@@ -371,17 +289,3 @@ def _frame(rows: list[dict]) -> pd.DataFrame:
     marked = MARK in frame and frame[MARK].fillna("").ne("").any()
     last = COLUMNS[3:] if marked else [name for name in COLUMNS[3:] if name != MARK]
     return frame.reindex(columns=[*COLUMNS[:3], *keys, *last])
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    missing = dict.fromkeys(NUMBERS, ["nan"])
-    return pd.read_csv(path, dtype=dict.fromkeys(TEXTS, str), keep_default_na=False, na_values=missing)
-
-
-def _replace_folder(new: Path, target: Path) -> None:
-    """Put a finished folder in the place of an older one (os.replace takes only empty targets)."""
-    old = new.with_name(new.name + ".old")
-    if target.exists():
-        os.replace(target, old)
-    os.replace(new, target)
-    shutil.rmtree(old, ignore_errors=True)

@@ -1,335 +1,257 @@
-"""Run notebooks, several at a time: `python -m xaihelpers.run [IDS...]`, or `make run`.
+"""Run notebooks: `python -m xaihelpers.run [IDS...]`, or `make run`.
 
-At their defaults, or, with `-p`, `-f`, `--draws` or a file of grids, over a grid of parameters (see `sweep`).
-
-Executed copies go to `<results>/notebooks/`, what they find to `<results>/`. A notebook is skipped while
-nothing that its results depend on has changed (see `dependencies`). The order comes from the notebooks
-themselves: their metadata `{"xaihelpers": {"needs": ["00", "11"]}}` names those that run before them; ["*"]
-means all others.
+Without options every notebook is run at its defaults; `-p`, `-f`, `--draws` and files of grids ask for more.
+Executed copies go to `<results>/notebooks/`, what they find to `<results>/`. A point of it is skipped while
+its results are there, made by the present notebook, package and data.
 """
 
 import argparse
+import contextlib
+import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import signal
-import subprocess
+import socket
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
+from graphlib import TopologicalSorter
+from importlib.metadata import requires, version
 from pathlib import Path
-from typing import IO
 
-from filelock import FileLock, Timeout
+import joblib
+import yaml
+from filelock import FileLock
+from nbclient.exceptions import DeadKernelError
+from papermill import execute_notebook
+from papermill.exceptions import PapermillExecutionError
 from tqdm import tqdm
 
-from xaihelpers.notebook_files import clean_notebook, error_text, picture
-from xaihelpers.notebook_keys import declared_needs, run_key
-from xaihelpers.paths import CODE_KEY, PROJECT, FolderError, ensure_writable, results_home
-from xaihelpers.sweep.command import (
-    add_arguments,
-    asked_points,
-    closing_lines,
-    counts,
-    is_sweep,
-    make_executor,
-    plan_lines,
-)
-from xaihelpers.sweep.drive import run_points
-from xaihelpers.sweep.grid import Grid, expand
-from xaihelpers.sweep.launch import same_instructions
-from xaihelpers.sweep.plan import Plan, make_plan
+from xaihelpers.fingerprint import code_hash
+from xaihelpers.grids import Point, asked_entries, needs_of, points_of, take_part
+from xaihelpers.paths import CODE_KEY, PROJECT, ensure_writable, results_home
 
 ROOM = "make room or permit writing there, or name another folder by --results"
+SHIPPED = ("models", "papers", "prompts", "devices", "real_runs", "yardsticks")  # folders of data/
 README_FIGURES = {"62": "yardsticks", "99": "ledger"}  # notebook -> the figure that the README shows
+# A CPU of another kind has other instructions and rounds otherwise: with the same ones, those of AVX2, a run
+# shows the same digits on all x86 machines; strictly, so that a product does not turn with where its rows
+# begin in memory. What the environment says comes first.
+SAME_INSTRUCTIONS = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "MKL_CBWR": "AVX2,STRICT",
+    "OPENBLAS_CORETYPE": "Haswell",
+}
 
 
-@dataclass
-class NotebookJob:
-    """A notebook on its way and, while it runs, its process."""
-
-    path: Path
-    output: Path  # where the executed copy goes: `path` itself when executed in place
-    failed: Path  # where it goes if a cell fails
-    needs: list[str]  # ids of those that must run before it, of those that run at all
-    key: str = ""
-    process: subprocess.Popen | None = None
-    messages: IO[str] = field(default_factory=lambda: tempfile.TemporaryFile("w+"))
-    started: float = 0.0
-
-    @property
-    def id(self) -> str:
-        return self.path.name[:2]
-
-    @property
-    def partial(self) -> Path:
-        return self.output.with_name(f".{self.path.stem}.partial.ipynb")
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
+def same_instructions() -> dict[str, str]:
+    """The environment variables that make every x86 CPU round alike; none on other machines."""
+    return SAME_INSTRUCTIONS if platform.machine() in ("x86_64", "AMD64") else {}
 
 
-def find_jobs(notebooks: Path, ids: list[str], results: Path, inplace: bool = False) -> list[NotebookJob]:
-    """The notebooks with these ids (all if none is given), in order. Raises ValueError for an unknown id."""
-    paths = {path.name[:2]: path for path in sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))}
-    unknown = [i for i in ids if i not in paths]
-    if unknown or not paths:
-        raise ValueError(
-            f"No notebook {' '.join(unknown)} in {notebooks}; there are: {' '.join(paths) or 'none'}."
+def key_of(notebook: Path, results: Path) -> dict[str, str]:
+    """What results depend on beside the parameters, by part: the notebook, the package, the shipped data."""
+    cells = [[cell["cell_type"], cell["source"]] for cell in json.loads(notebook.read_text())["cells"]]
+    code = code_hash((PROJECT / "xaihelpers").rglob("*.py"))
+    libraries = [re.match(r"[\w-]+", text)[0] for text in requires("xaihelpers") if ";" not in text]
+    files = [file for name in SHIPPED for file in sorted((PROJECT / "data" / name).rglob("*.*"))]
+    if "*" in needs_of(notebook):
+        files += sorted(
+            set(results.glob("*/run.json")) - set(results.glob(f"{notebook.name[:2]}-*/run.json"))
         )
-    chosen = [i for i in paths if i in ids or not ids]
-    jobs = []
-    for i in chosen:
-        declared = declared_needs(paths[i])
-        needs = [other for other in chosen if other != i and (other in declared or "*" in declared)]
-        copy = results / "notebooks" / paths[i].name
-        output = paths[i] if inplace else copy
-        jobs.append(NotebookJob(paths[i], output, copy.with_suffix(".failed.ipynb"), needs))
-    return jobs
+    data = hashlib.sha256()
+    for file in files:
+        data.update(f"{file.parent.name}/{file.name}".encode() + file.read_bytes())
+    return {
+        "notebook": hashlib.sha256(json.dumps(cells).encode()).hexdigest(),
+        "package": hashlib.sha256(json.dumps([code, *map(version, libraries)]).encode()).hexdigest(),
+        "data": data.hexdigest(),
+    }
 
 
-def current_key(job: NotebookJob, results: Path) -> str:
-    """A hash of what the results depend on, as of `run_key`."""
-    return run_key(job.path, results)
-
-
-def is_up_to_date(job: NotebookJob, results: Path) -> bool:
-    """Whether the executed copy has the present key and the records it wrote are still there."""
+def why_to_run(point: Point, key: dict[str, str]) -> str:
+    """Why the results of a point do not count: never run, failed, or what has changed; empty if done."""
+    if point.copy.with_suffix(".failed.ipynb").exists():
+        return "failed before"
     try:
-        made = json.loads(job.output.read_text())["metadata"]["xaihelpers_run"]
+        made_by = json.loads((point.folder / "run.json").read_text())["key"]
     except (OSError, ValueError, KeyError):
-        return False
-    return made["key"] == job.key and all((results / name / "run.json").exists() for name in made["records"])
+        return "never run"
+    changed = [part for part in key if made_by.get(part) != key[part]]
+    return f"{' and '.join(changed)} changed" if changed else ""
 
 
-def launch(job: NotebookJob, threads: int, results: Path) -> None:
-    """Start papermill on the notebook, in a process of its own with its share of the cores."""
-    shares = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
-    options = ["--no-progress-bar", "--no-log-output"]
-    command = [sys.executable, "-m", "papermill", *options, str(job.path), str(job.partial)]
-    # idle threads sleep: spinning, they starve the processes beside them
-    usual = {"OMP_WAIT_POLICY": "PASSIVE"} | same_instructions()
-    environment = usual | os.environ | shares | {"XAI_RESULTS": str(results), CODE_KEY: job.key}
-    environment.pop("MPLBACKEND", None)  # figures are to appear in the notebook
-    job.started = time.monotonic()
-    job.process = subprocess.Popen(
-        command,
-        env=environment,
-        cwd=PROJECT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=job.messages,
-        start_new_session=True,
-    )
+def run_point(point: Point, key: dict[str, str], force: bool, inplace: bool) -> tuple[Point, str]:
+    """Execute a point's notebook, if its results do not count; returns it with how that ended, in words.
 
-
-def finish(job: NotebookJob, results: Path, inplace: bool) -> str:
-    """Put the executed notebook in its place; returns what went wrong, or an empty string."""
-    if job.process.returncode:
-        job.messages.seek(0)
-        error = job.messages.read().strip()[-1500:]
-        if job.partial.exists():
-            error = error_text(json.loads(job.partial.read_text())) or error
-            shutil.move(job.partial, job.failed)
-        return f"{error}\n  kept as far as it came: {job.failed}"
-    notebook = json.loads(job.partial.read_text())
-    clean_notebook(notebook)
-    if not inplace:
-        written = _records_of(job, results)
-        notebook["metadata"]["xaihelpers_run"] = {"key": job.key, "records": written}
-    elif job.id in README_FIGURES:
-        name = README_FIGURES[job.id]
-        job.path.with_name(f"{name}.png").write_bytes(picture(notebook, name))
-    job.partial.write_text(json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-    os.replace(job.partial, job.output)
-    job.failed.unlink(missing_ok=True)
-    return ""
-
-
-def _records_of(job: NotebookJob, results: Path) -> list[str]:
-    """The folders that a run at the defaults has left, not those of sweeps beside it."""
-    (point,) = expand([Grid(str(job.path))], results)
-    if (point.folder / "run.json").exists():
-        return [point.name]
-    return [path.parent.name for path in results.glob(f"{job.id}-*/run.json")]
-
-
-def run(
-    jobs: list[NotebookJob], workers: int, results: Path, force: bool = False, inplace: bool = False
-) -> list[str]:
-    """Execute the jobs, each after those it needs, at most `workers` at a time; returns the ids that failed.
-
-    A notebook that nothing can run beside gets all cores. One that fails stops no other.
+    Whoever else wants the same point waits, and then finds it done. What a run records and its executed copy
+    appear whole or not at all, so this process may be killed at any time.
     """
-    waiting, running, failures = list(jobs), [], []
-    bar = _bar(len(jobs), "notebook")
-    try:
-        while waiting or running:
-            open_ids = {job.id for job in waiting + running}
-            ready = [job for job in waiting if not open_ids.intersection(job.needs)]
-            if not ready and not running:
-                names = " ".join(sorted(open_ids))
-                raise ValueError(f"Notebooks {names} wait for each other: correct their metadata 'needs'.")
-            for job in ready[: workers - len(running)]:
-                waiting.remove(job)
-                job.key = current_key(job, results)
-                if not (force or inplace) and is_up_to_date(job, results):
-                    bar.write(f"{job.path.stem}: up to date", file=sys.stdout)
-                    bar.update()
-                    continue
-                alone = len(ready) == 1 and not running
-                launch(job, max(1, _cores() // (1 if alone else workers)), results)
-                bar.write(f"{job.path.stem}: started", file=sys.stdout)
-                running.append(job)
-            for job in [job for job in running if job.process.poll() is not None]:
-                running.remove(job)
-                error = finish(job, results, inplace)
-                failures += [job.id] if error else []
-                outcome = f"done in {job.seconds:.0f} s"
-                if error:
-                    outcome = f"FAILED after {job.seconds:.0f} s, {error}"
-                bar.write(f"{job.path.stem}: {outcome}", file=sys.stdout)
-                bar.update()
-            bar.set_postfix_str(", ".join(f"{job.id} ({job.seconds:.0f} s)" for job in running))
-            sys.stdout.flush()
-            if running:
-                time.sleep(0.2)
-    finally:
-        bar.close()
-        for job in running:  # interrupted
-            _stop(job)
+    results, started = point.folder.parent, time.monotonic()
+    for name, value in {"OMP_WAIT_POLICY": "PASSIVE", **same_instructions()}.items():
+        os.environ.setdefault(name, value)
+    os.environ |= {"XAI_RESULTS": str(results), CODE_KEY: json.dumps(key), "TQDM_DISABLE": "1"}
+    os.environ.pop("MPLBACKEND", None)  # figures are to appear in the notebook
+    failed = point.copy.with_suffix(".failed.ipynb")
+    lock = FileLock(ensure_writable(results / ".locks", ROOM) / point.folder.name)
+    with lock, tempfile.TemporaryDirectory(dir=point.copy.parent, prefix=".") as folder:
+        if not (force or inplace or why_to_run(point, key)):
+            return point, "up to date"
+        executed = Path(folder) / point.copy.name
+        try:
+            execute_notebook(point.notebook, executed, point.changed, progress_bar=False, cwd=PROJECT)
+        except (PapermillExecutionError, DeadKernelError) as error:
+            os.replace(executed, failed)
+            return point, f"FAILED, {str(error)[-1000:]}\n  kept as far as it came: {failed}"
+        failed.unlink(missing_ok=True)
+        clean(executed)
+        os.replace(executed, point.notebook if inplace else point.copy)
+    if why_to_run(point, key):
+        return point, f"FAILED, it recorded nothing in {point.folder}"
+    return point, f"done in {time.monotonic() - started:.0f} s"
+
+
+def clean(file: Path) -> None:
+    """Rid an executed notebook of papermill's metadata and of widgets' views, which need a kernel."""
+    notebook, unwanted = json.loads(file.read_text()), ("papermill", "execution", "widgets")
+    for part in (notebook, *notebook["cells"]):
+        part["metadata"] = {k: v for k, v in part["metadata"].items() if k not in unwanted and v != []}
+        for output in part.get("outputs", []):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+    file.write_text(json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def waves(points: list[Point]) -> Iterator[list[Point]]:
+    """Points in the order of what their notebooks need; those of a wave may run side by side."""
+    needs = {point.notebook.name[:2]: needs_of(point.notebook) for point in points}
+    for number, of in needs.items():
+        needs[number] = needs.keys() - {number} if "*" in of else needs.keys() & of
+    sorter = TopologicalSorter(needs)
+    sorter.prepare()
+    while ready := sorter.get_ready():
+        yield [point for point in points if point.notebook.name[:2] in ready]
+        sorter.done(*ready)
+
+
+def run_points(points: list[Point], workers: int, force: bool = False, inplace: bool = False) -> list[str]:
+    """Run points, at most `workers` at a time, and say how each ends; returns a line for each that failed."""
+    backend, _ = joblib.parallel.get_active_backend()
+    as_they_end = "generator_unordered" if backend.supports_return_generator else "list"
+    failures = []
+    for wave in waves(points):
+        key = {point.notebook: key_of(point.notebook, point.folder.parent) for point in wave}
+        left = {str(point): (point, "its worker died") for point in wave}
+        for _ in range(2):  # what failed is tried once more
+            execute = joblib.delayed(run_point)
+            tasks = [execute(one, key[one.notebook], force, inplace) for one, _ in left.values()]
+            work = joblib.Parallel(max(1, min(workers, len(tasks))), return_as=as_they_end)
+            with contextlib.suppress(BrokenProcessPool):
+                for point, outcome in tqdm(work(tasks), total=len(tasks), unit="notebook", disable=None):
+                    tqdm.write(f"{point}: {outcome}")
+                    del left[str(point)]
+                    if outcome.startswith("FAILED"):
+                        left[str(point)] = point, outcome
+        failures += [f"{name}: {outcome}" for name, (_, outcome) in left.items()]
     return failures
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit code: 0, 1 if a notebook failed, 2 if nothing could be run."""
-    options = _parser().parse_args(arguments)
-    results = results_home(options.results)
-    notebooks = options.notebooks.resolve()
+def on_ray(address: str, cpus: float, gpus: float) -> int:
+    """Connect to a Ray cluster, whose machines share all folders; returns how many points it runs at a time.
+
+    Raises ValueError where there is no Ray, no cluster, or no room on it.
+    """
     try:
-        if options.plan or is_sweep(options):
-            points = asked_points(options, results, notebooks)
-            plan = make_plan(points, options.force)
-            return _show_plan(plan, options.on) if options.plan else _sweep(plan, options)
-        ensure_writable(results / "notebooks", ROOM)
-        jobs = find_jobs(notebooks, options.ids, results, options.inplace)
-        with FileLock(results / ".lock", timeout=0):
-            failures = run(jobs, max(1, options.jobs), results, options.force, options.inplace)
-    except (ValueError, FolderError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    except Timeout:
-        print(
-            f"Another run is writing to {results}: wait for it, or name another folder by --results.",
-            file=sys.stderr,
+        import ray
+        from ray.util.joblib import register_ray
+    except ImportError as error:
+        raise ValueError("Ray is not installed: pip install '.[cluster]'") from error
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        if host:  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=5).close()
+        ray.init(address, log_to_driver=False)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"No Ray cluster answers at {address} ({error}): write host:port, auto or local."
+        ) from error
+    register_ray()
+    # one process for each point; one that dies, or whose machine does, is begun again elsewhere
+    actors = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": -1, "max_task_retries": -1}
+    joblib.parallel_config(backend="ray", ray_remote_args=actors, maxtasksperchild=1)
+    total, each = ray.cluster_resources(), {"CPU": cpus, "GPU": gpus}
+    workers = min(int(total.get(kind, 0) / share) for kind, share in each.items() if share)
+    if not workers:
+        raise ValueError(
+            f"The cluster has no {cpus:g} CPUs and {gpus:g} GPUs for a point: see --cpus, --gpus."
         )
+    return workers
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m xaihelpers.run", description=__doc__.split("\n")[0])
+    option = parser.add_argument
+    option(
+        "ids", nargs="*", metavar="ID|GRID.yaml", help="numbers of notebooks (default: all), files of grids"
+    )
+    option("-p", dest="assignments", action="append", default=[], metavar="NAME=VALUE[,VALUE...]")
+    option("-f", dest="presets", action="append", default=[], metavar="PRESET", help="a file, or as paper")
+    option("--draws", type=int, default=0, metavar="N", help="seeds of each point")
+    option("--part", default="1/1", metavar="I/N", help="only this part of the points, for array jobs")
+    option("--jobs", type=int, default=min(joblib.cpu_count(), 4), help="at a time (default: %(default)s)")
+    option("--ray", default="", metavar="ADDRESS", help="on a Ray cluster: host:port, auto or local")
+    option("--cpus", type=float, default=1.0, help="of each point on Ray (default: 1)")
+    option("--gpus", type=float, default=0.0, help="of each point on Ray, or a part of one (default: 0)")
+    option("--plan", action="store_true", help="say which points there are, which are done, and run nothing")
+    option("--force", action="store_true", help="run also what is done")
+    option("--results", default="results", help="results folder: a name under XAI_DATA, or a path")
+    option("--inplace", action="store_true", help="execute the committed notebooks themselves")
+    option("--notebooks", type=Path, default=PROJECT / "notebooks", help="folder of the notebooks")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code: 0, 1 if a point failed, 2 if nothing could be run."""
+    options = make_parser().parse_args(arguments)
+    results = results_home(options.results)
+    try:
+        entries = asked_entries(options)
+        asked = [point for entry in entries for point in points_of(entry, options.notebooks, results)]
+        asked = take_part(list({point.folder: point for point in asked}.values()), options.part)
+        if options.plan:
+            keys = {point.notebook: key_of(point.notebook, results) for point in asked}
+            for point in asked:
+                print(f"{why_to_run(point, keys[point.notebook]) or 'done'}: {point}")
+            return 0
+        ensure_writable(results / "notebooks", ROOM)
+        workers = on_ray(options.ray, options.cpus, options.gpus) if options.ray else options.jobs
+        failures = run_points(asked, workers, options.force, options.inplace)
+        for point in asked:
+            figure = point.folder / f"{README_FIGURES.get(point.notebook.name[:2])}.png"
+            if options.inplace and figure.exists():
+                shutil.copy(figure, options.notebooks)
+    except (ValueError, OSError, yaml.YAMLError) as error:
+        print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nInterrupted; what was done is kept, and the next run goes on from there.", file=sys.stderr)
         return 130
-    print(_closing(results, failures, made="99" in [job.id for job in jobs] and "99" not in failures))
-    return 1 if failures else 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m xaihelpers.run",
-        description="Run notebooks: at their defaults, or over a grid of parameters.",
-    )
-    parser.add_argument(
-        "ids",
-        nargs="*",
-        metavar="ID|GRID.yaml",
-        help="numbers of notebooks (default: all), or files of grids",
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=min(_cores(), 4), help="notebooks at a time (default: %(default)s)"
-    )
-    parser.add_argument("--force", action="store_true", help="run also what is up to date")
-    parser.add_argument(
-        "--results", default="results", help="results folder: a name under XAI_DATA, or a path"
-    )
-    parser.add_argument("--inplace", action="store_true", help="execute the committed notebooks themselves")
-    parser.add_argument(
-        "--notebooks", type=Path, default=PROJECT / "notebooks", help="folder of the notebooks"
-    )
-    parser.add_argument(
-        "--plan", action="store_true", help="say what would be run and what it would cost, and run nothing"
-    )
-    parser.add_argument(
-        "--on", default="", metavar="DEVICE", help="with --plan: a device of data/bill/devices.csv, as H200"
-    )
-    add_arguments(parser)
-    return parser
-
-
-def _show_plan(plan: Plan, on: str) -> int:
-    """Print what is to be run and its bill; returns 1 where something would stop a run, else 0."""
-    # models and their libraries take seconds to import, and only a plan needs them
-    from xaihelpers.bill import plan_bills
-
-    print("\n".join(plan_lines(plan)), flush=True)
-    lines, can_start = plan_bills(plan.to_run, on)
-    print("\n".join(lines))
-    return 0 if can_start else 1
-
-
-def _sweep(plan: Plan, options: argparse.Namespace) -> int:
-    """Run what there is to run of a plan; returns the exit code."""
-    if options.inplace:
-        raise ValueError("--inplace is for notebooks at their defaults: leave it out.")
-    print(counts(plan))
-    ended = []
-    if plan.to_run:
-        executor = make_executor(options, _cores())
-        with _bar(len(plan.to_run), "point") as bar:
-
-            def say(line: str, ended: bool = False) -> None:
-                bar.write(line, file=sys.stdout)
-                bar.update(ended)
-                sys.stdout.flush()
-
-            ended = run_points(plan, executor, options.retries, options.force, say)
-    lines, is_whole = closing_lines(plan, ended)
-    print("\n".join(lines))
-    return 0 if is_whole else 1
-
-
-def _bar(total: int, unit: str) -> tqdm:
-    form = "{n_fmt}/{total_fmt} {bar:20} {elapsed} {postfix}"
-    return tqdm(total=total, unit=unit, disable=None, bar_format=form)
-
-
-def _closing(results: Path, failures: list[str], made: bool) -> str:
     report = results / "report.html"
-    lines = [f"Failed: {' '.join(failures)}."] if failures else []
-    lines.append(f"Executed notebooks: {results / 'notebooks'}")
-    if report.exists():
-        age = "" if made else " (of an earlier run; notebook 99 makes it anew)"
-        lines.append(f"Report{age}: {report}\nOpen it in a browser: {report.as_uri()}")
-    else:
-        lines.append("No report yet: notebook 99 makes it.")
-    return "\n".join(lines)
-
-
-def _stop(job: NotebookJob) -> None:
-    """End an interrupted notebook (papermill stops its kernel on SIGINT) and its unfinished copy."""
-    for end in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        job.process.send_signal(end)
-        try:
-            job.process.wait(timeout=10)
-            break
-        except subprocess.TimeoutExpired:
-            continue
-    job.partial.unlink(missing_ok=True)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for line in [f"Failed: {line}" for line in failures] + [f"Executed notebooks: {results / 'notebooks'}"]:
+        print(line)
+    print(f"Report: {report.as_uri()}" if report.exists() else "No report yet: notebook 99 makes it.")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that notebooks are stopped then, too
-    sys.exit(main())
+    from xaihelpers import run  # workers find the functions in the module
+
+    sys.exit(run.main())

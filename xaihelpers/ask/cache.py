@@ -14,7 +14,7 @@ import torch
 from filelock import FileLock
 from tqdm.auto import tqdm
 
-from xaihelpers import paths, sharing, spending
+from xaihelpers import paths, spending
 from xaihelpers.ask.batch_model import BatchModel
 from xaihelpers.ask.local_model import LocalModel
 from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, request_record
@@ -111,7 +111,7 @@ def ask(
 
     Equal requests are asked once. What was answered earlier is read from the disk. An answer that could not
     be had holds its `error`: it is counted in the line logged at the end, is not kept, and is asked for again
-    next time. Runs that are shards of one (`sharing`) begin with their own share and read the others'.
+    next time.
 
     model: as `load_vlm` gives it.
     seed, temperature: of sampling; at 0 the most probable token is taken each time.
@@ -144,22 +144,12 @@ def ask(
         n_cached = len(answers)
         line.cached += len(answers.keys() - line.keys)
         line.keys |= answers.keys()
-        blocks = sharing.blocks_in_turn(missing, sharing.share())
         try:
-            for number, block in enumerate(blocks):
-                if number:  # what other shards have got meanwhile
-                    found = {key: answer for key in block if (answer := disk.get(key)) is not None}
-                    n_cached += len(found)
-                    line.cached += len(found)
-                    line.keys |= found.keys()
-                    answers |= found
-                    block = [key for key in block if key not in found]
-                    if not block:
-                        continue
+            if missing:
                 account.may_ask(model.name, cost_of)
-                new_answers = model.answer([request_of[key] for key in block], seed, temperature)
-                for position, answer in _progress_bar(new_answers, len(block), model.name, price, progress):
-                    key = block[position]
+                new_answers = model.answer([request_of[key] for key in missing], seed, temperature)
+                for position, answer in _progress_bar(new_answers, len(missing), model.name, price, progress):
+                    key = missing[position]
                     answers[key] = answer
                     if answer.error:
                         failures.append(answer.error)

@@ -33,7 +33,7 @@ class VllmModel:
             from vllm.sampling_params import StructuredOutputsParams
         except ImportError as error:
             raise AskError(
-                f"vllm:{name} needs vLLM, which is not installed here ({error}): pip install '.[vllm]'. It "
+                f"vllm:{name} needs vLLM, which is not installed here ({error}): pip install vllm. It "
                 "brings a torch of its own; where that is not the one here, give it an environment of its "
                 f"own, start `vllm serve {name}` there and name server:{name} here."
             ) from error

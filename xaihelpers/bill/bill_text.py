@@ -1,8 +1,6 @@
 """Bills in words: one with its lines, many as a table with its sum, and whether a device's day suffices."""
 
-from collections.abc import Sequence
 
-from xaihelpers import spending
 from xaihelpers.bill.estimate import Bill
 from xaihelpers.bill.rates import Rate
 
@@ -34,51 +32,6 @@ def bill_text(bill: Bill, title: str, rate: Rate) -> str:
     lines += [f"  DOES NOT FIT: {what}" for what in bill.too_large]
     lines += [f"  STOPS: {problem}" for problem in bill.problems]
     return "\n".join(lines)
-
-
-def total_text(bills: Sequence[Bill], rate: Rate) -> str:
-    """The sum of several bills."""
-    asked = [line for bill in bills for line in bill.asked]
-    cost = spending.total((line.cost, line.price.currency) for line in asked)
-    seconds = sum(bill.seconds for bill in bills)
-    stopped = sum(bool(bill.problems) for bill in bills)
-    lines = [
-        f"Total of {len(bills)}: {amount(sum(line.requests for line in asked))} requests, "
-        f"{amount(sum(line.tokens_in for line in asked))} tokens in, "
-        f"{amount(sum(line.tokens_out for line in asked))} out; {sum(bill.flops for bill in bills):.1e} FLOP "
-        f"in networks; {duration(seconds)} on {rate.name}, one after another; costs {cost}"
-    ]
-    if stopped:
-        lines.append(f"{stopped} of them would stop: see above; nothing was asked.")
-    return "\n".join(lines)
-
-
-def reckoning_text(bills: Sequence[Bill], rate: Rate) -> str:
-    """Whether one day of a device suffices, by notebook, and what does not fit into day or memory."""
-    used: dict[str, float] = {}
-    for bill in bills:
-        used[bill.notebook] = used.get(bill.notebook, 0.0) + bill.device_seconds
-    order, whole = sorted(used, key=used.get, reverse=True), sum(used.values())
-    lines = [
-        f"One day of {rate.name}: {rate.flops / 1e12:.3g} TFLOP/s at {100 * rate.prefill_share:.0f} % make "
-        f"{rate.flops * rate.prefill_share * DAY:.1e} FLOP. On the device, in % of a day:"
-    ]
-    for name in order:
-        if used[name] >= 0.001 * DAY:
-            count = sum(bill.notebook == name for bill in bills)
-            lines.append(
-                f"  {100 * used[name] / DAY:10,.1f}  {name}" + (f", {count} runs" if count > 1 else "")
-            )
-    verdict = "fits into one day" if whole <= DAY else "does not fit into one day"
-    lines.append(f"  {100 * whole / DAY:10,.1f}  in all: it {verdict}.")
-    left = 0
-    while whole > DAY and left < len(order):
-        whole -= used[order[left]]
-        left += 1
-    if left:
-        lines.append(f"  {100 * whole / DAY:10,.1f}  without {', '.join(order[:left])}: that fits.")
-    lacking = dict.fromkeys(what for bill in bills for what in bill.too_large)
-    return "\n".join([*lines, *(f"  DOES NOT FIT: {what}" for what in lacking)])
 
 
 def shortened(title: str) -> str:

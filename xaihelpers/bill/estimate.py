@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xaihelpers import spending
@@ -138,9 +138,6 @@ def _names(p: dict) -> list[str]:
 
 def _count_answers(bill: Bill, p: dict, rate: Rate, run_name: str) -> None:
     have, price_of = spending.progress_of(run_name), _priced(p.get("prices", ""))
-    if bill.notebook[:2] != "52":  # whose questions are those of one shard
-        share = 1 / p.get("shards", 1)
-        bill.questions = [replace(one, count=one.count * share) for one in bill.questions]
     for model in dict.fromkeys(one.model for one in bill.questions):
         here = [one for one in bill.questions if one.model == model]
         size = model_size(model)

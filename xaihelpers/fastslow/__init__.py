@@ -19,7 +19,6 @@ from xaihelpers.fastslow.blind_guessers import (
 )
 from xaihelpers.fastslow.candidates import CANDIDATES, CLUSTERS, case_table, draw_cases
 from xaihelpers.fastslow.chains import (
-    LEAK_TABLE,
     STAGES,
     STEP_MARK,
     chain_prefix,
@@ -50,7 +49,6 @@ __all__ = [
     "CLUSTERS",
     "Floor",
     "ITSELF",
-    "LEAK_TABLE",
     "LETTERS",
     "STAGES",
     "STEP_MARK",

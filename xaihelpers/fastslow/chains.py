@@ -19,13 +19,6 @@ import numpy as np
 STAGES = ("Background", "Superclass", "SalientFeatures", "DetailedFeatures", "AuxiliaryFeatures")
 # begins a step of reasoning (appendix D); not the end of a tag, as of a stray </think>
 STEP_MARK = re.compile(r"(?<!\w)>")
-# the recorded table of the chains that name their class, to which more than one notebook adds rows
-LEAK_TABLE = {
-    "paper": "fse",
-    "table": "leaks",
-    "title": "Leaks",
-    "caption": "Chains that name their class, and CRI without them.",
-}
 
 
 def parse_chain(text: str) -> dict[str, str] | None:

@@ -95,7 +95,7 @@ def drawn_birds(world: str, seed: int, count: int, stream: int, folder: str = ""
 
     folder: where they are kept and, if they are there, read from; "" keeps none.
     """
-    name = f"{world}_{stream}_{count}_{seed}_{aviary.renderer_version()}.npz"
+    name = f"{world}_{stream}_{count}_{seed}_{aviary.RENDERER_VERSION}.npz"
     file = Path(folder or ".") / name
     if folder and file.exists():
         return [*np.load(file).values()]

@@ -55,7 +55,7 @@ def find_network(name: str) -> tuple[str, str]:
         if plain in names or with_tag:
             return family, plain
     if families == ["pytorchcv"] and not names_of["pytorchcv"]:
-        raise ModelError(f"Backbone {name!r}: pytorchcv is not installed here (pip install pytorchcv).")
+        raise ModelError(f"Backbone {name!r}: pytorchcv is not installed here (pip install -e '.[paper]').")
     nearest = difflib.get_close_matches(plain, sorted({SHIPPED}.union(*names_of.values())), 4)
     advice = f"do you mean {' or '.join(nearest)}?" if nearest else "no name is near it."
     if not names_of.get("pytorchcv", True):

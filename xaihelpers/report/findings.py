@@ -9,9 +9,14 @@ from pathlib import Path
 
 import nbformat
 import pandas as pd
+import yaml
 
-from xaihelpers import paths, records
-from xaihelpers.parameters import declared_parameters
+from xaihelpers import datasets, paths, records
+from xaihelpers.parameters import NOT_IDENTITY, declared_parameters
+
+# in the order in which they come in tables and in the ledger: the paper's own data and size, other real data,
+# drawn data at a larger size, kept with the project, the defaults, and whatever else was tried
+KINDS_OF_RUNS = ("paper", "real", "long", "default", "other")
 
 
 @dataclass(frozen=True)
@@ -19,28 +24,24 @@ class Findings:
     """The runs of some results folders; made by `read_findings`."""
 
     # as of `records.read_runs`, with "changed" (parameters that differ from the notebook's defaults),
-    # "settings" (the same in words, without data and backbone) and "on" (data and model); those at defaults
-    # come first, among equals the newest
+    # "settings" (the same in words, without data and backbone), "on" (data and model) and "kind", which
+    # they are in the order of; those of one kind begin with the newest
     runs: list[dict]
     recorded: pd.DataFrame  # as of `records.read_records`
-    headings: dict[tuple[str, str], tuple[str, str]]  # (paper, table) -> title and caption, the newest given
     notebooks: dict[str, Path]  # number -> file
 
 
 def read_findings(folders: Sequence[Path], leave_out: str = "") -> Findings:
-    """Read the results folders, those of newer runs last.
+    """Read the results folders, first those kept with the project, last that of this machine.
 
     leave_out: the number of a notebook whose runs do not count.
     """
     runs, tables = [], []
     for folder in folders:
-        runs += [entry for entry in records.read_runs(folder) if entry["notebook"] != leave_out]
+        kept = {"kept": folder != folders[-1]}
+        runs += [run | kept for run in records.read_runs(folder) if run["notebook"] != leave_out]
         tables.append(records.read_records(folder))
     recorded = pd.concat([table for table in tables if len(table)] or tables, ignore_index=True)
-    headings = {}
-    for entry in runs:
-        for heading in entry.get("tables", []):
-            headings[heading["paper"], heading["table"]] = heading["title"], heading["caption"]
     notebooks = {}
     for path in sorted((paths.PROJECT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
         if path.name[:2] != leave_out:
@@ -52,8 +53,29 @@ def read_findings(folders: Sequence[Path], leave_out: str = "") -> Findings:
         entry["on"] = "no numbers recorded"
         if entry["data"]:
             entry["on"] = " and ".join(entry["data"]) + " · " + " and ".join(entry["model"])
-    runs = sorted(reversed(runs), key=lambda entry: len(entry["changed"]))
-    return Findings(runs, recorded, headings, notebooks)
+        entry["kind"] = KINDS_OF_RUNS.index(_kind(entry))
+    runs = sorted(runs, key=lambda entry: entry["started"], reverse=True)
+    return Findings(sorted(runs, key=lambda entry: entry["kind"]), recorded, notebooks)
+
+
+def is_drawn(data: str) -> bool:
+    """Whether data, in the words of a run, are one of the drawn worlds or made from one."""
+    return any(name in data for name in (*datasets.DRAWN, "counterfactual"))
+
+
+def _kind(entry: dict) -> str:
+    """One of KINDS_OF_RUNS, by data and parameters of a run, never by what it found."""
+    preset = paths.PROJECT / "notebooks" / "presets" / f"{entry['notebook']}.paper.yaml"
+    if preset.is_file():
+        wanted = yaml.safe_load(preset.read_text()).items()
+        wanted = {name: value for name, value in wanted if name not in NOT_IDENTITY}
+        if wanted and wanted.items() <= entry["parameters"].items():
+            return "paper"
+    if entry["data"] and not any(map(is_drawn, entry["data"])):
+        return "real"
+    if entry["kept"]:
+        return "long"
+    return "other" if entry["changed"] else "default"
 
 
 def where(entry: dict) -> str:

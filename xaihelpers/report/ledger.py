@@ -7,17 +7,8 @@ import nbformat
 import numpy as np
 import pandas as pd
 
-from xaihelpers.claims import (
-    BLIND,
-    CONTRADICTED,
-    FAILS,
-    HOLDS,
-    OPEN,
-    SUPPORTED,
-    UNDOCUMENTED,
-    Claim,
-    load_claims,
-)
+from xaihelpers import claims
+from xaihelpers.claims import Claim, load_claims
 from xaihelpers.report.about_papers import PAPERS
 from xaihelpers.report.findings import Findings
 from xaihelpers.report.page_cells import html_cell
@@ -25,13 +16,33 @@ from xaihelpers.report.table_cells import anchor, tables_shown
 
 NOT_DECIDED = "not decided"
 KINDS = ("drawn", "real")  # of data
-# verdict -> the class of its cell, which has a colour and a sign
-MARKS = {HOLDS: "holds", FAILS: "fails", OPEN: "open", BLIND: "blind", NOT_DECIDED: "missing"}
-OWN_MARKS = {SUPPORTED: "holds", CONTRADICTED: "fails", UNDOCUMENTED: "blind", OPEN: "open"}
+# verdict -> the class of its cell, which has a colour
+MARKS = {
+    claims.HOLDS: "holds",
+    claims.FAILS: "fails",
+    claims.ILL_POSED: "moves",
+    claims.READING: "moves",
+    claims.RIVAL: "moves",
+    claims.TOO_FEW: "open",
+    claims.INSTRUMENT: "failed",
+    claims.PEOPLE: "unasked",
+    claims.MODEL: "unasked",
+    claims.NOT_APPLICABLE: "missing",
+    NOT_DECIDED: "missing",
+}
+OWN_MARKS = {
+    claims.SUPPORTED: "holds",
+    claims.CONTRADICTED: "fails",
+    claims.UNDOCUMENTED: "moves",
+    claims.OPEN: "open",
+}
 LEDGER = """Each claim can be refuted by one number. <b>Holds</b> and <b>fails</b>: its 95 %
-interval decides. <b>Cannot be told</b>: it does not, and so many independent cases would.
-<b>Instrument blind</b>: a control of what measures it failed, so the number says nothing either
-way. <b>Own table</b>: what the paper's printed numbers alone support, before anything was run;
+interval decides. <b>Too few cases</b>: it does not. <b>Ill-posed</b>: the same model, written
+otherwise, decides otherwise. <b>Depends on the reading</b>: so does another reading that the paper
+leaves open. <b>Not told from its rival</b>: it would hold, and so would something that knows
+nothing. <b>Instrument failed</b>: a control of what measures it failed, so the number says nothing
+either way. <b>Needs people</b>, or <b>a model</b>: none was asked. <b>Not applicable</b>: there is
+no number. <b>Own table</b>: what the paper's printed numbers alone support, before anything was run;
 <i>depends on undocumented code</i> where a step that the paper leaves open could turn it round."""
 NOTHING = """<p class=failed><b>Nothing recorded yet: run <code>make run</code>, or any notebook,
 and then notebook 99 again.</b></p>"""
@@ -52,14 +63,13 @@ def ledger_html(found: Findings, decided: dict, own_tables: dict) -> str:
     decided: (id of a claim, "drawn" or "real") -> the verdict of a run, as in its run.json, and this run.
     own_tables: id of a claim -> the row that notebook 63 recorded of the paper's own printed numbers.
     """
-    claims = load_claims().values()
     head = "<tr><th>claim</th><th>paper's number</th><th>own table</th>"
     head += "".join(f"<th colspan=2>on {kind} data</th>" for kind in KINDS) + "</tr>"
     body = ""
     for paper, title in PAPERS.title.items():
         link = f"<a href='#{paper}'>{escape(title)}</a>"
         body += f"<tr class=first><td colspan=7><b>{link}</b></td></tr>"
-        for claim in claims:
+        for claim in load_claims().values():
             if claim.paper != paper:
                 continue
             number = "–" if np.isnan(claim.paper_value) else f"{claim.paper_value:g} {claim.unit}"
@@ -115,7 +125,7 @@ def _measured_text(verdict: dict, unit: str) -> str:
     numbers = [f"{verdict[name]:.{digits}f}".replace("-", "−") for name in ("value", "low", "high")]
     text = f"{numbers[0]} [{numbers[1]}, {numbers[2]}] {unit}"
     failed = [name for name, passed in verdict["controls"].items() if not passed]
-    if failed:
+    if verdict["outcome"] == claims.INSTRUMENT:
         text += f"; failed control: {', '.join(failed)}"
     elif verdict["needed"]:
         text += f"; about {verdict['needed']:,} independent cases would decide"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from xaihelpers.records import MARK
+from xaihelpers.tables import PAPER, Source
 
 PERCENT = ("accuracy", "CEM", "CLM", "S+", "S-", "T", "T_A", "recall")
 UNITS = dict.fromkeys(PERCENT, "%") | {"CGIM": "cosine", "IoU": "0–1"}
@@ -25,17 +26,6 @@ KEY_NAMES = {
     "class_name": "class",
 }
 NUMBERS = ["metric", "value", "low", "high", "cases", "chance", MARK]  # other columns: further numbers
-
-
-class Source(NamedTuple):
-    """Where numbers come from: a run and what it was made on, or the paper."""
-
-    run: str  # the name of its folder
-    data: str = ""
-    model: str = ""
-
-
-PAPER = Source("paper")
 
 
 class Block(NamedTuple):

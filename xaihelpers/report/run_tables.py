@@ -32,14 +32,12 @@ def bills_html(runs: list[dict]) -> str:
     """
     lines = []
     for entry in runs:
-        peak = entry.get("bill", {}).get("peak", {})
         for row in entry.get("bill", {}).get("asked", []):
             line = {"run": entry["folder"].name, "model": row["model"]}
             for name in BILL_COLUMNS:
                 line[name.replace("_", " ")] = f"{row[name]:,.0f}"
             line["cost"] = f"{row['cost']:,.2f} {row['currency']}" if row["cost"] else "nothing"
-            memory = peak.get("GPU memory") or peak.get("memory", 0)
-            lines.append(line | {"peak memory (GB)": f"{memory / 1e9:.1f}"})
+            lines.append(line)
     if not lines:
         return ""
     heading = "<h3>What models were asked, and what it cost</h3>"

@@ -1,6 +1,5 @@
 """The sections of the page: contents, how to read it, what was run, and one for each paper."""
 
-from collections.abc import Sequence
 from html import escape
 
 import nbformat
@@ -74,7 +73,7 @@ def section(found: Findings, paper: str) -> list[nbformat.NotebookNode]:
 
 def contents_cells(found: Findings) -> list[nbformat.NotebookNode]:
     """The contents of the page, and how to read it."""
-    parts = {"runs": "What was run", **papers_shown(found), "sweeps": "Sweeps"}
+    parts = {"runs": "What was run", **papers_shown(found), "grid": "A grid of runs"}
     lines = "".join(_contents_line(found, name, title) for name, title in parts.items())
     return [html_cell(f"<h2>Contents</h2><ul>{lines}</ul>"), html_cell(HOW_TO_READ)]
 
@@ -103,16 +102,16 @@ def yardsticks_cell(found: Findings) -> nbformat.NotebookNode:
     return html_cell(f"<h2 id=yardsticks style='break-before: page'>{title}</h2>{html}")
 
 
-def sweeps_cell(figures: Sequence[str]) -> nbformat.NotebookNode:
-    """The figures of the sweeps, each as HTML."""
-    nothing = "<p class=quiet>No sweep among these runs.</p>"
-    return html_cell(f"<h2 id=sweeps>Sweeps</h2>{''.join(figures) or nothing}")
+def grid_cell(figure: str) -> nbformat.NotebookNode:
+    """The figure of a grid of runs, as HTML."""
+    nothing = "<p class=quiet>No grid among these runs.</p>"
+    return html_cell(f"<h2 id=grid>A grid of runs</h2>{figure or nothing}")
 
 
 def _contents_line(found: Findings, name: str, title: str) -> str:
     """A line of the contents, with the tables of a paper below it."""
     tables = [] if name == "runs" else tables_shown(found, name)
-    targets = [(anchor(name, table), table_title(found, name, table)) for table in tables]
+    targets = [(anchor(name, table), table_title(name, table)) for table in tables]
     if tables:
         targets.append((f"{name}-notes", _notes_heading(name)))
     inner = "".join(f"<li><a href='#{target}'>{escape(text)}</a></li>" for target, text in targets)

@@ -8,10 +8,9 @@ import pandas as pd
 
 from xaihelpers.report.about_papers import PAPERS
 from xaihelpers.report.findings import Findings
-from xaihelpers.report.joined_rows import beside, has_number
-from xaihelpers.report.number_tables import PAPER, Block, Source, source_columns, table_html, with_unit
+from xaihelpers.report.number_tables import Block, source_columns, table_html, with_unit
 from xaihelpers.report.page_cells import html_cell
-from xaihelpers.report.printed_tables import table_order, tables_of
+from xaihelpers.tables import PAPER, Source, beside, has_number, headings, table_order, tables_of
 
 # tables that say which concepts lie on which part: used, not measured
 DEFINITIONS = {("alignment", "4"), ("alignment", "5")}
@@ -31,9 +30,9 @@ def anchor(paper: str, table: str) -> str:
     return re.sub(r"\W+", "-", f"{paper} table {table}")
 
 
-def table_title(found: Findings, paper: str, table: str) -> str:
-    """Its number where it is a table of the paper, and what it is about, where a run says so."""
-    title, _ = found.headings.get((paper, table), ("", ""))
+def table_title(paper: str, table: str) -> str:
+    """Its number where it is a table of the paper, and its title, else its name."""
+    title = headings().get((paper, table), {}).get("title", "")
     if not re.fullmatch(r"[\d-]+", table):
         return title or table[0].upper() + table[1:]
     number = f"Table {table.replace('-', ' to ')}"
@@ -47,8 +46,8 @@ def table_cell(found: Findings, paper: str, table: str) -> nbformat.NotebookNode
     of their values where a run is on the paper's own data; one that nothing was recorded for is folded too.
     """
     names, numbers = beside(found.recorded, paper, table)
-    _, caption = found.headings.get((paper, table), ("", ""))
-    html = f"<h3 id='{anchor(paper, table)}'>{escape(table_title(found, paper, table))}</h3>"
+    caption = headings().get((paper, table), {}).get("caption", "")
+    html = f"<h3 id='{anchor(paper, table)}'>{escape(table_title(paper, table))}</h3>"
     html += f"<p>{escape(caption)}</p>" if caption else ""
     ran = any(source != PAPER for _, source in numbers)
     if not ran:

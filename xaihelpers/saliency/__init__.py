@@ -1,6 +1,5 @@
 """Attention maps of classifiers and segmenters, and what a judge is asked about them (paper autoxplain)."""
 
-from xaihelpers.saliency.headings import HEADINGS
 from xaihelpers.saliency.hooks import SaliencyError, activations_and_gradients, score_classes
 from xaihelpers.saliency.judging import KINDS, judge, judge_images
 from xaihelpers.saliency.methods import METHODS, AttentionMaps, attention_maps, combine_maps
@@ -10,7 +9,6 @@ from xaihelpers.saliency.perturbation import perturb
 
 __all__ = [
     "AttentionMaps",
-    "HEADINGS",
     "KINDS",
     "OwnMaps",
     "METHODS",

@@ -70,7 +70,7 @@ def draw_probes(world: Dataset, n_pairs: int, n_covered: int, seed: int = 0, fol
     """
     if not world.drawn:
         raise DatasetError(f"{world.name} is no drawn world: nobody can draw its pictures with one change")
-    about = f"{world.name} {n_pairs} {n_covered} {seed} {aviary.renderer_version()} {world.image_ids[:50]}"
+    about = f"{world.name} {n_pairs} {n_covered} {seed} {aviary.RENDERER_VERSION} {world.image_ids[:50]}"
     home = paths.cache_home() / "probes" / hashlib.sha256(about.encode()).hexdigest()[:12]
     place = Path(folder) if folder else home
     done, settings = place / "probes.csv", place / "settings.txt"

@@ -85,7 +85,7 @@ class DrawnPipeline:
         self.scheduler = FlowMatchEulerDiscreteScheduler()  # to be tied as the others'; no step is taken
         self.components = {"scheduler": self.scheduler}
         self.vae = SimpleNamespace(config=SimpleNamespace(sample_size=size))
-        key = json.dumps([self.failures, sorted(self.unknown), aviary_files.renderer_version()])
+        key = json.dumps([self.failures, sorted(self.unknown), aviary_files.RENDERER_VERSION])
         self._fingerprint = hashlib.sha256(key.encode()).hexdigest()[:16]
 
     def __call__(

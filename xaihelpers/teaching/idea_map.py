@@ -53,7 +53,7 @@ def structure() -> dict:
     notebooks, told = {}, {}
     for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")):
         notebook = read_notebook(path)
-        told[path.name[:2]] = notebook["metadata"].get("xaihelpers", {}).get("needs", [])
+        told[path.name[:2]] = notebook["metadata"].get("xaihelpers", {}).get("builds_on", [])
         opening = read_opening(notebook)
         notebooks[path.name[:2]] = {"title": opening.title, "goal": opening.goals[0]}
     for number, notebook in notebooks.items():

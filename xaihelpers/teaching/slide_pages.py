@@ -108,7 +108,7 @@ def _plain_table(text: str, rows: int) -> str:
 def _copy_assets(folder: Path) -> None:
     found = importlib.util.find_spec("sphinx_revealjs")
     if found is None:
-        raise ValueError("slides need sphinx-revealjs, which brings reveal.js: pip install -e '.[teaching]'")
+        raise ValueError("slides need sphinx-revealjs, which brings reveal.js: pip install -e '.[docs]'")
     package = Path(found.submodule_search_locations[0]) / "_static" / "revealjs"
     for name in REVEAL:
         target = folder / "reveal" / name

@@ -17,7 +17,6 @@ from joblib import Parallel, delayed
 from PIL import Image
 from tqdm.auto import tqdm
 
-from xaihelpers.fingerprint import code_hash
 from xaihelpers.paths import data_home
 
 TRAIN_SHARE = 0.6
@@ -125,16 +124,6 @@ def _class_percentages(rows: list[DrawnImage], class_of: dict[int, int], n_class
         percentages = 100 * present[members].sum(0) / np.maximum(visible[members].sum(0), 1)
         lines.append(" ".join(f"{value:.10g}" if value else "0.0" for value in percentages))
     return lines
-
-
-def renderer_hash(folder: Path) -> str:
-    """Version of what draws a world: a hash of the code and tables in `folder`, the canvas and this module.
-
-    A folder drawn by another version is drawn again; comments, docstrings and layout do not count.
-    """
-    own = [path for path in folder.iterdir() if path.suffix in (".py", ".csv")]
-    shared = [folder.parent / "canvas.py", folder.parent / "cub_writer.py"]
-    return code_hash([*own, *shared])[:12]
 
 
 def _settings(file: Path) -> dict | None:

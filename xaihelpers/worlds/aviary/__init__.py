@@ -1,9 +1,9 @@
 """The aviary: drawn birds whose every attribute, part and counterfactual is known."""
 
 from xaihelpers.worlds.aviary.aviary_files import (
+    RENDERER_VERSION,
     annotation_certainty,
     ensure,
-    renderer_version,
     visible_attributes,
 )
 from xaihelpers.worlds.aviary.bird_renderer import draw
@@ -28,7 +28,7 @@ __all__ = [
     "draw",
     "ensure",
     "individual",
-    "renderer_version",
+    "RENDERER_VERSION",
     "shuffled",
     "species_id",
     "species_table",

@@ -1,6 +1,6 @@
 """The everyday world: twenty kinds of drawn objects with known colours and parts, the easy contrast."""
 
-from xaihelpers.worlds.everyday.everyday_files import ensure, renderer_version
+from xaihelpers.worlds.everyday.everyday_files import RENDERER_VERSION, ensure
 from xaihelpers.worlds.everyday.thing_renderer import (
     ATTRIBUTES,
     GROUPS,
@@ -20,7 +20,7 @@ __all__ = [
     "Thing",
     "draw",
     "ensure",
-    "renderer_version",
+    "RENDERER_VERSION",
     "shuffled",
     "thing",
     "true_attributes",

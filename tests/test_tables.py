@@ -1,0 +1,116 @@
+"""What the papers print, recorded rows beside it, and grids of runs."""
+
+import json
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import t
+
+from xaihelpers import tables
+from xaihelpers.paths import PROJECT, FolderError
+from xaihelpers.records import COLUMNS
+from xaihelpers.tables import PAPER, Source, beside
+
+ABOUT = {"run": "13-a", "data": "aviary", "model": "cbm"}
+
+
+def recorded(rows, table, **about):
+    """Rows as of `read_records`."""
+    frame = pd.DataFrame(rows)
+    return frame.reindex(columns=dict.fromkeys([*COLUMNS, *frame])).assign(
+        paper="alignment", table=table, **ABOUT | about
+    )
+
+
+@pytest.mark.parametrize(
+    "key, text",
+    [(50.0, "50"), ("0.001", "0.001"), (1, "1"), (" theta ", "theta"), (float("nan"), ""), ("", "")],
+)
+def test_a_key_has_one_spelling(key, text):
+    assert tables.key_text(key) == text
+
+
+def test_tables_are_held_in_their_order():
+    assert tables.tables_of("alignment") == [str(n) for n in range(1, 9)]
+    assert sorted(["text", "10", "6-8", "6"], key=tables.table_order) == ["6-8", "6", "10", "text"]
+    with pytest.raises(FolderError, match="no alignment_table99.csv"):
+        tables.paper_table("alignment", 99)
+    assert tables.printed("alignment", "99").empty
+
+
+def test_printed_and_recorded_rows_meet_by_their_keys():
+    numbers = {"metric": "CEM", "value": 60.0, "low": 57.0, "high": 63.0, "chance": 25.0}
+    first = {"images": "entire test set", "basis": "theta", "l": 1.0}  # as a column with gaps is read
+    further = {**first, "basis": "energy"}  # the paper has no such row
+    rows = recorded([{**first, **numbers}, {**further, **numbers, "value": 70.0, "void": "fails"}], "1")
+    names, found = beside(rows, "alignment", "1")
+    assert len(names) == 19 and list(names.columns) == ["images", "basis", "l"]
+    ours, theirs = found["CEM", Source("13-a", "aviary", "cbm")], found["CEM", PAPER]
+    assert (theirs.value.iloc[0], ours.value.iloc[0], ours.low.iloc[0]) == (39.2, 60.0, 57.0)
+    assert names.iloc[-1].tolist() == ["entire test set", "energy", "1"]
+    assert pd.isna(theirs.value.iloc[-1]) and ours.value.iloc[-1] == 70.0
+    assert ours.void.iloc[-1] == "fails" and pd.isna(ours.void.iloc[0])
+    assert theirs.low.isna().all()  # numbers of a run stand under the run alone
+    assert tables.has_number(names, found, of_paper=True).sum() == 18
+    assert tables.has_number(names, found, of_paper=False).sum() == 2
+
+
+def test_a_key_that_the_paper_does_not_vary_stands_beside_its_own_choice():
+    keys = {"samples": 50, "lambda": 0.001, "classifier": "post-hoc CBM"}
+    rows = [
+        {**keys, "values": name, "metric": "accuracy", "value": 70.0} for name in ("margin", "as published")
+    ]
+    names, found = beside(recorded(rows, "3"), "alignment", "3")
+    theirs = found[next(source for source in found if source[1] == PAPER)].value.set_axis(names["values"])
+    assert theirs["as published"] == 26.7 and pd.isna(theirs["margin"])
+
+
+def test_long_tables_are_joined_by_name_and_fractions_are_no_keys():
+    names, found = beside(recorded([{"metric": "CGIM1", "value": 0.1}], "6"), "alignment", "6")
+    assert len(names) == 115 and names.attribute.iloc[0] == "has_bill_shape::dagger"
+    assert "Duck-like shape (printed as 82)" in set(names.attribute)
+    values = [
+        {"over": "mean over classes", "share below 0": s, "metric": "CGIM1", "value": v}
+        for s, v in [(0.25, 0.5)]
+    ]
+    names, found = beside(recorded(values, "6-8"), "alignment", "6-8")
+    assert "share below 0" not in names and len(names) == 6
+    (ours,) = [rows for (_, source), rows in found.items() if source != PAPER]
+    assert ours["share below 0"].dropna().tolist() == [0.25]
+
+
+def test_titles_and_captions_stand_in_one_file():
+    headings = tables.headings()
+    assert headings["alignment", "1"]["title"] == "Do the concepts exist? (CEM)"
+    assert all(set(about) == {"title", "caption"} and about["title"] for about in headings.values())
+    for path in (PROJECT / "notebooks").glob("*.ipynb"):
+        for cell in nbformat.read(path, as_version=4).cells:
+            assert (
+                "run.record(" not in cell.source
+                or "caption=" not in cell.source.split("run.record(")[1][:300]
+            )
+
+
+DRAWS = {1.0: [10.0, 12.0, 14.0], 2.0: [20.0, 20.5, 21.0]}
+
+
+def test_a_grid_is_of_runs_that_differ_in_one_parameter_and_the_seed():
+    made = [(a, seed, value, ["x"]) for a, values in DRAWS.items() for seed, value in enumerate(values)]
+    made.append((3.0, 0, 50.0, ["x", "y"]))  # differs in another parameter as well
+    rows = []
+    for n, (a, seed, value, names) in enumerate(made):
+        parameters = {"seed": seed, "a": a, "names": names, "results": f"r{n}"}
+        origin = {"run": f"11-{n}", "notebook": "11", "parameters": json.dumps(parameters)}
+        rows.append(recorded([{"metric": "m", "value": value, "row": "r"}], "1", **origin))
+    grid = tables.grid_rows(pd.concat(rows))
+    assert set(grid.parameter) == {"a"} and set(grid.setting) == {1.0, 2.0} and len(grid) == 6
+    assert grid.seed.tolist() == [0, 1, 2, 0, 1, 2]
+    means = tables.grid_means(grid).set_index("setting")
+    half = t.ppf(0.975, 2) * np.std(DRAWS[1.0], ddof=1) / np.sqrt(3)
+    assert np.allclose(means.loc[1.0, ["value", "low", "high"]].tolist(), [12, 12 - half, 12 + half])
+    assert means.draws.tolist() == [3, 3]
+    assert np.allclose(tables.ends_over_draws(DRAWS[1.0]), [12 - half, 12 + half])
+    alone = tables.grid_rows(rows[0])
+    assert len(alone) == 0 and len(tables.grid_means(alone)) == 0

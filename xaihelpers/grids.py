@@ -1,0 +1,139 @@
+"""Grids of parameters: what a command line or a file asks for, expanded into points.
+
+A point is one run of a notebook with its parameters. An entry of a file of grids names a `notebook`, perhaps
+a `preset`, what is `fixed`, which values each name of its `grid` takes (all combinations), and how many
+`draws`, that is seeds, there are of each.
+"""
+
+import argparse
+import itertools
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from xaihelpers.parameters import complete_parameters, declared_parameters, parameters_hash
+
+ENTRY = ("notebook", "preset", "fixed", "grid", "draws")
+
+
+class Point(NamedTuple):
+    """One run of a notebook."""
+
+    notebook: Path
+    changed: dict  # the parameters that differ from the notebook's defaults
+    folder: Path  # where `records` writes its results: named by the notebook and a hash of all parameters
+    copy: Path  # where the executed notebook goes; one that failed ends in .failed.ipynb
+
+    def __str__(self) -> str:
+        return ", ".join([self.notebook.stem, *(f"{name} = {value}" for name, value in self.changed.items())])
+
+
+def find_notebook(number: object, folder: Path) -> Path:
+    """The file of the notebook with a number, as 11 or "11". Raises ValueError if there is none."""
+    known = {path.name[:2]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
+    name = str(number).zfill(2)
+    if name not in known:
+        raise ValueError(f"No notebook {name} in {folder}; there are: {' '.join(known) or 'none'}.")
+    return known[name]
+
+
+def parameters_of(notebook: Path) -> dict[str, tuple[str, object]]:
+    """What the cell tagged `parameters` declares: name -> (type as written, default)."""
+    cells = json.loads(notebook.read_text())["cells"]
+    tagged = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+    return declared_parameters("".join(tagged[0]["source"])) if tagged else {}
+
+
+def needs_of(notebook: Path) -> list[str]:
+    """The numbers of the notebooks that run before one: 00, which draws the world; "*" means all others."""
+    return json.loads(notebook.read_text())["metadata"].get("xaihelpers", {}).get("needs", ["00"])
+
+
+def read_preset(name: str, notebook: Path) -> dict:
+    """The parameters in a YAML file: a path, or what stands between in presets/NN.name.yaml.
+
+    Raises ValueError if there is no such file, with those that there are, or if it holds no mapping.
+    """
+    folder, number = notebook.parent / "presets", notebook.name[:2]
+    files = [file for file in (folder / f"{number}.{name}.yaml", Path(name)) if file.is_file()]
+    if not files:
+        known = ", ".join(sorted(path.name for path in folder.glob(f"{number}.*.yaml"))) or "none"
+        raise ValueError(f"There is no preset {name} of {notebook.name}; there are: {known}.")
+    content = yaml.safe_load(files[0].read_text())
+    if not isinstance(content, dict):
+        raise ValueError(f"{files[0]} must hold parameters, as `name: value` lines.")
+    return {key: value for key, value in content.items() if key != "results"}
+
+
+def read_values(text: str, kind: str) -> list:
+    """The values that "a,b,c" gives to a parameter; of a list parameter "[a,b],[c]" are two, "a" is [a]."""
+    read = yaml.load(f"[{text}]", yaml.BaseLoader if "str" in kind else yaml.SafeLoader) or [""]
+    if not kind.startswith("list["):
+        return read
+    return [value if isinstance(value, list) else [value] for value in read]
+
+
+def asked_entries(options: argparse.Namespace) -> list[dict]:
+    """What the command line asks for, as entries of a file of grids. Raises ValueError."""
+    entries, notebooks = [], options.notebooks
+    varied = options.assignments or options.presets or options.draws
+    if varied and (not options.ids or any(name.endswith(".yaml") for name in options.ids)):
+        raise ValueError("Name the notebooks that -p, -f or --draws are for: run 11 -p seed=1,2")
+    for name in (
+        options.ids or [path.name[:2] for path in sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))] or [0]
+    ):
+        if str(name).endswith(".yaml"):
+            content = yaml.safe_load(Path(name).read_text())
+            entries += content if isinstance(content, list) else [content]
+            continue
+        notebook, fixed, grid = find_notebook(name, notebooks), {}, {}
+        for preset in options.presets:
+            fixed |= read_preset(preset, notebook)
+        for text in options.assignments:
+            parameter, equals, values = text.partition("=")
+            if not equals or parameter in grid:
+                raise ValueError(
+                    f"-p {text}: write -p name=value or -p name=value,value, once for each name."
+                )
+            kind, _ = parameters_of(notebook).get(parameter, ("str", None))
+            grid[parameter] = read_values(values, kind)
+        entries.append({"notebook": name, "fixed": fixed, "grid": grid, "draws": options.draws})
+    return entries
+
+
+def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
+    """All points of an entry: each combination of the values in its `grid`, each with its `draws` of seeds.
+
+    Raises ValueError, naming the notebook: an unknown key, a name it does not know, a value of a wrong type.
+    """
+    if not isinstance(entry, dict) or "notebook" not in entry or not entry.keys() <= set(ENTRY):
+        raise ValueError(f"An entry of a grid is a mapping with the keys {', '.join(ENTRY)}, not {entry!r}.")
+    notebook, points = find_notebook(entry["notebook"], notebooks), []
+    declared = parameters_of(notebook)
+    preset = read_preset(str(entry["preset"]), notebook) if entry.get("preset") else {}
+    fixed, grid = preset | (entry.get("fixed") or {}), dict(entry.get("grid") or {})
+    try:
+        if "results" in fixed or {"results", "device"} & grid.keys():
+            raise ValueError("results and device do not tell runs apart: name the folder by --results.")
+        defaults, given = complete_parameters(declared, {}), complete_parameters(declared, fixed)
+        if draws := entry.get("draws"):
+            grid["seed"] = [given["seed"] + draw for draw in range(draws)]
+        for values in itertools.product(*grid.values()):
+            given = complete_parameters(declared, fixed | dict(zip(grid, values, strict=True)))
+            changed = {name: value for name, value in given.items() if value != defaults[name]}
+            folder = results / f"{notebook.name[:2]}-{parameters_hash(given)}"
+            copy = f"{notebook.stem}{folder.name[2:] if changed else ''}.ipynb"
+            points.append(Point(notebook, changed, folder, results / "notebooks" / copy))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{notebook.name}: {error}") from error
+    return points
+
+
+def take_part(points: list[Point], part: str) -> list[Point]:
+    """Every n-th point from the i-th, of "i/n". Raises ValueError for another text."""
+    first, _, parts = part.partition("/")
+    if not (first.isdigit() and parts.isdigit() and 1 <= int(first) <= int(parts)):
+        raise ValueError(f"--part {part}: write i/n, with i from 1 to n.")
+    return points[int(first) - 1 :: int(parts)]

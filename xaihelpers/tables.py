@@ -1,0 +1,210 @@
+"""What the papers print, and recorded rows beside it.
+
+A printed and a recorded row belong together if they share `metric` and all keys of the printed table, in one
+spelling: 1 and 1.0 are the same key. A number of a paper stands under the paper's own data alone.
+"""
+
+import json
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from xaihelpers.parameters import NOT_IDENTITY
+from xaihelpers.paths import PROJECT, FolderError
+from xaihelpers.records import COLUMNS, MARK, NUMBERS
+from xaihelpers.scores.intervals import interval
+
+FOLDER = PROJECT / "data" / "papers"
+# tables of paper alignment that go by the name of a concept or class in CUB-200-2011
+NAMED = {"6": "attribute", "7": "class_name", "8": "class_name"}
+# keys that a notebook varies and the paper does not: the paper's own choice
+PUBLISHED = {"values": "as published"}
+ORIGIN, BLOCK = "(origin)", "(block)"  # columns that no notebook records
+
+
+class Source(NamedTuple):
+    """Where numbers come from: a run and what it was made on, or the paper."""
+
+    run: str  # the name of its folder
+    data: str = ""
+    model: str = ""
+
+
+PAPER = Source("paper")
+
+
+def paper_table(paper: str, table: int | str) -> pd.DataFrame:
+    """What a paper prints, as tidy rows.
+
+    table: the number of a table, or the name of the file that holds numbers of the text or of a figure.
+    Raises FolderError if the project does not hold it.
+    """
+    name = f"table{table}" if str(table).isdigit() else table
+    path = FOLDER / f"{paper}_{name}.csv"
+    if not path.is_file():
+        held = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
+        raise FolderError(f"There is no {path.name} in data/papers; the tables held are: {held}.")
+    return pd.read_csv(path)
+
+
+def headings() -> dict[tuple[str, str], dict[str, str]]:
+    """(paper, table) -> the `title` and `caption` of data/papers/tables.yaml."""
+    papers = yaml.safe_load((FOLDER / "tables.yaml").read_text())
+    return {(paper, str(table)): about for paper, tables in papers.items() for table, about in tables.items()}
+
+
+def key_text(value: object) -> str:
+    """One spelling of a row key: "" for none, "50" for 50.0."""
+    try:
+        number = float(value)
+    except ValueError:
+        return str(value).strip()
+    return "" if np.isnan(number) else f"{number:.10g}"
+
+
+def table_order(table: str) -> tuple:
+    """Sorts tables by their number, a range such as 6-8 before its first table, and names last."""
+    number = re.match(r"\d*", table)[0]
+    return not number, int(number or 0), "-" not in table, table
+
+
+def tables_of(paper: str) -> list[str]:
+    """The numbers or names of a paper's tables that the project holds."""
+    names = [path.stem.removeprefix(f"{paper}_") for path in FOLDER.glob(f"{paper}_*.csv")]
+    return sorted((name.removeprefix("table") for name in names), key=table_order)
+
+
+def printed(paper: str, table: str) -> pd.DataFrame:
+    """A printed table: its row keys as text, `metric`, `value`; no rows where the project holds none.
+
+    Tables 6 to 8 of alignment go by the name of the concept or class in CUB-200-2011; a row that could not be
+    mapped to one, because its label is misread, keeps its label. "6-8" is the means of these tables, which
+    the paper does not print.
+    """
+    if (paper, table) == ("alignment", "6-8"):
+        over = {"6": "mean over concepts", "7": "mean over classes", "8": "mean over classes"}
+        rows = pd.concat([printed(paper, one).assign(over=name) for one, name in over.items()])
+        return rows.groupby(["over", "metric"], sort=False, as_index=False).value.mean()
+    if table not in tables_of(paper):
+        return pd.DataFrame(columns=["metric", "value"])
+    rows = paper_table(paper, table).drop(columns=["unit", "note"], errors="ignore")
+    if paper == "alignment" and table in NAMED:
+        name = NAMED[table]
+        label = rows.label.fillna("illegible") + " (printed as " + rows.number.map(key_text) + ")"
+        rows = rows.assign(**{name: rows[name].fillna(label)})[[name, "metric", "value"]]
+    rows = rows.assign(value=pd.to_numeric(rows.value, errors="coerce"))
+    return rows.assign(**{key: rows[key].map(key_text) for key in rows if key != "value"})
+
+
+def beside(
+    recorded: pd.DataFrame, paper: str, table: str
+) -> tuple[pd.DataFrame, dict[tuple[str, Source], pd.DataFrame]]:
+    """The rows of a table and, for each (metric, source), the numbers of these rows.
+
+    The rows are in the paper's order, those that only a run has at the end. Where there are few rows, or rows
+    have a metric each, the metric is one of their names and the key's metric is empty; otherwise each metric
+    is a block of columns. A printed row takes on the further keys of the recorded rows that it belongs to.
+
+    recorded: as of `records.read_records`.
+    Returns names (a DataFrame of texts), and {(metric, source): DataFrame with a row for each row of names}.
+    """
+    ours = recorded[(recorded.paper == paper) & (recorded.table == table)]
+    filled = ours.notna().any()  # the other columns belong to other tables
+    ours = ours.loc[:, filled | filled.index.isin([*COLUMNS, *Source._fields])]
+    theirs = printed(paper, table)
+    known = [key for key in theirs if key not in ("metric", "value")]
+    further, numbers = _further_columns(ours, known)
+    keys = known + further
+    texts = {key: ours[key].map(key_text) if key in ours else "" for key in keys}
+    origins = ours[list(Source._fields)].itertuples(index=False, name=None)
+    ours = ours.assign(**texts, **{ORIGIN: [Source(*origin) for origin in origins]})
+    fits = pd.Series(True, index=ours.index)
+    for key in set(PUBLISHED) & set(further):
+        fits &= ours[key].isin(["", PUBLISHED[key]])
+    if known:
+        ours_fitting = ours[fits][[*keys, "metric"]].drop_duplicates()
+        theirs = theirs.merge(ours_fitting, on=[*known, "metric"], how="left")
+        theirs = theirs.fillna(dict.fromkeys(further, ""))
+    theirs = theirs.assign(**{ORIGIN: [PAPER] * len(theirs)})
+    columns = [*keys, "metric", *NUMBERS, *numbers, MARK, ORIGIN]
+    parts = [part.reindex(columns=columns) for part in (theirs, ours) if len(part)]
+    both = pd.concat(part.astype(dict.fromkeys([*NUMBERS, *numbers], float)) for part in parts)
+    n_rows, n_cells = (len(both[names].drop_duplicates()) for names in (keys, [*keys, "metric"]))
+    wide = bool(keys) and (both.metric.nunique() == 1 or n_cells > 1.5 * n_rows > 12)
+    index = keys if wide else [*keys, "metric"]
+    names = both[index].drop_duplicates()
+    both[BLOCK] = both.metric if wide else ""
+    found = {}
+    for (metric, source), part in both.groupby([BLOCK, ORIGIN], sort=False):
+        aligned = names.merge(part.drop(columns=BLOCK), on=index, how="left", validate="1:1")
+        found[metric, source] = aligned.fillna({"metric": metric}).drop(columns=[*keys, ORIGIN])
+    return names, found
+
+
+def has_number(names: pd.DataFrame, numbers: dict, of_paper: bool) -> np.ndarray:
+    """Which rows have a number of the paper, or else of any run, (rows,) of bool.
+
+    names, numbers: as of `beside`.
+    """
+    known = np.zeros(len(names), bool)
+    for (_, source), rows in numbers.items():
+        if (source == PAPER) == of_paper:
+            known |= rows.value.notna().to_numpy()
+    return known
+
+
+def _further_columns(ours: pd.DataFrame, known: list[str]) -> tuple[list[str], list[str]]:
+    """What recorded rows have beside the keys of the printed table: keys, and numbers.
+
+    A column of fractions that nothing depends on is a further number of its row, anything else a key.
+    """
+    no_keys = [*COLUMNS, *known, "notebook", "run", "parameters"]
+    texts = ours.drop(columns=no_keys, errors="ignore").map(key_text)
+    keys, numbers = [name for name in texts if texts[name].any()], []
+    for name in keys:
+        others = [*known, *(key for key in keys if key != name)]
+        depends = ours.duplicated([*others, "metric", "run", "data", "model"]).any()
+        fractions = pd.to_numeric(texts[name].replace("", np.nan), errors="coerce")
+        only_numbers = fractions.notna().equals(texts[name].ne(""))
+        if only_numbers and (fractions.dropna() % 1 != 0).any() and not depends:
+            numbers.append(name)
+    return [key for key in keys if key not in numbers], numbers
+
+
+def grid_rows(recorded: pd.DataFrame) -> pd.DataFrame:
+    """The recorded rows of the largest grid: runs of one notebook that differ in one parameter and the seed.
+
+    recorded: as of `records.read_records`.
+    Returns them with `parameter`, its name, and `setting` and `seed`, its and the seed's value; no rows where
+    no runs differ so. The grid of most settings is taken, then of most runs.
+    """
+    grids = {}  # (notebook, parameter, the others) -> run -> setting and seed
+    for run, (notebook, text) in recorded.groupby("run")[["notebook", "parameters"]].first().iterrows():
+        values = {name: value for name, value in json.loads(text).items() if name not in NOT_IDENTITY}
+        seed = values.pop("seed", 0)
+        for name, value in values.items():
+            others = json.dumps(values | {name: None}, sort_keys=True)
+            setting = value if isinstance(value, (int, float)) else json.dumps(value)
+            grids.setdefault((notebook, name, others), {})[run] = setting, seed
+    size = {grid: (len({setting for setting, _ in runs.values()}), len(runs)) for grid, runs in grids.items()}
+    largest = max(size, key=size.get, default=None)
+    runs = grids[largest] if largest and size[largest][0] > 1 else {}
+    rows = recorded[recorded.run.isin(list(runs))]
+    columns = {name: [runs[run][n] for run in rows.run] for n, name in enumerate(("setting", "seed"))}
+    return rows.assign(parameter=largest[1] if runs else "", **columns)
+
+
+def grid_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """The mean of each number of `grid_rows` over its draws, with its 95 % interval and their number."""
+    keys, means = ["setting", "paper", "table", "row", "metric", "data", "model"], []
+    for key, part in rows.groupby(keys, sort=False, dropna=False):
+        means.append(dict(zip(keys, key, strict=True)) | interval(part.value.dropna())._asdict())
+    return pd.DataFrame(means, columns=[*keys, *NUMBERS[:4]]).rename(columns={"cases": "draws"})
+
+
+def ends_over_draws(values: pd.Series) -> tuple[float, float]:
+    """The 95 % interval of a mean over draws, as seaborn takes it for `errorbar`."""
+    return interval(values)[1:3]
