@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from xaihelpers import ask, paths
-from xaihelpers.ask import cache as cache_module
 from xaihelpers.ask.cache import AnswersOnDisk
 
 
@@ -164,19 +163,6 @@ class TestLoading:
             ask.load_vlm("server:gpt")
         with pytest.raises(ask.AskError, match="must be auto, cpu or cuda, not 'tpu'"):
             ask.load_vlm("anything", device="tpu")
-
-    def test_one_model_at_a_time_is_held_beside_the_judge(self, monkeypatch):
-        loaded = []
-
-        def load(name, device, batch_size):
-            loaded.append(name)
-            return name.upper()
-
-        monkeypatch.setattr(cache_module, "load_vlm", load)
-        model_of = ask.vlm_loader("cpu", keep="judge")
-        names = ["a", "judge", "a", "b", "judge", "a"]
-        assert [model_of(name) for name in names] == [name.upper() for name in names]
-        assert loaded == ["a", "judge", "b", "a"]
 
 
 class TestDamage:

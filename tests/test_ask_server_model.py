@@ -396,18 +396,6 @@ def test_answers_by_a_schema_where_the_server_offers_it(serve, is_offered, logge
     assert len(faulty.bodies) == before + 3, "without a schema it is another request"
 
 
-def test_requests_about_one_image_are_sent_together_and_answered_in_the_order_asked(serve, tmp_path):
-    files = [tmp_path / f"{name}.png" for name in "abc"]
-    for number, file in enumerate(files):
-        Image.new("RGB", (2, 2), (number, 0, 0)).save(file)
-    faulty = serve(by_text({}))
-    asked = [ask.request(f"q{n} of {file.stem}", file) for n in range(3) for file in files]
-    answers = ask.ask(ask.load_vlm("server:m", concurrency=1), asked)
-    sent = [body["messages"][-1]["content"][-1]["text"] for body in faulty.bodies]
-    assert sent == [f"q{n} of {name}" for name in "abc" for n in range(3)]
-    assert [answer.text for answer in answers] == [f"{one.turns[-1].text}, answered" for one in asked]
-
-
 def test_failed_truncated_refused_and_unparsable_are_kept_apart(serve):
     replies = {
         "whole": (200, {}, said("B")),

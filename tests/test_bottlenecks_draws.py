@@ -4,7 +4,7 @@ import pytest
 import torch
 from toy_concepts import toy_dataset
 
-from xaihelpers.bottlenecks import draws, zoo
+from xaihelpers.bottlenecks import zoo
 from xaihelpers.bottlenecks.draws import fit_draws
 from xaihelpers.bottlenecks.local_values import local_values
 from xaihelpers.outputs import save_outputs
@@ -27,23 +27,6 @@ def test_draws_differ_and_are_those_of_the_zoo():
         assert torch.equal(draw.present, truth[:, columns])
         training = draw.model.explain(dataset.pooled[dataset.train]).values
         torch.testing.assert_close(draw.centre, training.mean(0))
-
-
-def test_a_concept_that_one_draw_lacks_is_left_out_of_all():
-    dataset = toy_dataset()
-    whole = fit_draws("phcbm", dataset, 2, n=50)
-    names = whole[0].outputs.concepts
-    given = []
-    for missing, draw in enumerate(whole):
-        kept = [j for j in range(len(names)) if j != missing]
-        outputs = draw.outputs.of_concepts([names[j] for j in kept])
-        given.append(draw._replace(outputs=outputs, present=draw.present[:, kept], centre=draw.centre[kept]))
-    for before, draw in zip(whole, draws._with_shared_concepts(given), strict=True):
-        assert draw.outputs.concepts == names[2:]
-        assert torch.equal(draw.outputs.values, before.outputs.values[:, 2:])
-        assert torch.equal(draw.outputs.class_weights, before.outputs.class_weights[2:])
-        assert torch.equal(draw.present, before.present[:, 2:])
-        assert torch.equal(draw.centre, before.centre[2:])
 
 
 def test_a_file_is_one_draw(tmp_path):

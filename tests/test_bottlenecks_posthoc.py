@@ -38,15 +38,6 @@ def test_samples():
     assert torch.equal(drawn.rows, concept_samples(PRESENT.bool(), 20, seed=3).rows)
 
 
-def test_one_concepts_lack_moves_no_other_draw():
-    """A concept's smaller sample is the start of its larger one's sides, whatever either leaves out."""
-    twenty, two = concept_samples(PRESENT, 20, seed=3), concept_samples(PRESENT, 2, seed=3)
-    assert two.kept == [0, 1, 2, 3, 4, 5]
-    for place, j in enumerate(twenty.kept):
-        expected = torch.cat([twenty.rows[place, :2], twenty.rows[place, 20:22]])
-        assert torch.equal(two.rows[two.kept.index(j)], expected)
-
-
 def test_no_concept_left_and_soft_labels():
     message = "no concept has 101 positive and 101 negative examples among 200 images"
     with pytest.raises(ValueError, match=message):

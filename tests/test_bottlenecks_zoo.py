@@ -201,35 +201,3 @@ def test_wrong_names(monkeypatch):
         zoo.fit_or_load("cbms", toy_dataset())
     with pytest.raises(TypeError, match="epoch"):
         zoo.fit_or_load("cbm", toy_dataset(), epoch=3)
-
-
-# From pixels
-
-
-class Flat(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(12, 8)
-
-    def forward(self, pixels):
-        return self.layer(pixels.flatten(1).float() / 255).relu()
-
-
-def trunk():
-    torch.manual_seed(0)
-    return Flat()
-
-
-@pytest.mark.parametrize("name", ["cbm_per_concept", "cem"])
-def test_trained_from_pixels_and_read_again(name):
-    plain = toy_dataset()
-    # pairs alike: mirrored, a picture shows the same
-    pixels = (plain.present.repeat_interleave(2, 1).reshape(N, 3, 2, 2) * 200).to(torch.uint8)
-    dataset = toy_dataset(pixels=pixels, trunk=trunk)
-    settings = {"epochs": 40, "learning_rate": 0.05}
-    first = zoo.fit_or_load(name, dataset, **settings)
-    again = zoo.fit_or_load(name, dataset, **settings)
-    assert again.cached and torch.equal(again.outputs.logits, first.outputs.logits)
-    torch.testing.assert_close(again.model.explain(pixels[~dataset.train]).logits, first.outputs.logits)
-    assert not zoo.fit_or_load(name, plain, **settings).cached  # frozen features are another matter
-    assert first.outputs.accuracy(dataset.labels[~dataset.train]) > 0.9

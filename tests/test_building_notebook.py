@@ -1,4 +1,4 @@
-"""Notebook 52 in shards: one choice, own noise for every pair, one study, one benchmark, or none at all."""
+"""Notebook 52 in shards: one choice, own noise for every pair, one study, one benchmark."""
 
 import pandas as pd
 import pytest
@@ -46,12 +46,3 @@ def test_two_shards_and_one(tmp_path):
     written = [datasets.load(tmp_path / name).images for name in ("parts", "whole")]
     assert len(written[0]) == len(written[1]) > 0
     assert sorted(written[0].path) == sorted(written[1].path)  # named by content
-
-
-def test_where_nothing_survives_nothing_is_written_and_the_reader_is_told(tmp_path):
-    records = build(tmp_path, "nothing", human_accuracy=1.5)  # no attribute can be that right
-    written = datasets.load(tmp_path / "nothing")
-    assert len(written.images) == 0
-    assert written.note.startswith("there is no benchmark: nothing is left after the check")
-    steps = records[records.table == "building, steps"]
-    assert steps[steps.row == "step=written"].value.tolist() == [0]

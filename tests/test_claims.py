@@ -77,8 +77,11 @@ def test_within_is_equivalence(numbers, outcome):
         (HOLDS, {"rewritten": [OPEN]}, "ill-posed"),  # on the same side, but its interval does not say so
         (HOLDS, {"rewritten": [measured(20, nan, nan)]}, "ill-posed"),
         (FAILS, {"rewritten": [HOLDS]}, "ill-posed"),
-        (OPEN, {"rewritten": [HOLDS, OPEN]}, "too few cases"),  # nothing was decided
+        (OPEN, {"rewritten": [OPEN]}, "too few cases"),
+        (OPEN, {"rewritten": [HOLDS, OPEN]}, "ill-posed"),  # the same model
+        (OPEN, {"readings": [HOLDS, OPEN]}, "too few cases"),  # nothing was decided
         (OPEN, {"readings": [HOLDS, FAILS]}, "depends on the reading"),
+        (HOLDS, {"readings": [OPEN]}, "depends on the reading"),
         (HOLDS, {"readings": [FAILS]}, "depends on the reading"),
         (FAILS, {"readings": [FAILS]}, "fails"),
         (HOLDS, {"rival": TOLD}, "holds"),

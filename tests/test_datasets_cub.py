@@ -78,7 +78,10 @@ def edit(path, change):
 
 
 def set_line(number, text):
-    return lambda lines: lines.__setitem__(number - 1, text)
+    def change(lines):
+        lines[number - 1] = text
+
+    return change
 
 
 def test_tables(cub):

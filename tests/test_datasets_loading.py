@@ -4,8 +4,6 @@ import shutil
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -50,18 +48,6 @@ def subset(home, few):
 def save(path, shade=0):
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (8, 6), (shade, 0, 0)).save(path)
-
-
-def save_sub(file):
-    """A benchmark of two pictures in the published layout, its labels as names."""
-    pictures = []
-    for shade in (1, 2):
-        save(file.parent / "picture.png", shade)
-        pictures.append({"bytes": (file.parent / "picture.png").read_bytes(), "path": None})
-    (file.parent / "picture.png").unlink()
-    attributes = ["has_crown_color--red", "has_wing_color--blue"]
-    columns = {"image": pictures, "attr_label": attributes, "bird_label": ["Blue Jay", "Cardinal"]}
-    pq.write_table(pa.table(columns), file)
 
 
 def check_consistent(data):
@@ -177,17 +163,6 @@ def test_pictures_without_labels(home):
     check_nothing_annotated(check_consistent(data))
     assert data.image_ids == ["a.JPG", "b.png", "c.jpeg"] and data.labels.tolist() == [-1] * 3
     assert data.class_names == [] and not data.train.any()
-
-
-@pytest.mark.parametrize("layout", ["sub.parquet", "sub/test.parquet", "sub/data/test.parquet"])
-def test_a_substitution_benchmark(home, layout):
-    place, file = layout.split("/")[0], home / layout
-    file.parent.mkdir(parents=True, exist_ok=True)
-    save_sub(file)
-    data = check_consistent(datasets.load(place))
-    check_nothing_annotated(data)
-    assert data.images["attribute"].tolist() == ["has_crown_color::red", "has_wing_color::blue"]
-    assert data.class_names == ["Blue Jay", "Cardinal"] and data.name == "sub" and not data.train.any()
 
 
 @pytest.mark.parametrize(

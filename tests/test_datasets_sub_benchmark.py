@@ -1,6 +1,7 @@
 """Benchmarks in the published SUB's layout: written in shards, read as one data set, bad files named."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,10 @@ def test_shards_read_as_one(home):
     assert data.name == "mine" and data.class_names == BIRDS and data.note == ""
     assert data.labels.tolist() == [0, 0, 0, 1, 0] and data.labels.dtype == torch.int64
     assert not data.train.any() and data.attributes is None and data.mask_names is None
+    (home / "flat").mkdir()
+    for file in files:
+        shutil.copy(home / "mine" / "data" / file, home / "flat")
+    assert datasets.load("flat").image_ids == data.image_ids
 
 
 def test_shards_of_two_runs_and_missing_ones(home):

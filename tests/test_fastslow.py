@@ -140,11 +140,8 @@ class TestCases:
         assert set(true.tolist()) == {0, 1, 2, 3, 4} and {5, 6, 7} <= set(cases.options.ravel().tolist())
 
     def test_a_table_holds_the_cases_of_all_runs(self):
-        names, labels, rows = (
-            [f"class {k}" for k in range(7)],
-            np.repeat(np.arange(7), 4),
-            np.arange(1, 28, 2),
-        )
+        names, labels = [f"class {k}" for k in range(7)], np.repeat(np.arange(7), 4)
+        rows = np.arange(1, 28, 2)
         table = fastslow.case_table(rows, labels, names, 9, balanced=True, seeds=[2, 5])
         assert table.seed.tolist() == [2] * 9 + [5] * 9 and table.case.tolist() == [*range(9)] * 2
         for line in table.itertuples():
@@ -343,17 +340,14 @@ class TestTablesOfAnswers:
         answers["correct"] = [True, False, False, False, False]
         answers["failure"] = ["", "", "", "truncated", "failed"]  # the last could not be had: left out
         answers["invalid"] = [False, False, False, True, False]
+        says = [f"says {letter}" for letter in fastslow.LETTERS]
         (row,) = fastslow.position_table(answers, ["model"]).to_dict("records")
         assert (row["model"], row["cases"], row["invalid"]) == ("m", 4, 25)
         assert [row["right at A"], row["right at B"], row["right at C"]] == [50, 0, 0]
         assert np.isnan(row["right at D"])  # the true option never stands there
-        assert [row[f"says {letter}"] for letter in fastslow.LETTERS] == pytest.approx(
-            [200 / 3, 100 / 3, 0, 0, 0]
-        )
-        (row,) = fastslow.position_table(answers[3:4], ["model"]).to_dict(
-            "records"
-        )  # no valid answer says a letter
-        assert [row[f"says {letter}"] for letter in fastslow.LETTERS] == [0] * 5 and row["invalid"] == 100
+        assert [row[letter] for letter in says] == pytest.approx([200 / 3, 100 / 3, 0, 0, 0])
+        (row,) = fastslow.position_table(answers[3:4], ["model"]).to_dict("records")
+        assert [row[letter] for letter in says] == [0] * 5 and row["invalid"] == 100  # no valid answer
 
     def test_what_could_not_be_had_is_left_out_and_counted(self):
         answers = pd.DataFrame({"failure": ["", "failed", "refused", "failed"], "mode": list("aaab")})
@@ -366,22 +360,17 @@ class TestTablesOfAnswers:
 
     def test_what_failed_too_often_is_marked_by_name(self):
         """Three of a hundred are too many, two are not; a mean over data sets is marked with any of them."""
-        parts = []
+        keys, parts = ["model", "data", "given"], []
         for data, n_failed in (("birds", 3), ("cars", 2)):
             failures = ["failed"] * n_failed + [""] * (100 - n_failed)
             parts.append(pd.DataFrame({"model": "m", "data": data, "given": "", "failure": failures}))
-        shares = fastslow.failure_table(pd.concat(parts), ["model", "data", "given"])
+        shares, mark = fastslow.failure_table(pd.concat(parts), keys), fastslow.failure_mark
         assert shares["mark"].tolist() == ["over 2 % failed", ""]
-        note = fastslow.failure_note(shares, ["model", "data", "given"])
-        assert note == "More than 2 % of the answers could not be had: m, birds (3.0 % of 100)."
-        assert fastslow.failure_mark(shares, "m", "birds") == ", marked: up to 3 % failed"
-        assert fastslow.failure_mark(shares, "m", "mean of all") == fastslow.failure_mark(shares) != ""
-        assert (
-            fastslow.failure_mark(shares, "m", "cars")
-            == fastslow.failure_mark(shares, "other", "birds")
-            == ""
-        )
-        assert fastslow.failure_note(shares[1:], ["model", "data", "given"]) == ""
+        note = "More than 2 % of the answers could not be had: m, birds (3.0 % of 100)."
+        assert fastslow.failure_note(shares, keys) == note and fastslow.failure_note(shares[1:], keys) == ""
+        assert mark(shares, "m", "birds") == ", marked: up to 3 % failed"
+        assert mark(shares, "m", "mean of all") == mark(shares) != ""
+        assert mark(shares, "m", "cars") == mark(shares, "other", "birds") == ""
 
 
 class TestSettings:

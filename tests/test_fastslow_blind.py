@@ -45,9 +45,9 @@ def test_the_centre_is_most_like_the_others():
     near = np.array([[(k + i) % 30 for i in (-2, -1, 1, 2)] for k in range(30)])
     right = share_right(False, near, {"place": np.stack([np.cos(angle), np.sin(angle)], 1)})
     assert right["most like the others, by place"] == 1
+    # the four that all want take each other, and one that nobody else wants
     hubs = np.tile([0, 1, 2, 3], (30, 1))
-    for k in range(4):  # they take each other, and one that nobody else wants
-        hubs[k] = [j for j in (0, 1, 2, 3) if j != k] + [10 + k]
+    hubs[:4] = [[1, 2, 3, 10], [0, 2, 3, 11], [0, 1, 3, 12], [0, 1, 2, 13]]
     assert share_right(False, hubs)["least wanted"] > 0.8
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from xaihelpers import bottlenecks, scores
+from xaihelpers import scores
 from xaihelpers.bottlenecks import concept_dataset
 from xaihelpers.bottlenecks.draws import fit_draws
 from xaihelpers.scores import alignment
@@ -63,24 +63,3 @@ def test_published_metrics_move_where_no_prediction_does(fits):
         contrast = existence([fit._replace(outputs=other, centre=fit.centre - moved)], "contrast")
         assert abs(contrast.mean() - existence([fit], "contrast").mean()) < 0.5
     assert max(cem) - min(cem) > 20 and max(cgim) - min(cgim) > 0.3
-
-
-def test_random_directions_classify_as_well_as_concepts(birds, fits):
-    pooled, train = birds.pooled, birds.train
-    bank = torch.randn(
-        len(fits[0].outputs.concepts), pooled.shape[1], generator=torch.Generator().manual_seed(0)
-    )
-    values = pooled @ bank.T
-    theta, bias = bottlenecks.fit_head(values[train], birds.labels[train], len(birds.classes))
-    target = birds.labels[~train]
-    at_random = 100.0 * ((values[~train] @ theta + bias).argmax(1) == target)
-    concepts = torch.stack([100.0 * (fit.outputs.predictions == target) for fit in fits])
-    lead = scores.over_draws(concepts - at_random)
-    assert at_random.mean() > 90 and lead.low < 1  # the concepts' names earn no point
-
-
-def test_a_ranking_by_prevalence_finds_more_than_the_contributions(birds, fits):
-    common = concept_dataset.concept_truth(birds, fits[0].outputs.concepts)[birds.train].mean(0)
-    blind = [fit.present[:, common.argmax()] for fit in fits]
-    gap = scores.over_draws(100 * torch.stack(blind) - existence(fits))
-    assert gap.low > 10

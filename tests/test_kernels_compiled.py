@@ -19,12 +19,13 @@ compiler = pytest.importorskip("triton.backends.compiler")
 jit = pytest.importorskip("triton.runtime.jit")
 
 
-@pytest.mark.parametrize("name", ["coam", "linear_svm", "masking", "tie"])
-def test_in_the_interpreter(name):
+def test_in_the_interpreter():
     """In a process of its own, as Triton is told so when it is imported."""
-    file = Path(__file__).with_name(f"test_kernels_{name}.py")
+    names = ("coam", "linear_svm", "masking", "tie")
+    files = [str(Path(__file__).with_name(f"test_kernels_{name}.py")) for name in names]
+    code = f"import runpy\nfor file in {files}:\n    runpy.run_path(file, run_name='__main__')"
     own = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, file], env=os.environ | own, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | own, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
@@ -78,16 +79,9 @@ def compiled(request, monkeypatch):
     return names
 
 
-@pytest.mark.parametrize(
-    "dtype, size, cells",
-    [
-        (torch.float32, (1, 1), (1, 1)),
-        (torch.float16, (375, 500), (14, 14)),
-        (torch.bfloat16, (1, 30), (1, 7)),
-        (torch.uint8, (375, 500), (14, 14)),
-    ],
-)
-def test_masking(compiled, dtype, size, cells):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
+def test_masking(compiled, dtype):
+    size, cells = ((1, 1), (1, 1)) if dtype == torch.float32 else ((375, 500), (14, 14))
     images, maps = torch.ones(2, 3, *size).to(dtype), torch.ones(2, *cells)
     for alpha in (None, 25.0):
         masking._mask_triton(images, maps, None, alpha, 0.4, None, None)

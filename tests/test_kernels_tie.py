@@ -18,11 +18,9 @@ def predictions_of(shape, kind="generic", seed=0):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
     if kind == "rounded":  # many equal distances, many of them zero
         return (2 * x).round()
-    if kind == "equal":
-        return x[: len(x) // 2].repeat(2, *[1] * (x.ndim - 1))
-    if kind == "one apart":
+    if kind in ("equal", "one apart"):
         x = x[: len(x) // 2].repeat(2, *[1] * (x.ndim - 1))
-        x.view(-1)[-1] += 1
+        x.view(-1)[-1] += kind == "one apart"
     return x
 
 
@@ -59,19 +57,12 @@ def test_views_and_dtypes(dtype):
 @given(st.integers(1, 4), st.integers(1, 40), st.floats(0, 1), st.sampled_from(KINDS), st.integers(0, 99))
 def test_properties(pairs, n, share, kind, seed):
     predictions = predictions_of((2 * pairs, n), kind, seed)
-    before = predictions.clone()
-    reference, guide = tie(predictions, share).chunk(2)
-    assert torch.equal(predictions, before)
-    reference_before, guide_before = predictions.chunk(2)
-    torch.testing.assert_close(reference + guide, reference_before + guide_before, rtol=1e-5, atol=1e-5)
-    free = reference != guide
-    assert torch.equal(reference[free], reference_before[free])
+    (own, guide), before = tie(predictions, share).chunk(2), predictions.chunk(2)
+    torch.testing.assert_close(own + guide, before[0] + before[1], rtol=1e-5, atol=1e-5)
     if share > 0:  # at least so many lie at or below the percentile
-        assert ((~free).sum(1) >= int(share * (n - 1)) + 1).all()
+        assert ((own == guide).sum(1) >= int(share * (n - 1)) + 1).all()
     alone = torch.cat([tie(predictions[[i, i + pairs]], share)[:1] for i in range(pairs)])
-    assert torch.equal(alone, reference)  # whatever else is in the batch
-    swapped = tie(torch.cat([guide_before, reference_before]), share)
-    assert torch.equal(swapped, torch.cat([guide, reference]))
+    assert torch.equal(alone, own)  # whatever else is in the batch
 
 
 def test_bad_arguments_are_named():

@@ -228,18 +228,6 @@ def test_damaged_shard_is_computed_again(backbone, images, forwarded, cache, cap
     assert sum(forwarded) == 20
 
 
-def test_full_disk_costs_the_cache_not_the_result(backbone, images, forwarded, monkeypatch, caplog):
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("xaihelpers.store.rows.write_shard", full)
-        result = extract_features(backbone, images, batch_size=2)
-    logged = caplog.text
-    assert logged.count("No space left on device") == 1 and "XAI_DATA" in logged
-    assert same(result, extract_features(backbone, images, batch_size=2))
-
-
 def test_unreadable_image_is_named_and_the_rest_kept(backbone, images, forwarded, tmp_path):
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(b"no image at all")

@@ -243,7 +243,9 @@ def check_92(records):
 
 
 def check_93(records):
-    print(records[["table", "row", "metric", "value", "cases"]].to_string())
+    """A few steps train nothing; the shipped annotator, on eight pictures a task, is above chance in most."""
+    right = records[(records.table == "annotator") & (records.metric == "right (%)")]
+    assert right.cases.max() <= 8 and (right.value > right.chance).mean() > 0.7
 
 
 def check_94(records):

@@ -1,23 +1,11 @@
-"""Figures and tables that notebooks share: what stands in the tables, and how many panels there are."""
+"""Tables that notebooks share."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from bs4 import BeautifulSoup
-from PIL import Image
 
 from xaihelpers import plots
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
-# tables
 
 
 def cells(styler):
@@ -62,16 +50,3 @@ def test_a_long_table_becomes_a_wide_one():
     assert wide.loc["alone"].tolist() == ["6.7 chance 7", "–"]
     with pytest.raises(ValueError, match="duplicate"):
         plots.interval_table(pd.concat([frame, frame]), ["method"])
-
-
-# figures
-
-
-def test_a_picture_is_the_same_from_any_kind_of_image():
-    array = np.random.default_rng(0).integers(0, 256, (4, 6, 3)).astype(np.uint8)
-    as_tensor = torch.from_numpy(array).movedim(-1, 0)
-    for image in (array, Image.fromarray(array), as_tensor, array / 255, as_tensor / 255):
-        picture = plots.to_picture(image)
-        assert picture.dtype == np.uint8
-        assert np.array_equal(picture, array)
-    assert plots.to_picture(np.array([[[-0.5, 0.5, 1.5]]])).tolist() == [[[0, 128, 255]]]

@@ -36,9 +36,6 @@ def images():
     return torch.randn(3, 3, 64, 64, generator=torch.Generator().manual_seed(1))
 
 
-# By hand: a network of one convolution, whose maps are known
-
-
 class Mean(nn.Module):
     """Two maps, the red and the green channel; the logits are 1 x red and 2 x green, -1 x green."""
 

@@ -1,4 +1,4 @@
-"""Maps that know nothing, networks whose weights are shuffled, and maps with a planted fault."""
+"""Maps that know nothing, and maps with a planted fault."""
 
 import pytest
 import torch
@@ -10,10 +10,9 @@ from xaihelpers.saliency import (
     SaliencyError,
     attention_maps,
     null_maps,
-    planted_maps,
     shuffled_weights,
 )
-from xaihelpers.saliency.planted_maps import EvidenceNetwork, Regions, evidence, plant_maps
+from xaihelpers.saliency.planted_maps import Regions, evidence, plant_maps
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +44,6 @@ def test_what_each_null_knows(network, images):
         assert torch.equal(found[name].maps, again) and not torch.equal(again, other)
 
 
-def test_a_share_of_the_last_layers_is_shuffled(network):
-    before = {name: value.clone() for name, value in network.model.named_parameters()}
-    for share, layers in ((0.0, set()), (0.01, {"fc"}), (0.1, {"fc", "layer4"})):
-        values = dict(shuffled_weights(network, share).model.named_parameters())
-        for name, value in values.items():
-            assert torch.equal(value.flatten().sort()[0], before[name].flatten().sort()[0]), name
-        moved = [name for name, value in values.items() if not torch.equal(value, before[name])]
-        assert {name.split(".")[0] for name in moved} == layers
-
-
 def test_bad_input_is_named(network, images):
     with pytest.raises(SaliencyError, match="unknown null 'noise': there are centre prior, random map"):
         null_maps(network, images, names=["noise"])
@@ -80,30 +69,17 @@ def regions():
     return Regions(*found)
 
 
-def hottest(maps):
-    """Whether each map's hottest cell lies in the own region's quarter, the upper left one."""
-    place = maps.flatten(1).argmax(1)
-    return [(int(p) // 14 < 7) and (int(p) % 14 < 7) for p in place]
-
-
-def test_planted_maps_read_and_show_what_they_say(regions):
-    for fault, read, seen in (
-        ("reads another part", "other", False),
-        ("reads the background", "background", False),
-        ("reads a dot", "dot", False),
-        ("hides a dot", "dot", True),
-        ("map of another part", "own", False),
+def test_planted_maps_read_what_they_say(regions):
+    for fault, read in (
+        ("reads another part", "other"),
+        ("reads the background", "background"),
+        ("reads a dot", "dot"),
+        ("hides a dot", "dot"),
+        ("map of another part", "own"),
     ):
-        shown = plant_maps(fault, 1.0, regions)
-        assert torch.equal(shown.inputs[:, 0], evidence(getattr(regions, read))), fault
-        assert hottest(shown.maps) == [seen] * N, fault
-    sure = EvidenceNetwork()(plant_maps("reads a dot", 0.0, regions).inputs).softmax(1)[:, 1]
-    torch.testing.assert_close(sure, torch.sigmoid(torch.tensor(4.0)).expand(N))
-    for fault in planted_maps.MAP_FAULTS:
-        shown = plant_maps(fault, 0.0, regions)
-        assert torch.equal(shown.inputs[:, 0], evidence(regions.own)) and all(hottest(shown.maps)), fault
-    one, other = (plant_maps(planted_maps.RANDOM_MAP, 1.0, regions, seed) for seed in (0, 1))
-    assert not torch.equal(one.maps, other.maps)
+        for dose, region in ((0.0, "own"), (1.0, read)):
+            inputs = plant_maps(fault, dose, regions).inputs
+            assert torch.equal(inputs[:, 0], evidence(getattr(regions, region))), (fault, dose)
     with pytest.raises(ValueError, match="no fault 'blurs'"):
         plant_maps("blurs", 0.5, regions)
     with pytest.raises(ValueError, match="between 0, honest, and 1"):

@@ -12,6 +12,7 @@ from xaihelpers import datasets, saliency
 from xaihelpers.own_model import OwnModelError
 
 IDS = ["0.png", "1.png", "2.png"]
+VIEW = saliency.picture_view("mine", 10)
 LEFT = """
 import numpy as np
 
@@ -34,11 +35,6 @@ def pictures(tmp_path):
     return datasets.load(str(tmp_path / "pictures"))
 
 
-@pytest.fixture
-def view():
-    return saliency.picture_view("mine", 10)
-
-
 def left_and_right(count=3):
     """Maps (count, 2, 4): bright on the left half, on the right half, nowhere."""
     maps = np.zeros((count, 2, 4))
@@ -46,23 +42,20 @@ def left_and_right(count=3):
     return maps
 
 
-def test_maps_are_cut_as_the_pictures_are(pictures, view, tmp_path):
+def test_maps_are_cut_as_the_pictures_are(pictures, tmp_path):
     np.savez(tmp_path / "mine.npz", maps=left_and_right(), image_ids=IDS)
-    found = saliency.own_maps(tmp_path / "mine.npz", pictures, [1, 0, 2], view)
+    found = saliency.own_maps(tmp_path / "mine.npz", pictures, [1, 0, 2], VIEW)
     assert found.maps.shape == (3, 10, 10) and found.predicted is None
     # the middle half of the picture is kept: its left half is bright in the maps of images 0 and 1
     assert (found.maps[:2, :, :3] > 0.7).all() and (found.maps[:2, :, 7:] < 0.3).all()
     assert found.constant.tolist() == [False, False, True] and found.maps[2].eq(0).all()
-
-
-def test_safetensors_and_a_function_give_the_same(pictures, view, tmp_path):
     (tmp_path / "mine.py").write_text(LEFT)
-    asked = saliency.own_maps(tmp_path / "mine.py", pictures, [0, 2], view, need_predictions=True)
+    asked = saliency.own_maps(tmp_path / "mine.py", pictures, [0, 2], VIEW, need_predictions=True)
     maps = torch.zeros(3, 20, 40)
     maps[:, :, :20] = 0.5
     header = {"image_ids": json.dumps(IDS), "predicted": json.dumps(["bird", "cat", "bird"])}
     save_file({"maps": maps}, tmp_path / "mine.safetensors", header)
-    read = saliency.own_maps(tmp_path / "mine.safetensors", pictures, [0, 2], view, need_predictions=True)
+    read = saliency.own_maps(tmp_path / "mine.safetensors", pictures, [0, 2], VIEW, need_predictions=True)
     assert torch.equal(asked.maps, read.maps) and asked.predicted == read.predicted == ["bird", "bird"]
 
 
@@ -81,10 +74,10 @@ def test_safetensors_and_a_function_give_the_same(pictures, view, tmp_path):
         ({"maps": left_and_right(), "image_ids": IDS}, "maps without predictions"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_named(content, message, pictures, view, tmp_path):
+def test_what_is_wrong_with_a_file_is_named(content, message, pictures, tmp_path):
     np.savez(tmp_path / "mine.npz", **content)
     with pytest.raises(OwnModelError, match=f"mine.npz: .*{message}"):
-        saliency.own_maps(tmp_path / "mine.npz", pictures, range(3), view, need_predictions=True)
+        saliency.own_maps(tmp_path / "mine.npz", pictures, range(3), VIEW, need_predictions=True)
 
 
 @pytest.mark.parametrize(
@@ -99,13 +92,13 @@ def test_what_is_wrong_with_a_file_is_named(content, message, pictures, view, tm
         ("def maps_of(images): return 1 / 0", "line 1, in maps_of"),
     ],
 )
-def test_what_is_wrong_with_a_function_is_named(source, message, pictures, view, tmp_path):
+def test_what_is_wrong_with_a_function_is_named(source, message, pictures, tmp_path):
     (tmp_path / "mine.py").write_text(source)
     with pytest.raises(OwnModelError, match=message):
-        saliency.own_maps(tmp_path / "mine.py", pictures, range(3), view)
+        saliency.own_maps(tmp_path / "mine.py", pictures, range(3), VIEW)
 
 
-def test_a_file_that_is_not_there_or_of_another_kind(pictures, view, tmp_path):
+def test_a_file_that_is_not_there_or_of_another_kind(pictures, tmp_path):
     for name, message in (
         ("nowhere.npz", "no maps that can be read"),
         ("nowhere.py", "no such Python file"),
@@ -113,4 +106,4 @@ def test_a_file_that_is_not_there_or_of_another_kind(pictures, view, tmp_path):
         ("mine.pt", "read from .npz, .safetensors, .py, not '.pt'"),
     ):
         with pytest.raises(OwnModelError, match=message):
-            saliency.own_maps(tmp_path / name, pictures, [0], view)
+            saliency.own_maps(tmp_path / name, pictures, [0], VIEW)

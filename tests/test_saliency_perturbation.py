@@ -27,7 +27,7 @@ def asked():
     return Bright(), image, torch.tensor([[[1.0, 0.1], [0.5, 0.0]]]), torch.tensor([1])
 
 
-def test_deletion_by_hand(asked):
+def test_deletion_and_insertion_by_hand(asked):
     curves = perturb(*asked, steps=4)
     p = sigmoid(np.array([4.0, 1.0, 0.0, 0.0, 0.0]))
     np.testing.assert_allclose(curves.deletion[0], p, rtol=1e-5)
@@ -39,16 +39,10 @@ def test_deletion_by_hand(asked):
     assert curves.insertion.shape == (1, 5) and curves.insertion[0, -1] == curves.deletion[0, 0]
     blurred = curves.insertion[0, 0]
     assert sigmoid(0) < blurred < p[0]
-
-
-def test_the_least_relevant_first_by_hand(asked):
     curves = perturb(*asked, steps=4, least_relevant_first=True)
     p = sigmoid(np.array([4.0, 4.0, 4.0, 3.0, 0.0]))
     np.testing.assert_allclose(curves.deletion[0], p, rtol=1e-5)
     np.testing.assert_allclose(curves.aopc, [np.mean(p[0] - p)], rtol=1e-4)
-
-
-def test_insertion_into_zeros_by_hand(asked):
     curves = perturb(*asked, steps=4, insertion_from="zeros")
     np.testing.assert_allclose(curves.insertion[0], sigmoid(np.array([0.0, 3.0, 4.0, 4.0, 4.0])), rtol=1e-5)
 

@@ -241,31 +241,3 @@ def test_the_command_names_what_is_wrong(of_birds, birds, tmp_path, capsys):
         ([file, *data, "--scorer", "aviary_clip"], "learnt from drawn birds alone"),
     ):
         assert command.main(arguments) == 2 and message in capsys.readouterr().err
-
-
-def test_records_are_read_and_not_written_here(tmp_path):
-    """The record of a yardstick comes from the rows of notebook 62, those of the same data first."""
-    drawn = scorecard.read_fault_records("aviary")
-    real = scorecard.read_fault_records("CUB_200_2011_full50")
-    assert drawn["T"].data == "aviary" and real["T"].data == "CUB_200_2011_full50"
-    assert real["CLM"].data == "aviary"  # maps were planted on drawn birds alone
-    folder = tmp_path / "62-0000000000"
-    folder.mkdir()
-    rows = []
-    for fault, found in {"leak": "fooled", "inverted": "sees it", "recited": "blind"}.items():
-        row = {"table": "yardsticks", "planted": "bottlenecks", "yardstick": "T", "fault": fault}
-        rows.append(row | {"verdict": found, "metric": "Spearman", "value": 0.5, "data": "mine"})
-    alarm = {"table": "false alarms", "planted": "bottlenecks", "yardstick": "T", "change": "gauge"}
-    rows.append(alarm | {"alarm": True, "metric": "AUC", "value": 1.0, "data": "mine"})
-    lets = {"table": "random model", "planted": "bottlenecks", "yardstick": "T", "metric": "AUC"}
-    rows.append(lets | {"value": 0.7, "data": "mine"})
-    pd.DataFrame(rows).to_csv(folder / "results.csv", index=False, na_rep="nan")
-    about = {"notebook": "62", "parameters": {"told": 0.9}, "started": "2026-01-01"}
-    (folder / "run.json").write_text(json.dumps(about))
-    record = scorecard.read_fault_records("mine", [tmp_path])["T"]
-    assert (record.sees, record.blind, record.fooled) == (("inverted",), ("recited",), ("leak",))
-    assert record.alarms == ("gauge",) and record.random_passes is True
-    page = scorecard.fault_coverage(["T"], {"T": record}).set_index("fault")
-    assert page["seen by"]["inverted"] == ["T"] and page["fooled"]["leak"] == ["T"]
-    assert page["seen by"]["recited"] == []
-    assert scorecard.read_fault_records("mine", [tmp_path / "empty"]) == {}

@@ -19,14 +19,9 @@ def outputs_of(values, predictions, weights):
     """ConceptOutputs of lists: values (N, L), predicted classes (N,), class weights (L, K)."""
     values, weights = torch.tensor(values, dtype=torch.float32), torch.tensor(weights, dtype=torch.float32)
     logits = F.one_hot(torch.tensor(predictions), weights.shape[1]).float()
-    return ConceptOutputs(
-        values,
-        values * weights.T[torch.tensor(predictions)],
-        weights,
-        logits,
-        [f"concept {j}" for j in range(len(weights))],
-        [f"class {k}" for k in range(weights.shape[1])],
-    )
+    contributions = values * weights.T[torch.tensor(predictions)]
+    names = [f"concept {j}" for j in range(len(weights))], [f"class {k}" for k in range(weights.shape[1])]
+    return ConceptOutputs(values, contributions, weights, logits, *names)
 
 
 # CGIM. Two concepts; images 0 and 1 of class 0 and image 3 of class 1 are predicted correctly; image 2, of
@@ -105,18 +100,13 @@ def test_bad_input_is_named():
             alignment.concept_location(RANKS, (12, 12), alpha, 1)
     outputs, maps = outputs_of(VALUES, PREDICTIONS, WEIGHTS), torch.zeros(2, 3, 3)
     importance, there = torch.zeros(4, 2), torch.zeros(4, 2, device="meta")
+    points = there.view(1, 2, 2, 2)
     for message, function, *tensors in (
         ("outputs on cpu, .* on meta", alignment.mean_values, outputs, LABELS.to("meta")),
         ("labels on cpu, truth on meta", alignment.cgim, outputs, LABELS, TRUTH.to("meta")),
         ("importance on cpu, present on meta", alignment.concept_existence, importance, there, 1),
         ("importance on cpu, eligible on meta", alignment.top_concepts, importance, 1, there[0].bool()),
-        (
-            "points are on meta, maps on cpu",
-            alignment.location_ranks,
-            maps[None],
-            there.view(1, 2, 2, 2),
-            (3, 3),
-        ),
+        ("points are on meta, maps on cpu", alignment.location_ranks, maps[None], points, (3, 3)),
         ("concept_maps on cpu, .* on meta", alignment.region_overlap, maps, maps.to("meta"), 1),
     ):
         with pytest.raises(ValueError, match=message):
@@ -166,19 +156,11 @@ def test_concept_existence_by_hand():
     assert alignment.concept_existence(scores, untold, 1).isnan().tolist() == [True, False]
 
 
-def test_concept_points():
-    points = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [nan, nan]], [[5.0, 6.0], [nan, nan], [7.0, 8.0]]])
-    placed = alignment.concept_points(points, [(1, 2), (), (0,)])
-    assert placed.shape == (2, 3, 2, 2)
-    np.testing.assert_array_equal(placed[0], [[[3, 4], [nan, nan]], [[nan, nan]] * 2, [[1, 2], [nan, nan]]])
-    np.testing.assert_array_equal(placed[1], [[[nan, nan], [7, 8]], [[nan, nan]] * 2, [[5, 6], [nan, nan]]])
-
-
 def both(point, other=(nan, nan)):
     return torch.tensor([[[point, other]]], dtype=torch.float32)  # (1, 1, 2, 2)
 
 
-def test_ranks_by_hand():
+def test_points_and_their_ranks_by_hand():
     """A 2 x 2 map on a 2 x 2 image, and on one of 4 x 4, where each corner repeats its cell.
 
     4 lies left above, 1 right below.
@@ -197,6 +179,11 @@ def test_ranks_by_hand():
     for sides in (((1, 1), (0, 0)), ((0, 0), (1, 1)), ((0, 0), (nan, nan)), ((nan, nan), (0, 0))):
         assert alignment.location_ranks(small, both(*sides), (2, 2)).item() == 0
     assert alignment.location_ranks(small, both((1, 1), (0, 1)), (2, 2)).item() == 2
+    points = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [nan, nan]], [[5.0, 6.0], [nan, nan], [7.0, 8.0]]])
+    placed = alignment.concept_points(points, [(1, 2), (), (0,)])
+    assert placed.shape == (2, 3, 2, 2)
+    np.testing.assert_array_equal(placed[0], [[[3, 4], [nan, nan]], [[nan, nan]] * 2, [[1, 2], [nan, nan]]])
+    np.testing.assert_array_equal(placed[1], [[[nan, nan], [7, 8]], [[nan, nan]] * 2, [[5, 6], [nan, nan]]])
 
 
 # of 144 pixels, twelve to one alpha; 144: hidden
@@ -254,20 +241,6 @@ def test_outputs_in_another_order_have_the_same_scores(tmp_path):
         outputs.accuracy(labels, ids)
 
 
-def test_the_contrast_is_the_same_however_the_model_is_written():
-    """Another zero and another gauge move the ranking by the product, and not by the contrast."""
-    outputs, centre = random_outputs(0)[0], torch.full((5,), 0.7)
-    zero, gauge = torch.tensor([3.0, -1, 2, 0.5, -4]), torch.tensor([1.0, -2, 0, 3, 0.5])
-    other = alignment.reparameterised(outputs, zero, gauge)
-    torch.testing.assert_close(other.contributions, other.values * other.class_weights.T[other.predictions])
-    # the logits differ by what the bias takes over, and by a constant for each image
-    difference = other.values @ other.class_weights + zero @ outputs.class_weights - outputs.logits
-    torch.testing.assert_close(difference, difference[:, :1].expand_as(difference), atol=1e-4, rtol=0)
-    before = alignment.concept_importance(outputs, "contrast", centre)
-    after = alignment.concept_importance(other, "contrast", centre - zero)
-    torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
-
-
 def test_contrast_by_hand():
     """Class 1 before class 0: (θ_1 − θ_0)(û − ū) = (5 − 4)(4 − 1) for the second concept."""
     outputs = replace(outputs_of([[1, 4]], [1], WEIGHTS), logits=torch.tensor([[1.0, 2.0]]))
@@ -278,6 +251,17 @@ def test_contrast_by_hand():
     for function in (alignment.reparameterised, lambda o: alignment.concept_importance(o, "contrast")):
         with pytest.raises(ValueError, match="has none"):
             function(replace(outputs, class_weights=None))
+    # another zero and another gauge move the ranking by the product, and not by the contrast
+    outputs, centre = random_outputs(0)[0], torch.full((5,), 0.7)
+    zero, gauge = torch.tensor([3.0, -1, 2, 0.5, -4]), torch.tensor([1.0, -2, 0, 3, 0.5])
+    other = alignment.reparameterised(outputs, zero, gauge)
+    torch.testing.assert_close(other.contributions, other.values * other.class_weights.T[other.predictions])
+    # the logits differ by what the bias takes over, and by a constant for each image
+    difference = other.values @ other.class_weights + zero @ outputs.class_weights - outputs.logits
+    torch.testing.assert_close(difference, difference[:, :1].expand_as(difference), atol=1e-4, rtol=0)
+    before = alignment.concept_importance(outputs, "contrast", centre)
+    after = alignment.concept_importance(other, "contrast", centre - zero)
+    torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
 
 
 def test_the_ceiling_holds_for_rows_that_sum_to_zero():

@@ -15,7 +15,7 @@ from xaihelpers.scores import PERCENT, interval, rank_correlation
 from xaihelpers.scores.rank_correlation import kendall_tau
 from xaihelpers.scores.ratios import ratio_interval
 
-REPEATS = 300
+REPEATS = 200
 
 
 def crossed(rng, n_draws, n_images, of_draws, of_images, of_cells):
@@ -30,33 +30,12 @@ def mean_of_draws(rng):
     return interval(numbers, clusters=image, draws=draw), 0
 
 
-def mean_of_two_clusters(rng):
-    """Of models that see the same images, as in a matrix of models and images."""
-    model, image, numbers = crossed(rng, 12, 40, 0.5, 1, 1)
-    return interval(numbers, clusters=[model, image]), 0
-
-
-def share_near_one(rng):
-    return interval(rng.random(60) < 0.95), 0.95
-
-
 def paired_difference(rng):
     image = np.repeat(np.arange(40), 3)
     easy = rng.normal(size=40)[image]
     better, worse = rng.random(120) < norm.cdf(easy + 0.3), rng.random(120) < norm.cdf(easy)
     measured = interval(better, worse, statistic="difference", clusters=image)
     return measured, norm.cdf(0.3 / sqrt(2)) - 0.5
-
-
-def correlation(rng):
-    image = np.repeat(np.arange(30), 3)
-    x, noise = (rng.normal(size=30)[image] + rng.normal(size=90) for _ in range(2))
-    return interval(x, 0.6 * x + 0.8 * noise, statistic="correlation", clusters=image), 0.6
-
-
-def kendall(rng):
-    x = rng.normal(size=60)
-    return kendall_tau(x, 0.6 * x + 0.8 * rng.normal(size=60)), 2 / np.pi * np.arcsin(0.6)
 
 
 def area_of_draws(rng):
@@ -73,19 +52,7 @@ def share_near_none(rng):
     return interval(100.0 * (rng.random(90) < 0.02), bounds=PERCENT), 2
 
 
-KINDS = [
-    mean_of_draws,
-    mean_of_two_clusters,
-    share_near_one,
-    share_near_none,
-    paired_difference,
-    correlation,
-    area_of_draws,
-    kendall,
-]
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [mean_of_draws, paired_difference, area_of_draws, share_near_none])
 def test_the_interval_covers_the_truth(kind):
     rng = np.random.default_rng(20)
     covered = 0
@@ -102,6 +69,33 @@ def test_normal_theory_for_a_plain_mean():
     assert measured.value == pytest.approx(scores.mean()) and measured.cases == 60
     assert measured.high - measured.value == pytest.approx(half_width, rel=1e-3)
     assert measured.effective == pytest.approx(60)
+    scores = np.array([0.1, 1.0, 0.7, 0.2, 0.9, 0.4])
+    clusters = pd.Series(list("abcdef"), index=range(10, 16))
+    once, copied = interval(scores), interval(scores.repeat(20), clusters=clusters.repeat(20))
+    assert copied[:3] == pytest.approx(once[:3]) and copied.cases == 120 and copied.effective < 7
+    # NaN leaves with its cluster
+    assert interval([nan, *scores], clusters=["z", *clusters])[:3] == pytest.approx(once[:3])
+    assert interval(torch.tensor(scores).view(2, 3)) == interval(scores)
+
+
+def test_intervals_of_each_kind_stay():
+    """Values, bounds and effective numbers as they were when all kinds were found to cover their truths."""
+    rng = np.random.default_rng(20)
+    draw, image, x = crossed(rng, 5, 20, 0.3, 1, 1)
+    y = 0.6 * x + 0.8 * crossed(rng, 5, 20, 0.3, 1, 1)[2]
+    both = {"clusters": image, "draws": draw}
+    for measured, expected in (
+        (interval(x, **both), (-0.300469, -0.80389, 0.202952, 38.054387)),
+        (interval(x, clusters=[draw, image]), (-0.300469, -0.80389, 0.202952, 38.054387)),
+        (interval(x, clusters=image), (-0.300469, -0.676037, 0.075099, 53.970435)),
+        (interval(x > 0.7, **both), (0.19, 0.107226, 0.314185, 64.349376)),
+        (interval(x, y, statistic="difference", **both), (0.087628, -0.295837, 0.471093, 37.915534)),
+        (interval(x, y, statistic="correlation", **both), (0.662645, 0.424095, 0.815205, 76.2711)),
+        (interval(image < 9, x, statistic="auc", **both), (0.447677, 0.276456, 0.632274, 47.173227)),
+        (kendall_tau(x, y, clusters=[image, draw]), (0.424646, 0.262684, 0.563335, 91.157432)),
+    ):
+        found = measured.value, measured.low, measured.high, measured.effective
+        assert found == pytest.approx(expected, rel=1e-4)
 
 
 def test_shares_of_all_and_of_none_are_exact():
@@ -138,16 +132,6 @@ def test_what_cannot_be_told_has_no_interval():
     assert interval([3.0] * 20, bounds=(0, 5)).low == pytest.approx(3 * 0.025 ** (1 / 20))
     constant = interval(np.ones(9), np.arange(9), statistic="correlation")
     assert isnan(constant.value) and isnan(constant.low) and constant.cases == 9
-
-
-def test_copies_of_a_case_in_its_cluster_add_no_evidence():
-    scores = np.array([0.1, 1.0, 0.7, 0.2, 0.9, 0.4])
-    clusters = pd.Series(list("abcdef"), index=range(10, 16))
-    once, copied = interval(scores), interval(scores.repeat(20), clusters=clusters.repeat(20))
-    assert copied[:3] == pytest.approx(once[:3]) and copied.cases == 120 and copied.effective < 7
-    # NaN leaves with its cluster
-    assert interval([nan, *scores], clusters=["z", *clusters])[:3] == pytest.approx(once[:3])
-    assert interval(torch.tensor(scores).view(2, 3)) == interval(scores)
 
 
 @pytest.mark.parametrize("statistic", ["correlation", "auc"])
@@ -220,16 +204,15 @@ def test_tau_is_scipys(pairs, seed):
 
 
 def test_the_difference_is_paired():
-    """Scores that order the items alike differ by nothing, whatever is drawn; noise lies below by its τ."""
     rng = np.random.default_rng(0)
-    people = rng.integers(1, 5, 60).astype(float)
+    people, noise = rng.integers(1, 5, 60).astype(float), rng.normal(size=60)
     good = people + rng.normal(0, 0.5, 60)
-    alike = rank_correlation.kendall_tau(3 * good + 1, people, baseline=good)
-    assert alike.value == 0 and alike.cases == 60
-    noise = rng.normal(size=60)
-    gain = rank_correlation.kendall_tau(noise, people, baseline=good)
-    taus = [rank_correlation.kendall_tau(score, people).value for score in (noise, good)]
-    assert gain.value == pytest.approx(taus[0] - taus[1]) and gain.high < 0
+    assert kendall_tau(3 * good + 1, people, baseline=good).value == 0  # they order the items alike
+    gain, taus = (
+        kendall_tau(noise, people, baseline=good),
+        [kendall_tau(x, people).value for x in (noise, good)],
+    )
+    assert gain.value == pytest.approx(taus[0] - taus[1]) and gain.high < 0 and gain.cases == 60
 
 
 @pytest.mark.parametrize("n, size, ratio", [(40, 1, 0.6), (25, 6, 0.3)])

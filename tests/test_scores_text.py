@@ -1,13 +1,10 @@
 """BLEU, METEOR and ROUGE: the published example's values, cases by hand, bounds, and two processes."""
 
-import warnings
 from math import exp
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from nltk.translate.bleu_score import corpus_bleu
 
 from xaihelpers.scores import text
 
@@ -34,19 +31,8 @@ REFERENCES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "captions, bleu, rouge",
-    [(GOOD, [0.6667, 0.4899, 0.3469, 0.0000], 0.4280), (BAD, [0.4815, 0.2404, 0.1359, 0.0000], 0.3121)],
-)
-def test_the_published_example(captions, bleu, rouge):
-    references = [[text.tokenize(reference) for reference in texts] for texts in REFERENCES]
-    weights = [tuple(1 / n for _ in range(n)) for n in range(1, 5)]  # BLEU-1 to BLEU-4, of the whole set
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that no 4-gram matches is what is published
-        corpus_scores = corpus_bleu(
-            references, [text.tokenize(caption) for caption in captions], weights=weights
-        )
-    assert corpus_scores == pytest.approx(bleu, abs=5e-5)
+@pytest.mark.parametrize("captions, rouge", [(GOOD, 0.4280), (BAD, 0.3121)])
+def test_the_published_example(captions, rouge):
     scores = [text.rouge_l(a, b) for a, b in zip(captions, REFERENCES, strict=True)]
     assert np.mean(scores) == pytest.approx(rouge, abs=5e-5)
     assert text.text_scores(captions, REFERENCES)["ROUGE"].mean() == pytest.approx(rouge, abs=5e-5)
@@ -88,25 +74,6 @@ def test_scores_by_hand():
     assert text.rouge_l("a c x d", [reference, "d"]) == pytest.approx((1 + b2) * 0.75 / (1 + b2 * 0.75))
 
 
-def test_wordnet_is_used_where_there_is_one(monkeypatch):
-    """Its absence is said; with one, synonyms match (here a tiny stand-in with NLTK's interface)."""
-    lemmas = [SimpleNamespace(name=lambda name=name: name) for name in ("grey", "gray")]
-    synset = SimpleNamespace(lemmas=lambda: lemmas)
-
-    def missing():
-        raise LookupError
-
-    for ensure_loaded, matching, score in (
-        (missing, "exact and stem", 0.0),
-        (lambda: None, "exact, stem and WordNet", 0.5),  # one match: one chunk, penalty ½
-    ):
-        source = SimpleNamespace(ensure_loaded=ensure_loaded, synsets=lambda word: [synset])
-        monkeypatch.setattr(text, "wordnet", source)
-        text._has_wordnet.cache_clear(), text._synonyms.cache_clear()
-        assert text.meteor_matching() == matching and text.meteor("gray", ["grey"]) == score
-    text._has_wordnet.cache_clear(), text._synonyms.cache_clear()
-
-
 def test_edges():
     assert (text.text_scores(["", "a"], ["a", ""]).to_numpy() == 0).all()
     empty = text.text_scores([], [])
@@ -120,10 +87,9 @@ def test_edges():
 def test_many_pairs_on_two_processes(monkeypatch):
     """Dealt out or not, repeated or not: each pair keeps its own numbers, in order."""
     rng = np.random.default_rng(0)
-    texts = [" ".join(rng.choice(list("abcdefgh"), size=12)) for _ in range(90)]
-    candidates, references = rng.choice(texts, 300).tolist(), rng.choice(texts, 300).tolist()
-    pairs = zip(candidates, references, strict=True)
-    alone = [text.text_scores([a], [b]).to_numpy()[0] for a, b in pairs]
+    texts = [" ".join(rng.choice(list("abcdefgh"), size=12)) for _ in range(20)]
+    candidates, references = rng.choice(texts, 60).tolist(), rng.choice(texts, 60).tolist()
+    alone = [text.text_scores([a], [b]).to_numpy()[0] for a, b in zip(candidates, references, strict=True)]
     np.testing.assert_array_equal(text.text_scores(candidates, references), alone)
     monkeypatch.setattr(text, "PARALLEL_FROM", 1)
     np.testing.assert_array_equal(text.text_scores(candidates, references, jobs=2), alone)

@@ -16,14 +16,12 @@ BLUE = ATTRIBUTES.index("has_breast_color::blue")
 
 
 class Model:
-    """Gives the letter of the picture's colour 0.7, *Other* 0.2.
+    """Gives the letter of the picture's colour 0.7, *Other* 0.2; of a silent colour no probability."""
 
-    silent: "error" gives no answers, "no probabilities" answers without, "blue" no letter for blue pictures.
-    """
+    name, warnings = "m", {}
 
-    def __init__(self, silent=""):
-        self.name, self.identity, self.silent = "m", f"m {silent}", silent
-        self.warnings, self.questions = {}, []
+    def __init__(self, silent=(), error=""):
+        self.silent, self.error, self.questions, self.identity = silent, error, [], f"m {silent} {error}"
 
     def answer(self, requests, seed, temperature):
         for position, request in enumerate(requests):
@@ -33,10 +31,8 @@ class Model:
             letters = [line[0] for line in question.splitlines() if line.endswith(f") {color}")]
             letter = [*letters, options[-1]][0]
             probabilities = dict.fromkeys(options, 0.1 / (len(options) - 2)) | {options[-1]: 0.2, letter: 0.7}
-            if self.silent in ("no probabilities", color):
-                probabilities = None
-            broken = self.silent == "error"
-            yield position, Answer(error="broken") if broken else Answer(letter, probabilities=probabilities)
+            given = None if self.error or color in self.silent else probabilities
+            yield position, Answer("" if self.error else letter, error=self.error, probabilities=given)
 
 
 @pytest.fixture(autouse=True)
@@ -71,13 +67,13 @@ def test_answered_is_the_likeliest_of_the_group_and_likelier_than_other():
 
 def test_what_is_no_answer():
     groups = [["breast_color"]] * 2
-    assert ask_groups(Model("error"), PICTURES, groups, progress=False).isnan().all()
+    assert ask_groups(Model(error="broken"), PICTURES, groups, progress=False).isnan().all()
     message = (
         "m gives no probabilities.*name a model that runs here, or a server that returns log-probabilities"
     )
     with pytest.raises(SubstituteError, match=message):
-        ask_groups(Model("no probabilities"), PICTURES, groups, progress=False)
-    probabilities = ask_groups(Model("blue"), PICTURES, [["breast_color"]] * 2, progress=False)
+        ask_groups(Model(("red", "blue")), PICTURES, groups, progress=False)
+    probabilities = ask_groups(Model(("blue",)), PICTURES, [["breast_color"]] * 2, progress=False)
     assert probabilities[0, RED] == pytest.approx(0.7) and probabilities[1].isnan().all()
     assert answered_with(probabilities, [RED, BLUE]).tolist() == [True, False]
     message = "there is no attribute group 'beak_color'; CUB has bill_shape, "

@@ -1,9 +1,7 @@
 """The reader of attributes: what a substitution affects, what is preserved, and what a reader must be."""
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from xaihelpers import substitute
 from xaihelpers.datasets import DatasetError
@@ -39,18 +37,6 @@ def test_plumage_preserved_by_hand():
     # with the crown substituted its group no longer counts
     preserved = substitute.plumage_preserved(*asked, ["has_crown_color::blue", "has_crown_color--blue"])
     assert preserved.tolist() == pytest.approx([1 / 3, 2 / 3])
-
-
-def test_reading(weights):
-    noise = np.random.default_rng(0).integers(256, size=(3, 60, 50, 3), dtype=np.uint8)
-    reader, pictures = substitute.load_reader(str(weights)), [Image.fromarray(one) for one in noise]
-    reading = substitute.read_attributes(reader, pictures, batch_size=2)
-    assert reading.attributes.shape == (3, 312) and reading.species.shape == (3, 5)
-    # a softmax for each of the 28 groups
-    torch.testing.assert_close(reading.attributes.sum(1), torch.full((3,), 28.0))
-    torch.testing.assert_close(reading.species.sum(1), torch.ones(3))
-    assert substitute.is_shown(reading, reading.attributes.argmax(1)).all()
-    assert not substitute.is_shown(reading, reading.attributes.argmin(1)).any()
 
 
 def test_what_is_no_reader(weights, tmp_path):

@@ -44,22 +44,6 @@ def test_each_fate_is_what_it_says(failure):
         assert good.truth.equal(one.truth)
 
 
-def test_files_say_what_they_show(tmp_path, monkeypatch):
-    """Made in pairs or alone, found again in the cache, each with its truth; another rate, other files."""
-    monkeypatch.setenv("XAI_DATA", str(tmp_path))
-    pipe = always(substitute.GOOD)
-    jobs = [substitute.GenerationJob(PROMPTS, 3), substitute.GenerationJob(PROMPTS[:1], 4)]
-    pair, alone = substitute.generate_files(pipe, jobs, size=32)
-    assert len(pair) == 2 and len(alone) == 1
-    assert substitute.read_drawn(pair[0]).bird == "Cardinal" and substitute.read_drawn(alone[0]).truth[COLUMN]
-    assert Image.open(pair[0]).size == (32, 32)
-    assert substitute.generate_files(pipe, jobs, size=32) == [pair, alone]
-    assert substitute.generate_files(always("blurred"), jobs[:1], size=32) != [pair]
-    assert isinstance(substitute.load_pipeline("aviary_drawn"), substitute.DrawnPipeline)
-    image = Image.new("RGB", (8, 8))
-    assert substitute.reconstruct(pipe, [image]) == [image]
-
-
 def test_prompts_that_it_does_not_understand():
     for prompt, part in (
         ("a bird with a blue breast", "does not understand 'a bird with a blue breast'"),

@@ -109,31 +109,21 @@ def test_flux_has_the_same_mean_and_the_same_weighted_guidance():
 
 
 def test_errors_name_the_thing_and_the_remedy():
-    pipe = flux()
+    pipe, drawn, tie = flux(), substitute.DrawnPipeline(), substitute.tied_share
+    pairs, one, averaged = substitute.generate_pairs, substitute.generate, substitute.generate_averaged
+    long = ["a bird with a crown and " * 5]
     for message, function, *given in (
-        ("1 pairs and 2 seeds", substitute.generate_pairs, pipe, PROMPTS[:1], (1, 2), substitute.tied_share),
-        ("1 prompts and 2 seeds", substitute.generate, pipe, ["a bird"], (1, 2)),
-        (
-            r"has \d+ tokens, but this pipeline's text encoder reads 20",
-            substitute.generate,
-            pipe,
-            ["a bird and a crown " * 5],
-            (1,),
-        ),
-        ("1 pairs and 2 seeds", substitute.generate_averaged, pipe, PROMPTS[:1], (1, 2)),
-        (
-            "DrawnPipeline does not encode its prompts",
-            substitute.generate_averaged,
-            substitute.DrawnPipeline(),
-            PROMPTS[:1],
-            (1,),
-        ),
+        ("1 pairs and 2 seeds", pairs, pipe, PROMPTS[:1], (1, 2), tie),
+        ("1 prompts and 2 seeds", one, pipe, ["a bird"], (1, 2)),
+        (r"has \d+ tokens, but this pipeline's text encoder reads 20", one, pipe, long, (1,)),
+        ("1 pairs and 2 seeds", averaged, pipe, PROMPTS[:1], (1, 2)),
+        ("DrawnPipeline does not encode its prompts", averaged, drawn, PROMPTS[:1], (1,)),
     ):
         with pytest.raises(substitute.SubstituteError, match=message):
             function(*given)
     pipe.scheduler = None
     with pytest.raises(substitute.SubstituteError, match="FluxPipeline has no scheduler"):
-        substitute.generate_pairs(pipe, PROMPTS, (1, 2), substitute.tied_share)
+        pairs(pipe, PROMPTS, (1, 2), tie)
 
 
 def test_loading(tmp_path):

@@ -14,27 +14,15 @@ YELOW, CONE, SPOTTED = "has_crown_color::yelow", "has_bill_shape::cone", "has_br
 
 
 def test_prompts_are_the_papers_three_forms():
-    for bird, attribute, reference, guide in (
-        (
-            "Cardinal",
-            SPOTTED,
-            "Cardinal with a spotted breast like a Brown Thrasher",
-            "Brown Thrasher with a spotted breast",
-        ),
-        (
-            "Blue Jay",
-            "has_bill_shape--needle",
-            "Blue Jay with the body of a Blue Jay and a beak like a Hummingbird",
-            "Hummingbird",
-        ),
-        (
-            "053.Western_Grebe",
-            "has_leg_color::black",
-            "Western Grebe with black legs",
-            "bird with black legs",
-        ),
-    ):
-        assert pair_prompts(bird, attribute) == (f"a photo of a {reference}", f"a photo of a {guide}")
+    reference, guide = pair_prompts("Cardinal", SPOTTED)
+    assert reference == "a photo of a Cardinal with a spotted breast like a Brown Thrasher"
+    assert guide == "a photo of a Brown Thrasher with a spotted breast"
+    reference, guide = pair_prompts("Blue Jay", "has_bill_shape--needle")
+    assert reference == "a photo of a Blue Jay with the body of a Blue Jay and a beak like a Hummingbird"
+    assert guide == "a photo of a Hummingbird"
+    reference, guide = pair_prompts("053.Western_Grebe", "has_leg_color::black")
+    assert reference == "a photo of a Western Grebe with black legs"
+    assert guide == "a photo of a bird with black legs"
     reference, _ = pair_prompts("Blue Jay", "has_tail_shape::forked_tail", "Barn_Swallow")
     assert reference.endswith("and a tail like a Barn Swallow")
     groups = ("wing_color", "tail_pattern", "bill_shape", "size")
@@ -70,40 +58,19 @@ def test_what_is_wrong_with_a_prompt(drawn_birds, tmp_path):
             pair_prompts("Blue Jay", attribute, **forms)
 
 
-def test_what_a_bird_can_take(drawn_birds):
-    """It lacks it and could show it: a blue jay no blue crown, a swimming duck no black legs."""
-    takes = substitute.substitutable(drawn_birds)
-    assert takes.shape == (48, 312) and not (takes & substitute.class_shows(drawn_birds)).any()
-    birds = [name.split(".")[-1] for name in drawn_birds.classes.name]
-    attributes = drawn_birds.attributes.name.tolist()
-    for bird, attribute, can in (
-        ("Blue_Jay", "has_crown_color::yellow", True),
-        ("Blue_Jay", "has_crown_color::blue", False),
-        ("Blue_Jay", "has_leg_color::pink", True),
-        ("Gadwall", "has_leg_color::black", False),
-    ):
-        assert takes[birds.index(bird), attributes.index(attribute)] == can
-
-
-RED = aviary.ATTRIBUTES.index("has_crown_color::red")
-
-
-def test_before_and_after_differ_in_the_attribute_alone():
-    """A blue jay with a red crown: the truth has red, not blue; the picture changes at the head alone."""
+def test_counterfactual_pairs(monkeypatch):
+    """A blue jay with a red crown: the truth differs at the crown alone, and so does the picture."""
     crown = torch.tensor([substitute.group_of(name) == "crown_color" for name in aviary.ATTRIBUTES])
-    for number in range(3):
-        before, after, truth, earlier = counterfactual_pair(3, number, "Blue Jay", "has_crown_color::red")
-        assert truth[RED] and not earlier[RED] and (truth != earlier)[~crown].sum() == 0
-        assert truth[crown].sum() == 1 and substitute.portrait_of(before, 48).size == (48, 48)
-        changed = (before.image.astype(int) - after.image).astype(bool).any(2)
-        assert changed.any() and changed.mean() < 0.2 and before.box == after.box
-
-
-def test_what_cannot_be_substituted(monkeypatch):
-    with pytest.raises(DatasetError, match="none of CUB's 312"):
-        counterfactual_pair(0, 0, "Cardinal", "has_crown_color::rad")
-    with pytest.raises(ValueError, match="Cardinel"):
-        counterfactual_pair(0, 0, "Cardinel", "has_crown_color::red")
+    before, after, truth, earlier = counterfactual_pair(3, 0, "Blue Jay", "has_crown_color::red")
+    assert truth[aviary.ATTRIBUTES.index("has_crown_color::red")] and truth[crown].sum() == 1
+    assert (truth != earlier)[crown].any() and not (truth != earlier)[~crown].any()
+    assert 0 < (before.image != after.image).any(2).mean() < 0.2 and before.box == after.box
+    for error, message, bird, attribute in (
+        (DatasetError, "none of CUB's 312", "Cardinal", "has_crown_color::rad"),
+        (ValueError, "Cardinel", "Cardinel", "has_crown_color::red"),
+    ):
+        with pytest.raises(error, match=message):
+            counterfactual_pair(0, 0, bird, attribute)
     monkeypatch.setattr(individuals, "true_attributes", lambda bird: np.ones(312, bool))
-    with pytest.raises(substitute.SubstituteError, match="choose another bird or attribute"):
+    with pytest.raises(SubstituteError, match="choose another bird or attribute"):
         counterfactual_pair(0, 0, "Cardinal", "has_crown_color::blue")

@@ -16,17 +16,10 @@ from scipy.ndimage import binary_dilation
 from xaihelpers import datasets
 from xaihelpers.worlds import aviary, studio
 from xaihelpers.worlds.aviary import aviary_files
-from xaihelpers.worlds.aviary.individuals import FOLLOWS
 
 # of several seats: branch, trunk, water, air
-SOME = [
-    ("Song Sparrow", 5),
-    ("Downy Woodpecker", 1),
-    ("Mallard", 7),
-    ("Anna Hummingbird", 3),
-    ("Blue Jay", 9),
-]
-# sha256 of image, parts and points of the first four
+SOME = [("Song Sparrow", 5), ("Downy Woodpecker", 1), ("Mallard", 7), ("Anna Hummingbird", 3)]
+# sha256 of image, parts and points
 GOLDEN = {
     "Song Sparrow": "16e6c127f2072d98",
     "Downy Woodpecker": "9c132d9e4b5a6930",
@@ -39,23 +32,10 @@ GOLDEN = {
 VERSION = {"1": "acc1f35e4fab107b"}
 
 
-@pytest.fixture(scope="module")
-def some():
-    """[(individual, picture), ...] of SOME."""
-    birds = [aviary.individual(0, index, name) for name, index in SOME]
-    return [(bird, aviary.draw(bird)) for bird in birds]
-
-
 def digest(picture):
     return hashlib.sha256(
         picture.image.tobytes() + picture.parts.tobytes() + picture.points.tobytes()
     ).hexdigest()[:16]
-
-
-def shown(bird):
-    """{group: the values that a bird truly shows}."""
-    true = iter(aviary.true_attributes(bird))
-    return {group: {value for value in values if next(true)} for group, values in aviary.GROUPS.items()}
 
 
 def test_unknown_names_suggest_the_nearest():
@@ -70,11 +50,6 @@ def test_unknown_names_suggest_the_nearest():
         with pytest.raises(ValueError, match=f"unknown attribute '{wrong}'.*{right}"):
             aviary.substitute(bird, wrong)
     assert aviary.species_id("Black and white Warbler") == aviary.species_id("Black_and_white_Warbler") == 1
-
-
-def test_golden_pictures(some):
-    pairs = zip(SOME, some, strict=True)
-    assert {name: digest(picture) for (name, _), (_, picture) in pairs if name in GOLDEN} == GOLDEN
 
 
 def test_a_version_draws_the_same_pictures_and_tables(world):
@@ -93,7 +68,7 @@ def test_same_birds_in_another_process():
 import json
 from test_worlds_aviary import aviary, digest
 
-birds = {{name: aviary.individual(0, index, name) for name, index in {SOME[3::-1]}}}
+birds = {{name: aviary.individual(0, index, name) for name, index in {SOME[::-1]}}}
 print(json.dumps({{name: digest(aviary.draw(bird)) for name, bird in birds.items()}}))
 """
     plain = {
@@ -108,9 +83,10 @@ print(json.dumps({{name: digest(aviary.draw(bird)) for name, bird in birds.items
     assert json.loads(done.stdout) == GOLDEN
 
 
-def test_a_substituted_colour_stays_in_its_region(some):
+def test_a_substituted_colour_stays_in_its_region():
     """What has an edge changes nothing beyond its anti-aliased edge."""
-    bird, before = some[-1]
+    bird = aviary.individual(0, 9, "Blue Jay")
+    before = aviary.draw(bird)
     for part in ("left eye", "beak", "left leg", "left wing"):
         group = part.split()[-1].replace("beak", "bill") + "_color"
         near = [name for name in aviary.PARTS if name.split()[-1] == part.split()[-1]]
@@ -121,24 +97,6 @@ def test_a_substituted_colour_stays_in_its_region(some):
         assert changed[region].mean() > 0.4  # the markings keep their own colour
         assert not changed[~binary_dilation(region, np.ones((3, 3)), iterations=3)].any()
         assert np.array_equal(after.parts, before.parts) and after.box == before.box
-
-
-def test_derived_groups_follow():
-    bird = aviary.individual(0, 5, "Cardinal")
-    for group in ("wing", "back", "breast", "belly"):
-        for attribute in (f"has_{group}_pattern::solid", f"has_{group}_color::red"):
-            bird = aviary.substitute(bird, attribute)
-    assert all(shown(bird)[group] == {"red"} for group in FOLLOWS)
-    white = shown(aviary.substitute(bird, "has_belly_color::white"))
-    assert white["underparts_color"] == {"red", "white"} and white["upperparts_color"] == {"red"}
-    assert white["primary_color"] == {"red"}  # red 0.62 of the bird's side, white 0.24
-    green = shown(aviary.substitute(bird, "has_primary_color::green"))
-    plumage = ("wing_color", "back_color", "breast_color", "belly_color", *FOLLOWS)
-    assert all(green[group] == {"green"} for group in plumage)
-    assert green["crown_color"] == shown(bird)["crown_color"]
-    # markings are seen only where there are some
-    striped = aviary.substitute(bird, "has_breast_pattern::striped")
-    assert shown(striped)["breast_color"] == {"red", *striped.values["breast_color"][1:]}
 
 
 @pytest.fixture(scope="module")

@@ -112,22 +112,8 @@ def started(home, code):
     """Another process, with this module's names."""
     places = [str(Path(__file__).parent), *sys.path]
     environment = os.environ | {"XAI_DATA": str(home), "PYTHONPATH": os.pathsep.join(places)}
-    code = f"import os, signal, time\nfrom test_worlds_cub_writer import *\n{code}"
+    code = f"import os, signal\nfrom test_worlds_cub_writer import *\n{code}"
     return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
-
-
-def test_a_second_process_waits_for_the_first(home, tmp_path):
-    """Two at once draw every picture once; the drawing is slow enough for both to be at it."""
-    code = f"""
-def slow(root, numbers, log):
-    time.sleep(1)
-    return toy(root, numbers, log)
-
-print(ensure(log={str(tmp_path / "log")!r}, draw=slow))"""
-    running = [started(home, code) for _ in range(2)]
-    assert [process.communicate()[0].strip() for process in running] == [str(home / "toys")] * 2
-    assert not any(process.returncode for process in running)
-    assert (tmp_path / "log").read_text().split() == [str(n) for n in range(10)]
 
 
 def test_killed_drawing_leaves_no_world(home):

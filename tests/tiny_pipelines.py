@@ -46,8 +46,6 @@ def t5_text(width=16):
             num_heads=2,
             d_ff=32,
             num_layers=1,
-            is_encoder_decoder=False,
-            use_cache=False,
         )
     ).eval()
 

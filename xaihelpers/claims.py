@@ -18,12 +18,12 @@ The verdict is the first of these that is true:
 | needs people, needs a model | the claim is about people, or such a model, and none was asked |
 | instrument failed | a control failed; the verdict names it |
 | not applicable | the quantity or an end of its interval is NaN |
-| ill-posed | the same model, written otherwise, is decided otherwise |
-| depends on the reading | another reading that the paper leaves open is decided otherwise |
+| ill-posed | for the same model, written otherwise, the interval says something else |
+| depends on the reading | another reading that the paper leaves open decides otherwise |
 | not told from its rival | it would hold, but what knows nothing of it does as well |
 | holds, fails, too few cases | its interval says so |
 
-Otherwise: one interval says holds and another fails, or another one does not say what the measured one says.
+Readings decide otherwise where one holds and another fails, or where one does not say what was decided.
 A rival is the strongest of those that know nothing, by its paired difference in the claimed direction, which
 has to lie above 0. "Too few cases" tells how many would do, only where there can be as many.
 """
@@ -141,10 +141,11 @@ def decide(
     if any(map(math.isnan, measured[:3])):
         return Verdict(NOT_APPLICABLE)
     outcome, needed = by_interval(claim, measured)
-    for others, otherwise in ((rewritten, ILL_POSED), (readings, READING)):
-        outcomes = {by_interval(claim, one)[0] for one in others}
-        if {HOLDS, FAILS} <= outcomes or (outcome != TOO_FEW and outcomes - {outcome}):
-            return Verdict(otherwise)
+    if {by_interval(claim, one)[0] for one in rewritten} - {outcome}:
+        return Verdict(ILL_POSED)
+    others = {by_interval(claim, one)[0] for one in readings}
+    if {HOLDS, FAILS} <= others or (outcome != TOO_FEW and others - {outcome}):
+        return Verdict(READING)
     if outcome == HOLDS and rival is not None and not rival.low > 0:
         return Verdict(RIVAL)
     return Verdict(outcome, math.ceil(needed) if needed <= available else None)
