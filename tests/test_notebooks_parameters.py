@@ -243,9 +243,9 @@ def check_92(records):
 
 
 def check_93(records):
-    """A few steps train nothing; the shipped annotator, on eight pictures a task, is above chance in most."""
-    right = records[(records.table == "annotator") & (records.metric == "right (%)")]
-    assert right.cases.max() <= 8 and (right.value > right.chance).mean() > 0.7
+    """The shipped annotator, examined on eight pictures a task, is above the chance of each choice."""
+    right = records[(records.table == "annotator") & (records.metric == "right (%)")].dropna(subset="chance")
+    assert len(right) == 9 and (right.cases == 8).all() and (right.value > right.chance).all()
 
 
 def check_94(records):

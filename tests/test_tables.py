@@ -111,6 +111,5 @@ def test_a_grid_is_of_runs_that_differ_in_one_parameter_and_the_seed():
     half = t.ppf(0.975, 2) * np.std(DRAWS[1.0], ddof=1) / np.sqrt(3)
     assert np.allclose(means.loc[1.0, ["value", "low", "high"]].tolist(), [12, 12 - half, 12 + half])
     assert means.draws.tolist() == [3, 3]
-    assert np.allclose(tables.ends_over_draws(DRAWS[1.0]), [12 - half, 12 + half])
     alone = tables.grid_rows(rows[0])
     assert len(alone) == 0 and len(tables.grid_means(alone)) == 0

@@ -203,8 +203,3 @@ def grid_means(rows: pd.DataFrame) -> pd.DataFrame:
     for key, part in rows.groupby(keys, sort=False, dropna=False):
         means.append(dict(zip(keys, key, strict=True)) | interval(part.value.dropna())._asdict())
     return pd.DataFrame(means, columns=[*keys, *NUMBERS[:4]]).rename(columns={"cases": "draws"})
-
-
-def ends_over_draws(values: pd.Series) -> tuple[float, float]:
-    """The 95 % interval of a mean over draws, as seaborn takes it for `errorbar`."""
-    return interval(values)[1:3]

@@ -1,4 +1,4 @@
-"""Each kernel beside the obvious way, in one run on one device: `python benchmarks/kernels.py`.
+"""Each kernel beside the obvious way, in one run on one device: `python benchmarks/races.py`.
 
 All paths of a race get the same inputs, drawn at random. What they return is compared before anything is
 timed; then they take turns, and the median of the rounds is reported with the fastest and the slowest one.
@@ -245,7 +245,7 @@ RACES = [race_location, race_svms, race_gradcam, race_tie, race_mask, race_askin
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code: 0, or 2 if the device is not there."""
-    parser = argparse.ArgumentParser(prog="python benchmarks/kernels.py", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python benchmarks/races.py", description=__doc__)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="rounds of each race (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=os.devnull, help="file for the rows as CSV")
