@@ -12,7 +12,7 @@ PYTHON ?= python3.11 python3.12 python3.13 python3
 ROUTE ?= 45
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
 RUN := "$(BIN)/python" -m xaihelpers.run $(ONLY) --jobs $(JOBS) $(if $(FORCE),--force) $(if $(RESULTS),--results "$(RESULTS)")
-PYTEST := "$(BIN)/python" -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations=25
+PYTEST := "$(BIN)/python" -m pytest --nbval-lax --nbval-current-env -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations=25
 SUITABLE := import sys, venv, ensurepip; assert (3, 11) <= sys.version_info < (3, 14); print(sys.executable)
 
 help:
@@ -44,8 +44,12 @@ chromium:
 run: setup
 	$(RUN)
 
+# Every notebook by nbval and all tests; at the end the report, which reads what the notebooks have recorded.
 test: setup chromium
-	$(PYTEST) $(TESTS)
+	export XAI_RESULTS=$$(mktemp -d); trap 'rm -rf "$$XAI_RESULTS"' EXIT; failed=0
+	$(PYTEST) tests notebooks --ignore=notebooks/99_report.ipynb $(TESTS) || failed=1
+	if [ -z '$(TESTS)' ]; then $(PYTEST) notebooks/99_report.ipynb tests/test_notebooks_recorded.py || failed=1; fi
+	exit $$failed
 
 test-quick: setup chromium
 	$(PYTEST) tests -m "not notebooks" $(TESTS)

@@ -313,6 +313,11 @@ def test_models_that_cannot_be_asked(llava, llama, tmp_path):
     )
     with pytest.raises(ask.AskError, match="refuses a request .no system turn here"):
         answered(ask.load_vlm(str(strict)), [ask.request("what", system="Be short.")])
+    tokens = {"blue A": [5, 2], " blue A": [1, 5, 2], "blue B": [5, 3], " blue B": [1, 5, 3]}
+    bare = object.__new__(ask.LocalModel)
+    bare.name, bare.tokenizer = "m", lambda text, add_special_tokens: {"input_ids": tokens[text]}
+    with pytest.raises(ask.AskError, match="blue A, blue B begin with the same token .* letter them"):
+        bare._first_tokens(["blue A", "blue B"])
 
 
 def test_identity_is_the_name_and_the_files_not_their_place(llama, tmp_path, monkeypatch):
@@ -344,3 +349,10 @@ def test_a_model_is_spread_with_room_to_work_on_each_gpu_or_does_not_fit():
     message = "this machine's memory, 8 GB are free, 3.5 GB too few.*server:NAME"
     with pytest.raises(ask.AskError, match=message):
         placement.place("m", 10 * GB, {"cpu": 8 * GB})
+
+
+def test_nothing_is_read_of_a_model_that_does_not_fit(llava, monkeypatch):
+    monkeypatch.setattr(local_model, "free_memory", lambda device: {"cpu": 1000})
+    monkeypatch.setattr(transformers.AutoModelForImageTextToText, "from_pretrained", None)
+    with pytest.raises(ask.AskError, match="does not fit.*GB too few"):
+        ask.load_vlm(str(llava))

@@ -223,6 +223,34 @@ def test_a_dead_server_is_found_dead(monkeypatch):
     assert "Cannot connect" in answer.error, "of a few, each has its own error"
 
 
+def test_an_image_that_cannot_be_read_is_named(serve, tmp_path):
+    serve(lambda body, times: (200, {}, said()))
+    (tmp_path / "no.png").write_bytes(b"no image")
+    with pytest.raises(ask.AskError, match="no.png: no image"):
+        ask.ask(ask.load_vlm("server:m"), [ask.request("q", tmp_path / "no.png")])
+
+
+def test_a_server_that_changes_its_form_midway_is_named_and_nothing_is_lost(serve):
+    usual = []
+
+    def reply(body, times):
+        with faulty.lock:
+            usual.append(body["messages"][-1]["content"])
+            if len(usual) > 6:
+                return 200, {}, {"object": "response", "output": [{"type": "message"}]}
+        return 200, {}, said()
+
+    faulty = serve(reply)
+    with pytest.raises(ask.AskError, match="8 requests in a row without an answer") as caught:
+        ask.ask(ask.ServerModel("m", concurrency=4, tries=2), questions(30))
+    kept = "6 replies before were of the usual form, and are kept: see what has changed"
+    for words in (kept, "UnusableReply", "no chat completion (fields object, output)"):
+        assert words in str(caught.value)
+    back = serve(by_text({}))
+    assert len(ask.ask(ask.load_vlm("server:m"), questions(30))) == 30
+    assert len(back.bodies) == 24, "what came before the change is not asked again"
+
+
 USE_OTHER = (
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'"
 )

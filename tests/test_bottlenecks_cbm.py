@@ -302,6 +302,8 @@ def test_other_bad_input():
     message = r"known is \(3, 6\), but 200 images and 6 concepts need \(200, 6\)"
     with pytest.raises(ValueError, match=message):
         model.explain(TEST[0], torch.zeros(3, L))
+    with pytest.raises(ValueError, match="known must be 0, 1 or NaN, but row 0, concept 0 is 0.4"):
+        model.explain(TEST[0], torch.full((200, L), 0.4))
 
 
 def test_explain_by_hand():

@@ -124,6 +124,8 @@ def test_without_annotations():
     assert concept_dataset.concept_truth(dataset, dataset.phrases).isnan().all()
     with pytest.raises(ValueError, match=r"toy comes without CLIP.*load_concept_dataset\(clip=...\) adds it"):
         zoo.fit_or_load("lfcbm", toy_dataset(image_embeddings=None))
+    with pytest.raises(ValueError, match="none of 7 concepts is left by the filters"):
+        zoo.fit_or_load("lfcbm_unsupervised", toy_dataset(), max_length=5)
 
 
 def test_shipped_networks_are_refused_on_other_images():
@@ -153,10 +155,13 @@ def test_outputs_of_another_program(tmp_path):
         assert torch.equal(getattr(joined["forest"], name), getattr(mine, name))
         assert torch.equal(getattr(joined["cbm"], name), getattr(mine, name))
     for changed, message in (
-        ({"image_ids": [f"crow/{i}.png" for i in range(100)]}, "100 of the 100 images wanted have no row"),
         (
-            {"image_ids": ["crow.png", *mine.image_ids[1:]]},
-            "1 of the 100 images wanted have no row, the first",
+            {"image_ids": [f"crow/{i}.png" for i in range(100)]},
+            "forest.safetensors: outputs of other images.*100 of the 100 images wanted have no row",
+        ),
+        (
+            {"image_ids": [*mine.image_ids[:-1], "crow.png"]},
+            "1 of the 100 images wanted have no row, the first '699.png'",
         ),
         ({"image_ids": None}, "forest.safetensors: 100 rows without image ids"),
         (

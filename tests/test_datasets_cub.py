@@ -157,11 +157,13 @@ def test_formats_that_are_accepted(cub):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
     after = datasets.image_attributes(datasets.load(cub, check_files=True))
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
-    edit(labels, set_line(8, "9 1 0 1 1.5"))  # lines are counted with blank ones and those of other images
-    with pytest.raises(DatasetError, match=r"line 8: the same image and attribute for the second time"):
+    edit(labels, lambda lines: lines.insert(0, ""))
+    edit(labels, set_line(9, "9 1 0 1 1.5"))  # lines are counted with blank ones and those of other images
+    message = r"line 9: the same image and attribute for the second time \(image id 9\)"
+    with pytest.raises(DatasetError, match=message):
         datasets.load(cub)
     edit(cub / "train_test_split.txt", set_line(4, "20 0"))
-    edit(labels, set_line(8, "9 3 0 1 1.5"))
+    edit(labels, set_line(9, "9 3 0 1 1.5"))
     with pytest.raises(DatasetError, match="007.Blue_Jay-bird.*no training image"):
         datasets.class_concepts(datasets.load(cub), [1], "hard")
 
@@ -201,6 +203,12 @@ def test_a_missing_an_empty_and_a_cut_file_are_named(cub, name):
         datasets.load(cub, attributes="image")
 
 
+def test_binary_rubbish_is_an_error(cub):
+    (cub / "bounding_boxes.txt").write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(DatasetError, match="bounding_boxes.txt, line 1"):
+        datasets.load(cub)
+
+
 @pytest.mark.parametrize(
     "name, line, text, message",
     [
@@ -222,12 +230,22 @@ def test_a_missing_an_empty_and_a_cut_file_are_named(cub, name):
         ("parts/part_locs.txt", 17, "9 1 1.0 1.0 1", "same image and part for the second time"),
         ("parts/part_locs.txt", 17, "9 2 1.0 1.0 5", "visible must be 0 or 1, found 5"),
         ("attributes/attributes.txt", 2, "2 has_wing_color", "'group::value' expected"),
-        ("attributes/attributes.txt", 2, "3 has_wing_color::blue", "id 3 out of order|id 3 for the second"),
+        (
+            "attributes/attributes.txt",
+            2,
+            "3 has_wing_color::blue",
+            "id 3 out of order|id 3 for the second time",
+        ),
         ("attributes/class_attribute_labels_continuous.txt", 5, "1.0 2.0 3.0", "3 numbers where 4 belong"),
         ("attributes/class_attribute_labels_continuous.txt", 5, "1.0 2.0 3.0 101.0", "outside 0 to 100"),
         ("attributes/class_attribute_labels_continuous.txt", 5, "1.0 2.0 - 10.0", "column 3 is '-'"),
         ("attributes/image_attribute_labels.txt", 7, "9 5 0 1 1.5", "attribute id 5 out of range .1 to 4."),
-        ("attributes/image_attribute_labels.txt", 7, "9 2 0 1 1.5", "image and attribute for the second"),
+        (
+            "attributes/image_attribute_labels.txt",
+            7,
+            "9 2 0 1 1.5",
+            "same image and attribute for the second time",
+        ),
         ("attributes/image_attribute_labels.txt", 7, "9 3 2 1 1.5", "is_present must be 0 or 1, found 2"),
         ("attributes/image_attribute_labels.txt", 7, "9 3 0 0 1.5", "certainty id 0 out of range"),
         ("attributes/image_attribute_labels.txt", 7, "9 3 0 1,0 1.5", "certainty_id is '1,0'"),
@@ -237,7 +255,7 @@ def test_wrong_line_is_named(cub, name, line, text, message):
     edit(cub / name, set_line(line, text))
     if message is None:
         line, message = 4, "image id 5 for the second time"
-    lines = f"({line}|{line + 1})" if "the second" in message else line
+    lines = f"({line}|{line + 1})" if "second time" in message else line
     with pytest.raises(DatasetError, match=f"{name}, line {lines}: .*({message}).*(Unpack|delete)"):
         datasets.load(cub)
 
@@ -258,6 +276,7 @@ def test_misspelt_names_get_the_nearest(cub):
         "'hard', 'soft'": lambda: datasets.class_concepts(birds, [1], "harder"),
         "'auto', 'image', 'class', not 'images'": lambda: datasets.load(cub, attributes="images"),
         "images.txt: missing.*'cub'": lambda: datasets.load(cub.parent),
+        "There is no data set 'no_such_birds'": lambda: datasets.load("no_such_birds"),
     }.items():
         with pytest.raises(DatasetError, match=message):
             call()

@@ -305,9 +305,22 @@ WANTED = {
 def test_no_connection_says_which_files_to_place(home, name):
     with pytest.raises(DatasetError, match=f"^{name} is not whole in ") as raised:
         load(name)
-    why = {"imagenet": "devkit_t12.tar.gz is not present", "stanford_cars": "Dataset not found"}
+    why = {"imagenet": "ILSVRC2012_devkit_t12.tar.gz is not present", "stanford_cars": "Dataset not found"}
     assert why.get(name, "no route to host") in str(raised.value)
     assert raised.match(WANTED[name]) and raised.match("run this again")
+
+
+def test_no_such_folder_and_an_error_without_words(home, monkeypatch):
+    message = "no data set 'nowhere': name one of aviary, everyday, cifar10, .*imagenet, or place a folder"
+    with pytest.raises(DatasetError, match=message):
+        load("nowhere")
+
+    def silent(*_, **__):
+        raise TimeoutError
+
+    monkeypatch.setattr(urllib.request, "urlopen", silent)
+    with pytest.raises(DatasetError, match=r"could not be had \(TimeoutError\)"):
+        load("caltech101")
 
 
 def test_class_folders_without_a_split_are_split_once_for_all(tmp_path):

@@ -179,8 +179,15 @@ class TestQuestions:
         assert rows["mode"].tolist() == ["fast", "slow", "fused", "blind"] and rows.correct.all()
         shown = [(one.images, "c1" in one.turns[0].text, "c2" in one.turns[0].text) for one in model.asked]
         assert shown == [([a], False, False), ([], True, False), ([b], False, True), ([], False, False)]
-        with pytest.raises(ValueError, match="slow mode sees"):
-            fastslow.choose(model, questions(mode=["slow"], concept_text="c", image=a), progress=False)
+        for mode, columns in (
+            ("slow", {"concept_text": "c", "image": a}),
+            ("blind", {"image": a}),
+            ("blind", {"concept_text": "c"}),
+            ("fast", {}),
+            ("fast", {"concept_text": "c", "image": a}),
+        ):
+            with pytest.raises(ValueError, match=f"{mode} mode sees"):
+                fastslow.choose(model, questions(mode=[mode], **columns), progress=False)
         with pytest.raises(ValueError, match="unknown mode 'slowly'"):
             fastslow.choose(model, questions(mode=["slowly"]), progress=False)
         assert len(model.asked) == 4
@@ -380,3 +387,9 @@ class TestSettings:
             fastslow.require_some(models=["annotator"], data=[])
         with pytest.raises(ParameterError, match="n_cases is 0"):
             fastslow.require_some(n_cases=0)
+
+    def test_a_case_in_lines_has_five_options(self):
+        *_, options, _ = fastslow.case_text("a jay", CHAIN, OPTIONS, "chosen: A").splitlines()
+        assert options == "A Blue Jay  B Green Jay  C Mallard  D Gadwall  E Cardinal"
+        with pytest.raises(ValueError, match="shorter"):
+            fastslow.case_text("", CHAIN, OPTIONS[:4], "")

@@ -141,6 +141,23 @@ def test_wrong_names_and_weights(weights, tmp_path):
         load_backbone("resnet18", str(tmp_path / "code.pth"))
 
 
+def test_weights_by_a_name_under_the_data_folder(weights, tmp_path, monkeypatch):
+    """A name among the shipped weights, then one under XAI_DATA, then a path."""
+    folder, name = tmp_path / "data", "squeezenet1_0.safetensors"
+    folder.mkdir()
+    monkeypatch.setattr(paths, "models_home", lambda: tmp_path / "shipped")
+    monkeypatch.setenv("XAI_DATA", str(folder))
+    with pytest.raises(ModelError, match="aviary_resnet.safetensors.*[Nn]otebook 91"):
+        load_backbone("aviary_resnet")
+    with pytest.raises(ModelError, match=f"{name}: there is no such weights file"):
+        load_backbone("squeezenet1_0", name)
+    (folder / name).write_bytes((weights / name).read_bytes())
+    by_name, by_path = (load_backbone("squeezenet1_0", place) for place in (name, str(weights / name)))
+    assert by_name.identity == by_path.identity
+    with pytest.raises(ModelError, match="data: there is no such weights file"):
+        load_backbone("squeezenet1_0", str(folder))
+
+
 def test_published_weights_without_a_connection(monkeypatch, tmp_path):
     def refuse(*arguments, **options):
         raise OSError("no connection")
@@ -259,6 +276,12 @@ def test_nan_features_name_the_image(backbone, images, forwarded, monkeypatch):
     assert counting is features._forward
     extract_features(backbone, images)
     assert forwarded == [10, 1]  # the nine good ones were kept
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_gpu_demanded_but_absent(backbone, images):
+    with pytest.raises(ModelError, match="no GPU"):
+        extract_features(backbone, images, "cuda")
 
 
 def test_published_transforms_cut_and_do_not_resize(weights):

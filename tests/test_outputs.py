@@ -32,6 +32,7 @@ def test_outputs():
     "name, wrong, needed",
     [
         ("contributions", (2, 2), r"\(2, 3\)"),
+        ("values", (2, 4), r"\(2, 3\)"),
         ("class_weights", (2, 3), r"\(3, 2\)"),
         ("logits", (3, 2), r"\(2, 2\)"),
         ("concept_maps", (2, 4, 7, 7), r"\(2, 3, 7, 7\)"),
@@ -63,8 +64,9 @@ def test_outputs_that_are_no_numbers(name, shape, place, named):
 
 
 def test_outputs_on_different_devices():
-    with pytest.raises(ValueError, match="different devices: .*logits on meta"):
-        outputs(logits=outputs().logits.to("meta"))
+    for name in ("contributions", "class_weights", "logits"):
+        with pytest.raises(ValueError, match=f"different devices: .*{name} on meta"):
+            outputs(**{name: getattr(outputs(), name).to("meta")})
     with pytest.raises(ValueError, match="logits on cpu, labels on meta"):
         outputs().accuracy(torch.zeros(2, device="meta"))
 

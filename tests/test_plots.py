@@ -50,3 +50,15 @@ def test_a_long_table_becomes_a_wide_one():
     assert wide.loc["alone"].tolist() == ["6.7 chance 7", "–"]
     with pytest.raises(ValueError, match="duplicate"):
         plots.interval_table(pd.concat([frame, frame]), ["method"])
+
+
+def test_each_image_has_its_title_or_text():
+    images = [np.zeros((8, 8, 3), np.uint8)] * 5
+    figure = plots.image_grid(images, [f"image {i}" for i in range(5)], columns=3)
+    assert figure.axes[4].get_title(loc="left") == "image 4" and len(figure.axes) == 6
+    with pytest.raises(ValueError, match="shorter"):
+        plots.image_grid(images, ["image 0"])
+    figure = plots.case_studies(images[:4], ["one", "a", "b", "c"], columns=3)
+    assert figure.axes[9].texts[0].get_text() == "c"
+    with pytest.raises(ValueError, match="shorter"):
+        plots.case_studies(images, ["a"])

@@ -136,7 +136,15 @@ def test_a_killed_kernel_loses_nothing_and_the_next_goes_on(file):
 CHANGES = {
     "fewer": (lambda old: old[:5], "1 missing.*'model-5'"),
     "more": (lambda old: items(7), "1 new.*'model-6'"),
+    "another picture": (
+        lambda old: [*old[:3], replace(old[3], image=np.zeros((20, 30, 3), np.uint8)), *old[4:]],
+        "1 changed.*'model-3'",
+    ),
     "another prediction": (lambda old: [replace(i, prediction="Mallard") for i in old], "6 changed"),
+    "other weights": (
+        lambda old: [replace(i, concepts=[(name, 2 * w) for name, w in i.concepts]) for i in old],
+        "6 changed",
+    ),
     "another question": (lambda old: items(question="Another one?"), "6 changed"),
 }
 
@@ -190,7 +198,10 @@ BLACK = np.zeros((8, 8), np.uint8)
         ([{"id": "a", "image": "none.png"}], "item 'a': there is no picture .*none.png"),
         ([{"id": "a", "image": "broken.png"}], "item 'a': the picture .*broken.png cannot be read"),
         ([{"id": "a", "image": None}], "item 'a' has no picture"),
-        ([{"id": "a", "image": np.zeros((3, 8, 8))}], r"item 'a': an array must be .* not \(3, 8, 8\)"),
+        (
+            [{"id": "a", "image": np.zeros((3, 8, 8))}],
+            r"item 'a': an array must be .* not \(3, 8, 8\) of float64",
+        ),
         ([{"id": "", "image": BLACK}], "an item's id"),
         ([{"image": BLACK}], "lacks its id"),
         ([{"id": "a", "picture": 1}], "has no 'picture'; it has id, image"),

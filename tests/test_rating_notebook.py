@@ -77,7 +77,8 @@ def test_ratings_go_into_notebook_23(tmp_path):
     assert records[records.metric == "Krippendorff alpha"].cases.astype(float).tolist() == [12]
     means = records[records.metric == "mean of a model's items"]
     assert set(means["with"]) == {"2.0", "NA"} and means.cases.astype(float).eq(6).all()
-    with pytest.raises(ValueError, match="12 of 12 items, first '0 2.0.*label_free, naming, k and seed as"):
+    message = "12 of 12 items, first '0 2.0.*label_free, naming, k and seed as in the study"
+    with pytest.raises(ValueError, match=message):
         run_cells("23", given | {"k": 5}, tmp_path / "refused")
     written = pd.read_csv(tmp_path / "rated.csv", dtype=str, keep_default_na=False)
     written.assign(image="0.Unknown/1.jpg").to_csv(tmp_path / "rated.csv", index=False)

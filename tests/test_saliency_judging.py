@@ -1,6 +1,7 @@
 """What a judge of attention maps is shown and asked, and how its answer is read."""
 
 import pytest
+import torch
 from PIL import Image
 
 from xaihelpers.ask import Answer
@@ -60,6 +61,9 @@ def test_a_judge_is_asked_by_the_papers_prompts(monkeypatch):
     assert asked[-1].schema["properties"]["score"]["enum"] == [0, 1, 2, 3, 4, 5]
     with pytest.raises(ValueError, match="a judge is shown masked or heat"):
         judge(None, [], [], "heat", "tiny")
+    images = torch.full((1, 3, 4, 4), 200, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="unknown kind 'grey'"):
+        judging.judge_images(images, torch.ones(1, 2, 2), "grey")
 
 
 def test_why_there_is_no_score_is_told_apart(monkeypatch):

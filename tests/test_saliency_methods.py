@@ -154,6 +154,17 @@ def test_what_is_no_map(images):
     with pytest.raises(saliency.SaliencyError, match="which CAM needs: choose gradcam"):
         saliency.attention_maps(seeded(torchvision_vit), torch.randn(1, 3, 32, 32), "cam")
 
+    class Sharp(nn.Module):  # finite maps, an infinite gradient at 0
+        def __init__(self):
+            super().__init__()
+            self.maps = nn.Conv2d(3, 2, 1, bias=False)
+
+        def forward(self, x):
+            return self.maps(x).abs().sqrt().mean((2, 3))
+
+    with pytest.raises(saliency.SaliencyError, match="gradients of image 0 at layer 'maps' are NaN"):
+        saliency.attention_maps(Sharp(), torch.zeros(1, 3, 4, 4))
+
 
 def test_a_segmenters_score_over_its_own_or_all_pixels():
     """The mean of z_c over the pixels of c, or over all; none without a pixel."""

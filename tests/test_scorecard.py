@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from PIL import Image
+from safetensors.numpy import save_file
 
 from xaihelpers import scorecard
 from xaihelpers.datasets import DatasetError
@@ -196,6 +197,22 @@ def test_judgements_and_texts(of_birds, tmp_path):
         scorecard.gather(outputs, of_birds, texts=["one"])
     with pytest.raises(DatasetError, match="no concept maps"):
         scorecard.gather(outputs, of_birds, maps=tmp_path / "nowhere.safetensors")
+    with pytest.raises(ValueError, match="no scorecard to draw"):
+        scorecard.card_figure([])
+
+
+def test_maps_and_probes_of_other_images(of_birds, drawn_birds, tmp_path):
+    outputs, file = outputs_of(of_birds), tmp_path / "maps.safetensors"
+    n = len(scorecard.gather(outputs, of_birds).rows)
+    header = {"image_ids": '["x", "y", "z"]', "concepts": json.dumps(CONCEPTS)}
+    save_file({"concept_maps": np.ones((3, 3, 2, 2), np.float32)}, file, header)
+    with pytest.raises(DatasetError, match=f"{n} of the {n} image ids of the outputs have no map"):
+        scorecard.gather(outputs, of_birds, maps=file)
+    probes = tmp_path / "probes"
+    scorecard.draw_probes(drawn_birds, 1, 1, folder=str(probes))
+    assert scorecard.draw_probes(drawn_birds, 1, 1, folder=str(probes)).folder == probes
+    with pytest.raises(DatasetError, match="holds probes of other data or settings"):
+        scorecard.draw_probes(drawn_birds, 2, 1, folder=str(probes))
 
 
 def test_names_permuted_lose_truth_and_keep_the_decision(of_birds):
@@ -214,13 +231,13 @@ def test_names_permuted_lose_truth_and_keep_the_decision(of_birds):
     [
         (
             {"image_ids": [f"x{n}.png" for n in range(48)]},
-            r"48 of the 48 images are none of birds's, the first",
+            r"48 of the 48 images are none of birds's, the first 'x0.png'",
         ),
         ({"image_ids": None}, "48 rows without image ids"),
         ({"rows": [0, 1, 2, 3]}, "0 of its 4 images belong to the test images"),
         (
             {"concepts": ["red crwn", "a green hat", "teapot"]},
-            "none of its 3 concepts is an attribute of birds",
+            "none of its 3 concepts is an attribute of birds, the first 'red c",
         ),
         ({"classes": [f"c{k}" for k in range(CLASSES)]}, "they must be the same, in the same order"),
     ],

@@ -231,6 +231,8 @@ def test_means_below_that_are_zero_or_constant():
     found = ratio_interval([1.0, 2.0, 1.0, 2.0], [1.0, -1.2, 0.9, -0.8])
     assert found.low == -inf and found.high == inf and np.isfinite(found.value)
     above = np.array([1.0, 2.0, 4.0])
+    with pytest.raises(ValueError):
+        ratio_interval([1.0, 2.0], [1.0])
     found = ratio_interval(above, np.full(3, 2.0))
     margin = t.ppf(0.975, 2) * above.std(ddof=1) / np.sqrt(3) / 2
     assert found[:3] == pytest.approx((7 / 6, 7 / 6 - margin, 7 / 6 + margin))

@@ -221,6 +221,9 @@ def test_no_file_and_another_kind_of_file(tmp_path):
     ):
         with pytest.raises(DatasetError, match=message):
             sub.read_predictions(tmp_path / name, ["a"])
+    (tmp_path / "mine.py").write_text("def attributes_of(images): pass")
+    with pytest.raises(DatasetError, match="mine.py: a Python file is asked about images"):
+        sub.read_predictions(tmp_path / "mine.py", ["a"])
 
 
 def test_outputs_of_a_bottleneck(tmp_path):

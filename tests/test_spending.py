@@ -78,6 +78,8 @@ def test_asking_stops_where_the_limit_is_reached_and_goes_on_from_there(tmp_path
     each, model = 1000 * 2.5e-6 + 100 * 10e-6, Served()
     for begin in (lambda: spending.begin(0.0), lambda: records.start("81", {"results": str(tmp_path)})):
         begin()  # a run spends nothing unless its notebook allows it
+        with pytest.raises(SpendingError, match="a notebook without it asks no model"):
+            spending.account().may_ask("server:gpt-4o", read_prices()["gpt-4o"])
         with pytest.raises(SpendingError, match="spend_at_most is 0: set the parameter spend_at_most higher"):
             ask.ask(model, questions(3), progress=False)
     assert model.asked == 0

@@ -52,6 +52,14 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_stage_begins_anew(kept, tmp_p
     assert "line.checkpoint is damaged" in caplog.text
 
 
+def test_a_checkpoint_of_another_model_is_no_damage(tmp_path):
+    stage(tmp_path, stop_at=170)
+    model = torch.nn.Linear(2, 1)
+    with pytest.raises((RuntimeError, ValueError)):
+        train("line", 250, model, lambda: model(torch.ones(4, 2)).mean(), [], 0.1, tmp_path)
+    assert (tmp_path / "line.checkpoint").exists()
+
+
 def test_only_the_parameters_named_are_trained(tmp_path):
     model = torch.nn.Linear(1, 1)
     kept, folder = model.weight.detach().clone(), str(tmp_path)

@@ -1,11 +1,15 @@
 """What a world gives away: planted leaks are found, and nothing else is; free scenes stay as they are."""
 
 import hashlib
+import json
+from functools import partial
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from xaihelpers.worlds import aviary, free_scenes, telling
+from xaihelpers.worlds import audit, aviary, free_scenes, telling
+from xaihelpers.worlds.aviary import aviary_files
 
 CLASSES = np.repeat(np.arange(24), 10)
 
@@ -22,6 +26,23 @@ def test_an_area_worked_out_by_hand():
     assert np.isnan(telling.areas(scores, np.eye(32)[:, :1])).all()  # a single picture has the label
     with pytest.raises(ValueError, match="have 239, 240 and 240 rows"):
         telling.told(np.zeros((239, 2)), np.zeros((240, 3)), CLASSES)
+
+
+def test_bad_input_is_named(tmp_path, monkeypatch):
+    Image.new("RGB", (224, 224)).save(tmp_path / "1.png")
+    with pytest.raises(ValueError, match="a mask of .10, 224. pixels for an image of .224, 224."):
+        audit.look(tmp_path / "1.png", np.zeros((10, 224), np.uint8))
+    assert audit.shown_on("has_wing_color") == ("left wing", "right wing")
+    with pytest.raises(ValueError, match="unknown attribute group 'hat'"):
+        audit.shown_on("hat")
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    picture = aviary.draw(aviary.individual(0, 5, "Song_Sparrow"))
+    monkeypatch.setattr(aviary_files, "draw", lambda bird: picture)
+    root = aviary.ensure("birds", 1, decorrelated=1.0, jobs=1)
+    for ensure in (free_scenes.ensure, partial(aviary.ensure, decorrelated=0.5)):
+        with pytest.raises(ValueError, match="of other settings"):
+            ensure("birds", 1, jobs=1)
+    assert "scenes" not in json.loads((root / "aviary.json").read_text())
 
 
 def test_a_version_draws_the_same_free_scenes():

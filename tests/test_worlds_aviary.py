@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from scipy.ndimage import binary_dilation
 
-from xaihelpers import datasets
+from xaihelpers import datasets, flux_training
 from xaihelpers.worlds import aviary, studio
 from xaihelpers.worlds.aviary import aviary_files
 
@@ -49,6 +49,10 @@ def test_unknown_names_suggest_the_nearest():
     ):
         with pytest.raises(ValueError, match=f"unknown attribute '{wrong}'.*{right}"):
             aviary.substitute(bird, wrong)
+    with pytest.raises(ValueError, match="the nearest is 'Cardinal'"):
+        aviary.usual_individual("Cardinel")
+    with pytest.raises(ValueError, match="world must be studio or portraits, not 'zoo'"):
+        flux_training.shown_by("zoo")
     assert aviary.species_id("Black and white Warbler") == aviary.species_id("Black_and_white_Warbler") == 1
 
 
@@ -117,6 +121,19 @@ def world(tmp_path_factory):
     tables = [file.read_text() for file in sorted(root.rglob("*.txt"))]
     whole = hashlib.sha256("".join(drawn + tables).encode()).hexdigest()[:16]
     return SimpleNamespace(data=datasets.load(root, check_files=True), digest=whole)
+
+
+def test_another_world_is_left_alone(world, tmp_path, monkeypatch):
+    monkeypatch.setenv("XAI_DATA", str(world.data.root.parent))
+    for settings in ({"images_per_class": 2, "seed": 7}, {"images_per_class": 1, "seed": 1}):
+        with pytest.raises(ValueError, match="other settings"):
+            aviary.ensure(jobs=1, **settings)
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    (tmp_path / "aviary").mkdir()
+    (tmp_path / "aviary/thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match="is no aviary"):
+        aviary.ensure(images_per_class=1, jobs=1)
+    assert (tmp_path / "aviary/thesis.txt").read_text() == "years of work"
 
 
 def test_birds_of_the_studio_are_free_and_their_pixels_stay():

@@ -150,6 +150,15 @@ def test_other_settings_are_refused_and_an_older_drawing_is_replaced_whole(home)
     assert not (root / "images/from_then.jpg").exists() and not list(home.glob("*.old"))
 
 
+def test_a_symbolic_link_to_another_world_is_refused(home, tmp_path):
+    target = ensure(wanted={**WANTED, "seed": 99}).rename(tmp_path / "drawn")
+    before = content(target)
+    (home / "toys").symlink_to(target, target_is_directory=True)
+    with pytest.raises(ValueError, match=r"drawn holds an odd world of other settings .*choose another name"):
+        ensure()
+    assert (home / "toys").is_symlink() and content(target) == before
+
+
 def test_a_folder_without_whole_settings_is_left_alone(home):
     (home / "toys").mkdir(parents=True)
     (home / "toys/thesis.txt").write_text("years of work")

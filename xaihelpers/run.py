@@ -38,6 +38,7 @@ from xaihelpers.paths import CODE_KEY, PROJECT, ensure_writable, results_home
 
 ROOM = "make room or permit writing there, or name another folder by --results"
 SHIPPED = ("models", "papers", "prompts", "devices", "real_runs", "yardsticks")  # folders of data/
+QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel warns of what holds for every kernel
 README_FIGURES = {"62": "yardsticks", "99": "ledger"}  # notebook -> the figure that the README shows
 # A CPU of another kind has other instructions and rounds otherwise: with the same ones, those of AVX2, a run
 # shows the same digits on all x86 machines; strictly, so that a product does not turn with where its rows
@@ -106,7 +107,8 @@ def run_point(point: Point, key: dict[str, str], force: bool, inplace: bool) -> 
             return point, "up to date"
         executed = Path(folder) / point.copy.name
         try:
-            execute_notebook(point.notebook, executed, point.changed, progress_bar=False, cwd=PROJECT)
+            how = {"progress_bar": False, "cwd": PROJECT, "extra_arguments": QUIET}
+            execute_notebook(point.notebook, executed, point.changed, **how)
         except (PapermillExecutionError, DeadKernelError) as error:
             os.replace(executed, failed)
             return point, f"FAILED, {str(error)[-1000:]}\n  kept as far as it came: {failed}"
