@@ -295,9 +295,11 @@ def test_runs_come_by_what_they_are_of_and_never_by_what_they_found(tmp_path):
     preset = yaml.safe_load((FOLDER / "presets" / "13.paper.yaml").read_text())
     undecided, decided = Interval(50.0, 10.0, 90.0, 9, 9.0), Interval(50.0, 48.0, 52.0, 9, 9.0)
 
-    def made(folder, data, found, **changed):
-        run = recorded(folder, "13", {("alignment", 1): existence(1.0)}, data=data, **changed)
-        run.verdict(HALF, found, data, "m")
+    def made(folder, on, found, **changed):
+        run = recorded(folder, "13", {})
+        run.parameters.update(changed)
+        run.record(existence(1.0), "alignment", 1, on, "m")
+        run.verdict(HALF, found, on, "m")
         run.finish()
 
     made(kept, "CUB_200_2011", undecided, **preset)

@@ -1,6 +1,5 @@
 """Bills in words: one with its lines, many as a table with its sum, and whether a device's day suffices."""
 
-
 from xaihelpers.bill.estimate import Bill
 from xaihelpers.bill.rates import Rate
 
