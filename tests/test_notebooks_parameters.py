@@ -220,8 +220,13 @@ def check_71(records):
 
 def check_81(records):
     assert (values(records, metric="largest difference (of range)") < 1e-3).all()
-    asked = {"1 at a time", "2 at a time", "4 at a time", "server that takes 4 at a time"}
-    assert asked <= set(records[records.op == "asking"].path) and "top-k, α = 1" in set(records.path)
+    asked = set(records[records.op == "asking"].path)
+    assert {"2 at a time", "server that takes 4 at a time"} <= asked and "top-k, α = 1" in set(records.path)
+    assert not asked & {
+        "1 at a time",
+        "4 at a time",
+        "server that takes 16 at a time",
+    }  # those of the default
 
 
 def check_82(records):
