@@ -17,7 +17,7 @@ OF_THIS_MACHINE = ("81", "82")  # notebooks that measure times
 
 def comparable(rows, notebooks):
     """Rows of these notebooks that no clock has measured; rows of the same keys are numbered."""
-    rows = rows[rows.notebook.isin(notebooks) & ~rows.metric.str.contains(r"\(s\)|seconds", na=False)]
+    rows = rows[rows.notebook.isin(notebooks) & ~rows.metric.str.contains(r"\(s\)|seconds|^ms ", na=False)]
     rows = rows[[*KEYS, "value"]].fillna({key: "" for key in KEYS}).astype(dict.fromkeys(KEYS, str))
     return rows.assign(place=rows.groupby(KEYS).cumcount())
 
