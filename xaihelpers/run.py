@@ -27,9 +27,7 @@ from pathlib import Path
 import joblib
 import yaml
 from filelock import FileLock
-from nbclient.exceptions import DeadKernelError
 from papermill import execute_notebook
-from papermill.exceptions import PapermillExecutionError
 from tqdm import tqdm
 
 from xaihelpers.fingerprint import code_hash
@@ -109,8 +107,11 @@ def run_point(point: Point, key: dict[str, str], force: bool, inplace: bool) -> 
         try:
             how = {"progress_bar": False, "cwd": PROJECT, "extra_arguments": QUIET}
             execute_notebook(point.notebook, executed, point.changed, **how)
-        except (PapermillExecutionError, DeadKernelError) as error:
-            os.replace(executed, failed)
+        except (
+            Exception
+        ) as error:  # a cell, the kernel or its start: whatever ends one notebook stops no other
+            if executed.exists():
+                os.replace(executed, failed)
             return point, f"FAILED, {str(error)[-1000:]}\n  kept as far as it came: {failed}"
         failed.unlink(missing_ok=True)
         clean(executed)
