@@ -85,6 +85,8 @@ def apart(tmp_path_factory):
     spending.begin()  # nor is there an account with a limit from an earlier test
     log.handlers.clear()
     log.propagate = True
+    for name in filter(lambda name: name.startswith("xaihelpers."), logging.root.manager.loggerDict):
+        logging.getLogger(name).setLevel(logging.NOTSET)  # a notebook that ran here has silenced some
     folder = str(tmp_path_factory.getbasetemp() / "results")
     with patch.dict(os.environ, XAI_RESULTS=folder, XAI_RATINGS=folder):
         yield

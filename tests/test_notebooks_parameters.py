@@ -442,7 +442,7 @@ def test_people_rate_attention_and_read_texts(tmp_path):
     (file,) = (tmp_path / "first").glob("42-*/judgements.csv")
     judged = pd.read_csv(file)
     maps = judged.drop_duplicates("item").set_index("item").reference
-    noise = np.random.default_rng(0).normal(0, 0.5, (3, len(maps)))
+    noise = np.random.default_rng(0).normal(0, 0.2, (3, len(maps)))
     ratings = [(5 * maps / maps.max() + row).round().clip(0, 5).rename("rating") for row in noise]
     people = pd.concat(ratings, keys=["anna", "ben", "cleo"], names=["rater"]).reset_index()
     people.to_csv(tmp_path / "people.csv", index=False)
@@ -464,8 +464,8 @@ def test_people_rate_attention_and_read_texts(tmp_path):
 def test_attention_without_masks(tmp_path):
     """Of photographs nobody knows the object: no share of it and no parts, but all that asks the network."""
     world = datasets.load("aviary")
-    for row in world.images.groupby(["label", "split"]).head(1).itertuples():
-        folder = tmp_path / "photographs" / row.split / world.class_names[row.label]
+    for row in world.images.groupby(["label", "train"]).head(1).itertuples():
+        folder = tmp_path / "photographs" / ("train" if row.train else "test") / world.class_names[row.label]
         folder.mkdir(parents=True)
         shutil.copy(row.path, folder)
     given = {"network": "aviary_resnet", "data": str(tmp_path / "photographs")}
