@@ -72,6 +72,7 @@ def test_bad_arguments_are_named():
         ({"images": images.long()}, "uint8 or floating point"),
         ({"full": (5, 5)}, "pass corners too"),
         ({"full": (5, 5), "corners": torch.full((3, 2), 2)}, "corners must be"),
+        ({"full": (5, 5), "corners": torch.full((3, 2), -1)}, "corners must be"),
         ({"backend": "numpy"}, "backend must be"),
     ):
         with pytest.raises(ValueError, match=message):

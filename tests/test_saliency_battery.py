@@ -85,6 +85,14 @@ def test_a_judge_that_ignores_something_is_rejected(controls):
         assert set(card.index[~card.passed]) == failing, f"a judge that ignores {ignored}"
 
 
+def test_a_control_whose_interval_holds_zero_fails(controls):
+    """Right on average, by more than a point, but now ten points better and now eight worse."""
+    sign = np.where(np.arange(N) < 12, 1, -0.8)
+    card = card_of(controls, lambda case: 5 * sign[case.row] * case.right_name)
+    gap = card.loc["reads the name"]
+    assert gap.value >= cards.LEAST and gap.low < 0 and not gap.passed
+
+
 def said(text, coverage, precision):
     found = check_statements(text, coverage, precision, {}, None)
     return [f"{'' if one.true else 'no: '}{one.kind} {one.said}" for one in found]
