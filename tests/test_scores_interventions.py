@@ -64,8 +64,9 @@ def test_the_largest_effect_is_kept_and_the_rest_stays_at_its_mean():
     found = interventions.effective_concepts_logits(values, weights, torch.tensor([0.0, 7.0]), 1)
     # class 0: 5 · ½ + 1 · value 2; class 1: value 1 + 0.01 · 20 + 7
     assert torch.allclose(found, torch.tensor([[12.5, 7.2], [32.5, 8.2]]))
+    # what speaks against a class counts alike
     against = interventions.effective_concepts_logits(values, -weights, torch.zeros(2), 1)
-    assert torch.allclose(against, -found + torch.tensor([0.0, 7.0]))  # what speaks against a class counts alike
+    assert torch.allclose(against, -found + torch.tensor([0.0, 7.0]))
     whole = interventions.effective_concepts_logits(values, weights, torch.zeros(2), 2)
     assert torch.allclose(whole, values @ weights)
     with pytest.raises(ValueError, match="cannot keep 3 of 2"):
