@@ -1,7 +1,7 @@
 # make run | test | test-quick | lab | notebooks | site | slides | student | teacher | gpu | clean-cache. Each sets up first.
 #   ONLY="11 13"  only these notebooks    JOBS=1       processes at a time     FORCE=1  run also what is up to date
 #   RESULTS=DIR   where results go        TESTS="-k x" options for pytest      PYTHON=...  a Python 3.11 to 3.13 for .venv
-#   ROUTE=45      a way through the notebooks, for slides and copies           OUT=DIR  where a lesson goes
+#   OUT=DIR       where copies and slides go: a new folder
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
@@ -9,7 +9,6 @@ SHELL := /bin/bash
 .PHONY: help setup chromium run test test-quick lab notebooks site slides student teacher gpu clean-cache
 BIN := $(CURDIR)/.venv/bin
 PYTHON ?= python3.11 python3.12 python3.13 python3
-ROUTE ?= 45
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
 RUN := "$(BIN)/python" -m xaihelpers.run $(ONLY) --jobs $(JOBS) $(if $(FORCE),--force) $(if $(RESULTS),--results "$(RESULTS)")
 PYTEST := "$(BIN)/python" -m pytest --nbval-lax --nbval-current-env -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations=25
@@ -48,7 +47,7 @@ run: setup
 test: setup chromium
 	export XAI_RESULTS=$$(mktemp -d); trap 'rm -rf "$$XAI_RESULTS"' EXIT; failed=0
 	$(PYTEST) tests notebooks --ignore=notebooks/99_report.ipynb $(TESTS) || failed=1
-	if [ -z '$(TESTS)' ]; then $(PYTEST) notebooks/99_report.ipynb tests/test_notebooks_recorded.py || failed=1; fi
+	if [ -z '$(TESTS)' ]; then $(PYTEST) -n 1 notebooks/99_report.ipynb tests/test_notebooks_recorded.py || failed=1; fi
 	exit $$failed
 
 test-quick: setup chromium
@@ -61,10 +60,21 @@ notebooks: setup
 	$(RUN) --inplace
 
 site: setup
-	"$(BIN)/python" -m xaihelpers.site $(if $(REPOSITORY),--repository "$(REPOSITORY)")
+	"$(BIN)/python" -m sphinx -W -q -j $(JOBS) -c docs . docs/_build
+	echo "docs/_build/index.html"
 
-slides student teacher: setup
-	"$(BIN)/python" -m xaihelpers.teaching $@ "$(ROUTE)" $(if $(OUT),--out "$(OUT)")
+# Copies without answers, copies with answers unfolded, and pages of slides: see docs/TEACHING.md.
+student: EXPORTER := Student
+teacher: EXPORTER := Teacher
+slides: EXPORTER := Slides
+student teacher slides: setup
+	out="$(or $(OUT),lessons/$@)"
+	if [ -e "$$out" ]; then echo "$$out is there already: move it away, or name another folder by OUT=DIR" >&2; exit 1; fi
+	files=$$(ls $(or $(ONLY:%=notebooks/%_*.ipynb),notebooks/*.ipynb))
+	PYTHONPATH=docs "$(BIN)/python" -m nbconvert --log-level=ERROR --to exporters.$(EXPORTER) --output-dir "$$out" $$files
+	if [ $@ = slides ]; then cp -R "$(BIN)"/../lib/python*/site-packages/sphinx_revealjs/_static/revealjs "$$out/reveal"
+	else cp notebooks/*.png "$$out"; fi
+	ls -d "$$out"/*.*
 
 gpu: setup
 	"$(BIN)/python" benchmarks/devices.py --require cuda

@@ -28,6 +28,7 @@ os.environ["XAI_RATINGS"] = os.environ["XAI_RESULTS"]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # A process has one thread, since there are as many processes as cores; it sleeps when it is idle.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # else numba gives torch its own number, and digits turn
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # What is fitted here is kept for other runs, so it is to round alike on every CPU.
 for variable, value in same_instructions().items():

@@ -137,9 +137,3 @@ class Desk:
         self.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
         self.page.wait_for_function(IS_IDLE)
         self.command("notebook:clear-all-cell-outputs")
-
-    def kinds(self):
-        return self.page.evaluate(
-            "jupyterapp.shell.currentWidget.content.widgets"
-            ".map(cell => [cell.model.type, cell.model.sharedModel.getSource()])"
-        )

@@ -1,110 +1,159 @@
-"""The README's "Bring your own model": its file and its commands, run in a folder outside the project.
+"""What docs/YOUR_OWN.md shows is run, in a folder outside the project; the grids of docs/SCALE.md are read.
 
 Commands of notebooks run as cells in this process, at small sizes, with the parameters that the command sets.
 """
 
-import os
+import argparse
 import re
+import runpy
 import shlex
-import subprocess
+import shutil
 import sys
+from unittest.mock import patch
 
 import pytest
 import yaml
 from notebook_nets import BASE, PATHS, code_cells, run_cells
+from PIL import Image
+from safetensors.torch import save_file
+from test_ask_server_model import Faulty, said
+from torchvision.models import squeezenet1_0
 
-from xaihelpers import scorecard
+from xaihelpers import datasets
+from xaihelpers.grids import asked_entries, points_of
 from xaihelpers.outputs import read_outputs
-from xaihelpers.parameters import complete_parameters, declared_parameters
+from xaihelpers.parameters import declared_parameters
 from xaihelpers.paths import PROJECT
-from xaihelpers.scorecard import __main__ as scorecard_command
+from xaihelpers.run import make_parser
 
-SECTION = (PROJECT / "README.md").read_text().split("## Bring your own model")[1].split("\n## ")[0]
-(_, SOURCE), (_, BLOCK) = re.findall(r"^```(\w*)\n(.*?)^```", SECTION, re.S | re.M)
-COMMANDS = [line for line in BLOCK.splitlines() if line and not line.startswith("#")]
-# one door of each kind: sizes of its run, and what tells that the model is in the records
-DOORS = {
-    "13": ({}, lambda records: records.model.str.endswith(", my_model").all()),
-    "22": (
-        {"seed": 0, "n_images": 12, "second_scorer": "", "draws": 1},
-        lambda records: records.bottleneck.eq("outputs").any(),
-    ),
-    "31": ({"n_cases": 6}, lambda records: records.model.str.contains("python:my_model.py").any()),
-    "33": ({"n_cases": 4}, lambda records: records.model.str.contains("answers.jsonl").any()),
-    "41": (
-        {"methods": ["gradcam"], "n_trained": 48, "draws": 1, "shares": [1.0]},
-        lambda records: records.method.eq("my_model, own").any(),
-    ),
-    "43": ({"n_images": 4, "draws": 1}, lambda records: records["of"].eq("my_model").any()),
+pytestmark = pytest.mark.filterwarnings("ignore:.* found in sys.modules after import:RuntimeWarning")
+OWN, SCALE = [(PROJECT / "docs" / name).read_text() for name in ("YOUR_OWN.md", "SCALE.md")]
+# sizes of a notebook's runs, and where its records name what was brought
+RUNS = {
+    "13": ({}, "model", "my_model"),
+    "22": ({"seed": 0, "n_images": 12, "second_scorer": "", "draws": 1}, "bottleneck", "outputs"),
+    "31": ({"n_cases": 6}, "model", "python:my_model.py"),
+    "33": ({"n_cases": 4}, "model", "answers.jsonl"),
+    "41": ({"methods": ["gradcam"], "n_trained": 48, "draws": 1, "shares": [1.0]}, "method", "my_model, own"),
+    "43": ({"n_images": 4, "draws": 1}, "of", "my_model"),
 }
+
+
+def blocks(page, language):
+    """The fenced blocks of a page in a language; "" for those of commands."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M)
+    return [block for name, block in found if name == language]
+
+
+def commands(page, beginning):
+    """The commands of a page that begin so, without comments."""
+    lines = [line.partition(" #")[0] for block in blocks(page, "") for line in block.splitlines()]
+    found = [line for line in lines if re.match(beginning, line)]
+    assert found, beginning
+    return found
+
+
+PAPERMILL = {}  # number of a notebook -> its commands
+for line in commands(OWN, r".*papermill"):
+    PAPERMILL.setdefault(re.search(r"notebooks/(\d\d)_", line)[1], []).append(line)
+
+
+def run_python(command, *more):
+    """Run a command of Python in this process."""
+    _, *words = shlex.split(command.replace("$XAI", str(PROJECT)))
+    start = runpy.run_path
+    if words[0] == "-m":
+        start, words = runpy.run_module, words[1:]
+    with patch.object(sys, "argv", [*words, *more]):
+        try:
+            start(words[0], run_name="__main__")
+        except SystemExit as end:
+            assert not end.code, command
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the README's file, in which its first command has been run."""
-    folder = tmp_path_factory.mktemp("outside")
-    (folder / "my_model.py").write_text(SOURCE)
-    first = shlex.split(COMMANDS[0])
-    assert first[:4] == ["python", "-m", "xaihelpers.own_model", "my_model.py"]
-    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
-    command = [sys.executable, *first[1:]]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    """A folder with the page's files, what they write, and what it calls a user's."""
+    folder, birds = tmp_path_factory.mktemp("outside"), datasets.load("aviary")
+    for source in blocks(OWN, "python"):
+        (folder / re.match(r"# (\w+\.py)", source)[1]).write_text(source)
+    for row in birds.images[birds.images.label < 6].groupby(["label", "train"]).head(4).itertuples():
+        place = folder / "my_pictures" / ("train" if row.train else "test") / birds.class_names[row.label]
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(row.path, place)
+    save_file(squeezenet1_0(num_classes=1000).state_dict(), folder / "my_weights.safetensors")
+    red = [Image.new("RGB", (8, 8), "red")]
+    datasets.write_sub(folder / "sub_exact", red, *2 * [["has_breast_color::red"], ["Cardinal"]])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        for command in commands(OWN, r"python (-m xaihelpers.own_model|\w+\.py)"):
+            run_python(command)
+        (command,) = commands(OWN, r"python \$XAI/recipes/backbone.py")
+        run_python(command, "--epochs", "1", "--size", "64", "--final-epochs", "0")
+    assert len(read_outputs(folder / "outputs.safetensors").image_ids) > 400
     return folder
 
 
-def number_of(command):
-    found = re.search(r"\$NOTEBOOKS/(\d\d)_\w+\.ipynb", command)
-    return found[1] if found else ""
-
-
-def given_by(command):
-    """The parameters that a papermill command sets."""
-    _, _, _, *options = shlex.split(command)
-    given = {}
-    while options:
-        kind, value, *options = options
-        if kind == "-y":
-            given |= yaml.safe_load(value)
-        else:
-            assert kind == "-p", command
-            given[value], *options = options
-    return given
-
-
-def test_the_first_command_has_written_the_outputs(folder):
-    outputs = read_outputs(folder / "outputs.safetensors")
-    assert outputs.concepts == ["red breast", "green back", "blue breast"] and len(outputs.image_ids) > 400
-
-
-@pytest.mark.parametrize("command", [line for line in COMMANDS if number_of(line)])
-def test_the_parameters_of_a_command_are_those_of_its_notebook(command):
-    declared = declared_parameters(code_cells(PATHS[number_of(command)])[0].source)
-    assert complete_parameters(declared, given_by(command))
+def test_every_parameter_of_the_table_is_its_notebook_s():
+    rows = re.findall(r"((?:`\w+`(?:, )?)+) \((\d\d(?:, \d\d)*)\)", OWN)
+    assert len(rows) > 20
+    for names, numbers in rows:
+        for number in numbers.split(", "):
+            declared = declared_parameters(code_cells(PATHS[number])[0].source)
+            assert set(re.findall(r"\w+", names)) <= declared.keys(), f"{names} of {number}"
 
 
 @pytest.mark.notebooks
-@pytest.mark.parametrize("number", DOORS)
-def test_the_notebook_takes_the_model(number, folder, monkeypatch):
-    """Recorded answers are replayed after they were recorded, as the commands stand there."""
+@pytest.mark.parametrize("number", PAPERMILL)
+def test_a_notebook_takes_what_is_brought(number, folder, monkeypatch):
+    """A server's answers are recorded and then given again, as the commands stand there."""
     monkeypatch.chdir(folder)
-    sizes, is_seen = DOORS[number]
-    commands = [line for line in COMMANDS if number_of(line) == number]
-    assert commands
-    for place, command in enumerate(commands):
-        given = BASE.get(number, {}) | sizes | given_by(command)
-        for name, value in given.items():
-            if isinstance(value, list) and value and "answers.jsonl" in str(value[0]):
-                given[name] = [value[0].replace("answers.jsonl", f"{folder}/answers.jsonl")]
+    server = Faulty(lambda body, times: (200, {}, said("A")))
+    monkeypatch.setenv("OPENAI_BASE_URL", server.address)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("XAI_MODEL_LABEL", str(folder))  # so that nobody has asked it before
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-y", type=yaml.safe_load, default={})
+    parser.add_argument("-p", nargs=2, action="append", default=[])
+    sizes, column, name = RUNS[number]
+    for place, command in enumerate(PAPERMILL[number]):
+        _, _, options = command.partition(" out.ipynb ")
+        given = parser.parse_args(shlex.split(options))
+        given = BASE[number] | sizes | given.y | dict(given.p)
         records = run_cells(number, given, folder / "results" / f"{number} {place}", rendered=False)
-        assert is_seen(records), command
+        assert records[column].str.contains(name, regex=False).any(), command
+    server.shutdown()
+    server.server_close()
+    assert number != "33" or server.bodies
 
 
 @pytest.mark.notebooks
-def test_the_page_of_the_model(folder, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "beginning, smaller, said, written",
+    [
+        ("python -m xaihelpers.scores.sub", [], "S+", "numbers.csv"),
+        (
+            "python -m xaihelpers.scorecard",
+            ["--pairs=4", "--covered=2"],
+            "my_model on aviary",
+            "my_page/*.html",
+        ),
+    ],
+)
+def test_a_command_that_scores(beginning, smaller, said, written, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    (command,) = [line for line in COMMANDS if "scorecard my_model" in line]
-    _, _, module, *arguments = shlex.split(command)
-    assert module == scorecard.__name__
-    assert scorecard_command.main([*arguments, "--pairs", "4", "--covered", "2"]) == 0
-    assert "my_model on aviary" in capsys.readouterr().out and list((folder / "my_page").glob("*.html"))
+    (command,) = commands(OWN, beginning)
+    run_python(command, *smaller)
+    assert said in capsys.readouterr().out and list(folder.glob(written))
+
+
+def test_the_grids(tmp_path, monkeypatch):
+    """Each command of the page on larger runs asks for points that there are."""
+    (grid,) = blocks(SCALE, "yaml")
+    (tmp_path / "grid.yaml").write_text(grid)
+    shutil.copy(PROJECT / "papers.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for command in commands(SCALE, "python -m xaihelpers.run"):
+        options = make_parser().parse_args(shlex.split(command)[3:])
+        for entry in asked_entries(options):
+            assert points_of(entry, options.notebooks, tmp_path), command

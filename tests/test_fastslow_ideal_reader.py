@@ -1,11 +1,11 @@
-"""The ideal reader on chains worked out by hand, the corruption of known dose, and planted annotators."""
+"""The ideal reader on chains worked out by hand, and the corruption of known dose."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from xaihelpers.fastslow import STAGES, ideal_reader, planted_annotators
+from xaihelpers.fastslow import STAGES, ideal_reader
 
 
 def chain(superclass, detailed):
@@ -74,53 +74,3 @@ def test_chains_are_drawn_from_the_shares_of_a_class():
     Annotated.class_attributes = None
     with pytest.raises(ValueError, match="no class attributes"):
         ideal_reader.drawn_chains(Annotated(), 2)
-
-
-COLORS = [f"has_{part}_color::{color}" for part in ("crown", "wing") for color in ("red", "blue", "white")]
-PRESENT = np.array([[1, 0, 0, 0, 1, 0], [0, 1, 0, 0, 1, 0], [1, 0, 0, 0, 0, 1], [0, 0, 1, 1, 0, 0]], bool)
-OF = np.array([0, 0, 1, 1])
-USUAL = np.array([[1, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 1]], bool)
-
-
-def planted(fault, dose, seed=0):
-    return planted_annotators.planted_statements(fault, dose, PRESENT, COLORS, OF, USUAL, seed)
-
-
-def test_no_dose_and_the_full_one():
-    for fault in planted_annotators.ANNOTATOR_FAULTS:
-        assert (planted(fault, 0.0) == PRESENT).all()
-    assert (planted("recites the class", 0.5, seed=3) != PRESENT).any(1).sum() <= 2  # half of the images
-    invented = planted("invents", 1.0)
-    assert not (invented & PRESENT).any() and (invented.sum(1) == 2).all()
-    assert (planted("recites the class", 1.0) == USUAL[OF]).all()
-    ignored = planted("ignores the image", 1.0)
-    for row, label in enumerate(OF):
-        others = PRESENT[label != OF]
-        assert any((ignored[row] == other).all() for other in others)
-    assert (planted("names the class", 1.0) == PRESENT).all()
-
-
-def test_a_name_stands_in_the_chain_of_the_share_of_images():
-    chains = planted_annotators.planted_chains(
-        "names the class", 0.5, PRESENT, COLORS, ["Blue Jay"] * 2 + ["Ovenbird"] * 2
-    )
-    named = ["Blue Jay" in chain["Superclass"] or "Ovenbird" in chain["Superclass"] for chain in chains]
-    assert sum(named) == 2
-    plain = planted_annotators.planted_chains("invents", 0.5, PRESENT, COLORS, ["Blue Jay"] * 4)
-    assert "blue wings" in plain[0]["DetailedFeatures"] and "Blue Jay" not in str(plain)
-
-
-def test_a_reader_takes_the_option_that_is_named_alone():
-    scores = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1]])
-    chains = [{"a": "a bird, a Blue Jay"}, {"a": "a bird"}, {"a": "an Ovenbird or a Blue Jay"}]
-    found = planted_annotators.take_named_option(scores, chains, [["Ovenbird", "Blue Jay"]] * 3)
-    assert found.tolist() == [[0, 1], [0.9, 0.1], [0.9, 0.1]] and scores[0, 0] == 0.9
-
-
-def test_what_cannot_be_planted():
-    with pytest.raises(ValueError, match="no fault 'sleeps'"):
-        planted("sleeps", 0.5)
-    with pytest.raises(ValueError, match="between 0, honest, and 1"):
-        planted("invents", 2.0)
-    with pytest.raises(ValueError, match="all images are of one class"):
-        planted_annotators.planted_statements("ignores the image", 0.5, PRESENT, COLORS, OF * 0, USUAL)

@@ -147,7 +147,7 @@ def test_weights_by_a_name_under_the_data_folder(weights, tmp_path, monkeypatch)
     folder.mkdir()
     monkeypatch.setattr(paths, "models_home", lambda: tmp_path / "shipped")
     monkeypatch.setenv("XAI_DATA", str(folder))
-    with pytest.raises(ModelError, match="aviary_resnet.safetensors.*[Nn]otebook 91"):
+    with pytest.raises(ModelError, match="aviary_resnet.safetensors.*python recipes/backbone.py"):
         load_backbone("aviary_resnet")
     with pytest.raises(ModelError, match=f"{name}: there is no such weights file"):
         load_backbone("squeezenet1_0", name)

@@ -235,12 +235,6 @@ def check_82(records):
     assert (records.value > 0).all()
 
 
-def check_91(records):
-    """One epoch on small pictures is no training; what is shipped is measured all the same."""
-    shipped = values(records, network="shipped, measured here").iloc[0]
-    assert shipped > 80 > values(records, network="aviary_resnet, trained here").iloc[0]
-
-
 def check_92(records):
     right = {"metric": "zero-shot species"}
     trained = values(records, clip="trained here", **right).iloc[0]
@@ -262,7 +256,7 @@ def check_94(records):
 def test_records_follow_the_parameters(number, tmp_path):
     records = run_small(number, tmp_path)
     if number == "99":  # there is nothing to report here, but what is kept of real runs
-        assert (tmp_path / "results" / "page.html").is_file() and not len(records)
+        assert list((tmp_path / "results").glob("99-*/ledger.png")) and not len(records)
     else:
         globals()[f"check_{number}"](records)
 

@@ -14,6 +14,7 @@ from xaihelpers.parameters import ParameterError, check_parameters, declared_par
 PRESETS = sorted((FOLDER / "presets").glob("*.yaml"))
 KINDS = {"int", "float", "str", "bool", "list[int]", "list[float]", "list[str]"}
 MARKS = ("# NBVAL_CHECK_OUTPUT", "# NBVAL_IGNORE_OUTPUT")
+PARTS = ["exercise", "stub", "answer", "check"]
 READ_BY_START = {"seed", "device", "results", "shard", "shards"}
 
 
@@ -37,6 +38,7 @@ def test_notebook(path):
         nbval_reads(cell)
         # nbclient answers such widgets itself, and now and then waits for ever (its issue 312)
         assert not re.search(r"\binteract(ive|ive_output)?\(|\bOutput\(|\binput\(", cell.source)
+    exercises_have_four_parts(notebook)
     metadata = json.dumps([notebook.metadata, *(cell.metadata for cell in notebook.cells)])
     assert not re.search('"(papermill|widgets|injected-parameters)"', metadata)
 
@@ -60,6 +62,19 @@ def parameters_come_first_and_are_used(path):
     misspelt = {"In": ["", first.source, f"# Parameters\n{longest}s = 1\n"], f"{longest}s": 1}
     with pytest.raises(ParameterError, match=f"has no parameter '{longest}s': did you mean '{longest}'?"):
         check_parameters(misspelt)
+
+
+def exercises_have_four_parts(notebook):
+    """In a row, under a heading with their number; what the answer shows is folded."""
+    tags = [[part for part in PARTS if part in cell.metadata.get("tags", [])] for cell in notebook.cells]
+    begins = [place for place, found in enumerate(tags) if "exercise" in found]
+    assert begins and sum(map(len, tags)) == len(PARTS) * len(begins)
+    for number, place in enumerate(begins, 1):
+        assert tags[place : place + len(PARTS)] == [[part] for part in PARTS]
+        heading = rf"### Exercise {number} · (look|change|build)\n"
+        assert re.match(heading, notebook.cells[place].source)
+        for cell in notebook.cells[place + 2 : place + 4]:
+            assert "hide-cell" in cell.metadata.tags
 
 
 def is_clean(cell, output):

@@ -7,8 +7,7 @@ from PIL import Image
 from xaihelpers import datasets
 from xaihelpers.bottlenecks import zoo
 from xaihelpers.outputs import read_outputs
-from xaihelpers.own_model import OwnModelError, load_function, outputs_of_data, outputs_of_file
-from xaihelpers.own_model.__main__ import main
+from xaihelpers.own_model import OwnModelError, load_function, main, outputs_of_data, outputs_of_file
 
 GREY = """
 import numpy as np

@@ -19,24 +19,31 @@ def run(folder, **given):
     return run_cells("71", usual | given, folder / "results")
 
 
-def test_nobody_then_three_raters_then_another_study(tmp_path, capsys):
+def rate(study, rater, answers):
+    """Answer the first items of a rater's order: item -> the answer to give."""
+    panel = rating.RatingPanel(study, rater)
+    for item in panel.order[: len(answers)]:
+        wanted = answers[item.id]
+        next(button for button in panel.buttons.children if button.description == wanted).click()
+
+
+def test_nobody_then_three_raters_then_another_study(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(rating, "DOUBLE_CLICK", 0)
     records = run(tmp_path)
     said = capsys.readouterr().out
     assert "Nobody has rated yet" in said and "the study has none so far" in said
     assert records.set_index("metric").value.astype(float).to_dict() == {"ratings": 0, "raters": 0}
 
     study = rating.open_study(tmp_path / "kept.sqlite", "crowns")
-    assert len(study.items) == 6
-    truth = {item: rating.read_page(study, item).hidden["truth"] for item in study.items}
-    options = rating.read_page(study, study.items[0]).shown["options"]
+    truth = {id: item.hidden["truth"] for id, item in study.items.items()}
+    options = list(next(iter(study.items.values())).answers)
     # every bird of the aviary has a crown of some colour
-    assert len(options) == 15 and all(truth.values())
-    for rater in ("anna", "ben"):
-        for position, item in enumerate(rating.item_order(study, rater), 1):
-            wrong = next(option for option in options if option not in truth[item])
-            answer = wrong if position == 1 and rater == "ben" else truth[item][0]
-            rating.rate(study, rater, item, answer, position, 2.0)
-    rating.rate(study, "carla", study.items[0], "red")
+    assert len(study.items) == 6 and len(options) == 15 and all(truth.values())
+    right = {id: values[0] for id, values in truth.items()}
+    rate(study, "anna", right)
+    first = rating.RatingPanel(study, "ben").order[0].id
+    rate(study, "ben", right | {first: next(one for one in options if one not in truth[first])})
+    rate(study, "carla", {rating.RatingPanel(study, "carla").order[0].id: "red"})
 
     # the file is enough
     export = tmp_path / "out.csv"
@@ -51,24 +58,29 @@ def test_nobody_then_three_raters_then_another_study(tmp_path, capsys):
 
     with pytest.raises(rating.RatingError, match="13 ratings, but its items are no longer those.*new name"):
         run(tmp_path, seed=1)
-    assert len(rating.ratings(tmp_path / "kept.sqlite")) == 13
+    assert len(rating.ratings(tmp_path / "kept.sqlite", "crowns")) == 13
+    with pytest.raises(ValueError, match="there is no form 'stars': the forms are scale, yes/somewhat/no"):
+        run(tmp_path, form="stars")
 
 
-def test_ratings_go_into_notebook_23(tmp_path):
+def test_ratings_go_into_notebook_23(tmp_path, monkeypatch):
     """The exported table replaces the simulated raters; a table rated with other explanations is refused.
 
     Models may have any name, such as those that look like numbers or gaps.
     """
+    monkeypatch.setattr(rating, "DOUBLE_CLICK", 0)
     _, outputs = zoo.load_outputs(["cbm", "phcbm"], clip="")
     files = [str(tmp_path / f"{name}.safetensors") for name in ("2.0", "NA")]
     for file, model in zip(files, ("cbm", "phcbm"), strict=True):
         save_outputs(outputs[model], file)
     run(tmp_path, study="explanations", form="scale", controls=1, n_items=13, models=files, naming="signed")
     study = rating.open_study(tmp_path / "kept.sqlite", "explanations")
+    steps = list(rating.FORMS["scale"])
     for rater, answers in (("anna", "1234123412341"), ("ben", "1243123413341")):
-        for item, answer in zip(study.items, answers, strict=True):
-            rating.rate(study, rater, item, answer)
-    table = rating.export(study.file, tmp_path / "rated.csv")
+        given = [steps[int(answer) - 1] for answer in answers]
+        rate(study, rater, dict(zip(study.items, given, strict=True)))
+    rating.export(study.file, tmp_path / "rated.csv", "explanations")
+    table = pd.read_csv(tmp_path / "rated.csv", dtype=str, keep_default_na=False)
     assert table.features.str.count(":").eq(8).all() and {"2.0", "NA"} <= set(table["model"])
     given = {"models": files, "ratings": str(tmp_path / "rated.csv"), "calibration": 5, "draws": 1}
     given |= {"naming": "signed", "k": 8}
@@ -77,11 +89,10 @@ def test_ratings_go_into_notebook_23(tmp_path):
     assert records[records.metric == "Krippendorff alpha"].cases.astype(float).tolist() == [12]
     means = records[records.metric == "mean of a model's items"]
     assert set(means["with"]) == {"2.0", "NA"} and means.cases.astype(float).eq(6).all()
-    message = "12 of 12 items, first '0 2.0.*label_free, naming, k and seed as in the study"
+    message = "12 of 12 items, first '.*label_free, naming, k and seed as in the study"
     with pytest.raises(ValueError, match=message):
         run_cells("23", given | {"k": 5}, tmp_path / "refused")
-    written = pd.read_csv(tmp_path / "rated.csv", dtype=str, keep_default_na=False)
-    written.assign(image="0.Unknown/1.jpg").to_csv(tmp_path / "rated.csv", index=False)
+    table.assign(image="0.Unknown/1.jpg").to_csv(tmp_path / "rated.csv", index=False)
     message = "rates 12 images that are no test images of aviary, first '0.Unknown"
     with pytest.raises(ValueError, match=message):
         run_cells("23", given, tmp_path / "refused")

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from datetime import datetime, timezone
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -316,6 +317,12 @@ def test_newest_run_is_last(tmp_path):
         each.record([row(seed)], **SOURCE)
         each.finish()
     assert list(read_records(tmp_path).value) == [2, 1]
+    kept = tmp_path / "kept"
+    each.folder, each.started = kept, datetime.now(timezone.utc)
+    each.record([row(9)], **SOURCE)
+    each.finish()
+    assert list(read_records(kept, tmp_path).value) == [2, 1]  # the last folder counts
+    assert list(read_records(tmp_path, kept).value) == [2, 9]
 
 
 def test_a_full_folder_loses_nothing(run, tmp_path, monkeypatch, capsys):

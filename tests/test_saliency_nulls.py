@@ -1,4 +1,4 @@
-"""Maps that know nothing, and maps with a planted fault."""
+"""Maps that know nothing."""
 
 import pytest
 import torch
@@ -12,7 +12,6 @@ from xaihelpers.saliency import (
     null_maps,
     shuffled_weights,
 )
-from xaihelpers.saliency.planted_maps import Regions, evidence, plant_maps
 
 
 @pytest.fixture(scope="module")
@@ -53,36 +52,3 @@ def test_bad_input_is_named(network, images):
         shuffled_weights(network, 1.5)
     with pytest.raises(SaliencyError, match="no layer 'layer9'"):
         null_maps(network, images, layer="layer9")
-
-
-N, SIDE = 6, 56
-
-
-@pytest.fixture(scope="module")
-def regions():
-    """Four squares that do not touch, the same in every picture."""
-    found = []
-    for top, left, side in ((8, 8, 12), (36, 8, 12), (8, 36, 12), (40, 40, 6)):
-        region = torch.zeros(N, SIDE, SIDE, dtype=torch.bool)
-        region[:, top : top + side, left : left + side] = True
-        found.append(region)
-    return Regions(*found)
-
-
-def test_planted_maps_read_what_they_say(regions):
-    for fault, read in (
-        ("reads another part", "other"),
-        ("reads the background", "background"),
-        ("reads a dot", "dot"),
-        ("hides a dot", "dot"),
-        ("map of another part", "own"),
-    ):
-        for dose, region in ((0.0, "own"), (1.0, read)):
-            inputs = plant_maps(fault, dose, regions).inputs
-            assert torch.equal(inputs[:, 0], evidence(getattr(regions, region))), (fault, dose)
-    with pytest.raises(ValueError, match="no fault 'blurs'"):
-        plant_maps("blurs", 0.5, regions)
-    with pytest.raises(ValueError, match="between 0, honest, and 1"):
-        plant_maps("reads a dot", -0.1, regions)
-    with pytest.raises(ValueError, match="region 0 has no pixel"):
-        evidence(torch.zeros(2, 4, 4, dtype=torch.bool))

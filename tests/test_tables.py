@@ -1,15 +1,10 @@
-"""What the papers print, recorded rows beside it, and grids of runs."""
+"""What the papers print, and recorded rows beside it."""
 
-import json
-
-import nbformat
-import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import t
 
 from xaihelpers import tables
-from xaihelpers.paths import PROJECT, FolderError
+from xaihelpers.paths import FolderError
 from xaihelpers.records import COLUMNS
 from xaihelpers.tables import PAPER, Source, beside
 
@@ -46,15 +41,13 @@ def test_printed_and_recorded_rows_meet_by_their_keys():
     further = {**first, "basis": "energy"}  # the paper has no such row
     rows = recorded([{**first, **numbers}, {**further, **numbers, "value": 70.0, "void": "fails"}], "1")
     names, found = beside(rows, "alignment", "1")
-    assert len(names) == 19 and list(names.columns) == ["images", "basis", "l"]
-    ours, theirs = found["CEM", Source("13-a", "aviary", "cbm")], found["CEM", PAPER]
+    assert len(names) == 19 and list(names.columns) == ["images", "basis", "l", "metric"]
+    ours, theirs = found[Source("13-a", "aviary", "cbm")], found[PAPER]
     assert (theirs.value.iloc[0], ours.value.iloc[0], ours.low.iloc[0]) == (39.2, 60.0, 57.0)
-    assert names.iloc[-1].tolist() == ["entire test set", "energy", "1"]
+    assert names.iloc[-1].tolist() == ["entire test set", "energy", "1", "CEM"]
     assert pd.isna(theirs.value.iloc[-1]) and ours.value.iloc[-1] == 70.0
     assert ours.void.iloc[-1] == "fails" and pd.isna(ours.void.iloc[0])
     assert theirs.low.isna().all()  # numbers of a run stand under the run alone
-    assert tables.has_number(names, found, of_paper=True).sum() == 18
-    assert tables.has_number(names, found, of_paper=False).sum() == 2
 
 
 def test_a_key_that_the_paper_does_not_vary_stands_beside_its_own_choice():
@@ -63,13 +56,13 @@ def test_a_key_that_the_paper_does_not_vary_stands_beside_its_own_choice():
         {**keys, "values": name, "metric": "accuracy", "value": 70.0} for name in ("margin", "as published")
     ]
     names, found = beside(recorded(rows, "3"), "alignment", "3")
-    theirs = found[next(source for source in found if source[1] == PAPER)].value.set_axis(names["values"])
+    theirs = found[PAPER].value.set_axis(names["values"])
     assert theirs["as published"] == 26.7 and pd.isna(theirs["margin"])
 
 
 def test_long_tables_are_joined_by_name_and_fractions_are_no_keys():
     names, found = beside(recorded([{"metric": "CGIM1", "value": 0.1}], "6"), "alignment", "6")
-    assert len(names) == 115 and names.attribute.iloc[0] == "has_bill_shape::dagger"
+    assert names.attribute.nunique() == 115 and names.attribute.iloc[0] == "has_bill_shape::dagger"
     assert "Duck-like shape (printed as 82)" in set(names.attribute)
     values = [
         {"over": "mean over classes", "share below 0": s, "metric": "CGIM1", "value": v}
@@ -77,39 +70,11 @@ def test_long_tables_are_joined_by_name_and_fractions_are_no_keys():
     ]
     names, found = beside(recorded(values, "6-8"), "alignment", "6-8")
     assert "share below 0" not in names and len(names) == 6
-    (ours,) = [rows for (_, source), rows in found.items() if source != PAPER]
+    (ours,) = [rows for source, rows in found.items() if source != PAPER]
     assert ours["share below 0"].dropna().tolist() == [0.25]
 
 
-def test_titles_and_captions_stand_in_one_file():
+def test_a_recorded_table_has_its_title_and_caption_in_one_file():
     headings = tables.headings()
     assert headings["alignment", "1"]["title"] == "Do the concepts exist? (CEM)"
     assert all(set(about) == {"title", "caption"} and about["title"] for about in headings.values())
-    for path in (PROJECT / "notebooks").glob("*.ipynb"):
-        for cell in nbformat.read(path, as_version=4).cells:
-            assert (
-                "run.record(" not in cell.source
-                or "caption=" not in cell.source.split("run.record(")[1][:300]
-            )
-
-
-DRAWS = {1.0: [10.0, 12.0, 14.0], 2.0: [20.0, 20.5, 21.0]}
-
-
-def test_a_grid_is_of_runs_that_differ_in_one_parameter_and_the_seed():
-    made = [(a, seed, value, ["x"]) for a, values in DRAWS.items() for seed, value in enumerate(values)]
-    made.append((3.0, 0, 50.0, ["x", "y"]))  # differs in another parameter as well
-    rows = []
-    for n, (a, seed, value, names) in enumerate(made):
-        parameters = {"seed": seed, "a": a, "names": names, "results": f"r{n}"}
-        origin = {"run": f"11-{n}", "notebook": "11", "parameters": json.dumps(parameters)}
-        rows.append(recorded([{"metric": "m", "value": value, "row": "r"}], "1", **origin))
-    grid = tables.grid_rows(pd.concat(rows))
-    assert set(grid.parameter) == {"a"} and set(grid.setting) == {1.0, 2.0} and len(grid) == 6
-    assert grid.seed.tolist() == [0, 1, 2, 0, 1, 2]
-    means = tables.grid_means(grid).set_index("setting")
-    half = t.ppf(0.975, 2) * np.std(DRAWS[1.0], ddof=1) / np.sqrt(3)
-    assert np.allclose(means.loc[1.0, ["value", "low", "high"]].tolist(), [12, 12 - half, 12 + half])
-    assert means.draws.tolist() == [3, 3]
-    alone = tables.grid_rows(rows[0])
-    assert len(alone) == 0 and len(tables.grid_means(alone)) == 0

@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 from scipy.ndimage import binary_dilation
 
-from xaihelpers import datasets, flux_training
+from recipes import flux_training
+from xaihelpers import datasets
 from xaihelpers.worlds import aviary, studio
 from xaihelpers.worlds.aviary import aviary_files
 

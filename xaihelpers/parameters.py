@@ -6,6 +6,7 @@ well.
 """
 
 import ast
+import contextlib
 import difflib
 import hashlib
 import json
@@ -25,9 +26,9 @@ def declared_parameters(source: str) -> dict[str, tuple[str, object]]:
     """
     found = {}
     try:
-        for statement in _statements(source):
+        for statement in ast.parse(source).body:
             found[statement.target.id] = ast.unparse(statement.annotation), ast.literal_eval(statement.value)
-    except (AttributeError, ValueError):  # no annotated assignment, or not of a literal
+    except (SyntaxError, AttributeError, ValueError):  # a cell magic, no annotation, or not of a literal
         return {}
     return found
 
@@ -108,16 +109,11 @@ def parameters_hash(parameters: dict[str, object]) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:10]
 
 
-def _statements(source: str) -> list[ast.stmt]:
-    try:
-        return ast.parse(source).body
-    except SyntaxError:  # a cell magic, or a cell that failed
-        return []
-
-
 def _injected(source: str, namespace: dict) -> dict[str, object]:
-    values = {}
-    for statement in _statements(source):
+    values, statements = {}, []
+    with contextlib.suppress(SyntaxError):  # a cell magic, in a cell of the reader's own
+        statements = ast.parse(source).body
+    for statement in statements:
         if isinstance(statement, ast.Assign):
             name = ast.unparse(statement.targets[0])
             try:

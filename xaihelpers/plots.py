@@ -1,10 +1,12 @@
 """The look of figures and tables that notebooks share: style, grids of images, chance lines, tables."""
 
+import io
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -236,3 +238,25 @@ def case_pictures(files: Sequence[str | Path], texts: Sequence[str]) -> plt.Figu
     fig = case_studies(pictures, texts, columns, width=3.2 * columns, wrap=38, fontsize=10)
     fig.set_dpi(78)  # photographs and much text: a small file
     return fig
+
+
+def board(draw: Callable[..., plt.Figure], **controls: ipywidgets.ValueWidget) -> ipywidgets.VBox:
+    """Show `draw` of the controls' values, and return the controls with a picture that follows them.
+
+    draw: takes the values by their names. What it raises later is logged by Jupyter, and the picture stays.
+    """
+    picture = ipywidgets.Image(layout={"align_self": "flex-start"})  # as large as it is
+    box = ipywidgets.VBox([*controls.values()])
+
+    def follow(change=None):
+        figure = draw(**{name: control.value for name, control in controls.items()})
+        if change:
+            figure.savefig(png := io.BytesIO(), format="png", bbox_inches="tight")
+            plt.close(figure)
+            picture.value, box.children = png.getvalue(), [*controls.values(), picture]
+
+    follow()
+    plt.show()
+    for control in controls.values():
+        control.observe(follow, "value")
+    return box

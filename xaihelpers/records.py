@@ -6,13 +6,13 @@ verdicts) and its figures. The folder appears whole or not at all.
 """
 
 import io
+import itertools
 import json
 import logging
 import os
 import platform
 import random
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -31,12 +31,11 @@ from xaihelpers.parameters import ParameterError, check_parameters, parameters_h
 from xaihelpers.paths import CODE_KEY, FolderError, ensure_writable, results_home
 from xaihelpers.scores.intervals import Interval
 from xaihelpers.timing import describe_device
-from xaihelpers.worlds import aviary, everyday
 
 log = logging.getLogger(__name__)
 NUMBERS = ["value", "low", "high", "cases", "effective", "chance"]
 TEXTS = ["paper", "table", "row", "metric", "data", "model"]
-MARK = "void"  # why a number decides nothing, as of `scores.judge_card.void`; no key of its row
+MARK = "void"  # why a number decides nothing, as of `yardsticks.judge_card.void`; no key of its row
 COLUMNS = [*TEXTS[:4], *NUMBERS, *TEXTS[4:], MARK]
 
 
@@ -50,7 +49,6 @@ class Run:
     folder: Path  # all results; this run's own part of it is `run_folder`
     notes: list = field(default_factory=list)  # what `note` kept
     started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
-    _clock: float = field(default_factory=time.perf_counter)
     _rows: list = field(default_factory=list)
     _figures: dict = field(default_factory=dict)  # name -> (PNG bytes, caption)
     _verdicts: dict = field(default_factory=dict)  # (claim, data, model) -> what `verdict` kept
@@ -194,11 +192,9 @@ class Run:
             "data": sorted(rows["data"].unique()),
             "model": sorted(rows["model"].unique()),
             "versions": {"python": platform.python_version(), **versions},
-            # of what draws the worlds, whether or not this run is about one
-            "renderers": {"aviary": aviary.RENDERER_VERSION, "everyday": everyday.RENDERER_VERSION},
             "device": describe_device(self.device),
             "started": self.started.isoformat(),
-            "seconds": round(time.perf_counter() - self._clock, 1),
+            "seconds": round((datetime.now(timezone.utc) - self.started).total_seconds(), 1),
             "bill": {"asked": spending.account().rows()},
             "figures": figures,
             "notes": self.notes,
@@ -242,26 +238,29 @@ def _show_log() -> None:
     log.propagate = False  # some libraries give the root logger a handler of its own
 
 
-def read_runs(folder: Path) -> list[dict]:
-    """The `run.json` of every run in a results folder, oldest first, with its own folder under "folder"."""
-    runs = []
-    for path in folder.glob("[!.]*/run.json"):
+def read_runs(*folders: Path) -> list[dict]:
+    """The `run.json` of every run in results folders, oldest first, with its own folder under "folder".
+
+    A run that lies in several of them counts once, as in the last.
+    """
+    runs = {}
+    for path in itertools.chain(*(folder.glob("[!.]*/run.json") for folder in folders)):
         try:
-            runs.append(json.loads(path.read_text()) | {"folder": path.parent})
+            runs[path.parent.name] = json.loads(path.read_text()) | {"folder": path.parent}
         except ValueError:
             log.warning("%s is damaged and was left out; delete its folder and run the notebook again.", path)
-    return sorted(runs, key=lambda run: (run["started"], run["folder"]))
+    return sorted(runs.values(), key=lambda run: (run["started"], run["folder"]))
 
 
-def read_records(folder: Path) -> pd.DataFrame:
-    """All rows of all runs in a results folder, newest last.
+def read_records(*folders: Path) -> pd.DataFrame:
+    """All rows of all runs in results folders, newest last, as of `read_runs`.
 
     They are as recorded, with the further columns `notebook`, `run` and `parameters` (JSON).
     """
     missing = dict.fromkeys(NUMBERS, ["nan"])  # texts that look like missing values stay
     how = {"dtype": dict.fromkeys(TEXTS, str), "keep_default_na": False, "na_values": missing}
     tables = [pd.DataFrame(columns=[*COLUMNS, "notebook", "run", "parameters"])]
-    for run in read_runs(folder):
+    for run in read_runs(*folders):
         rows = pd.read_csv(run["folder"] / "results.csv", **how)
         origin = {"notebook": run["notebook"], "run": run["folder"].name}
         tables.append(rows.assign(**origin, parameters=json.dumps(run["parameters"])))

@@ -33,11 +33,13 @@ from tqdm import tqdm
 from xaihelpers.fingerprint import code_hash
 from xaihelpers.grids import Point, asked_entries, needs_of, points_of, take_part
 from xaihelpers.paths import CODE_KEY, PROJECT, ensure_writable, results_home
+from xaihelpers.report import write_report
 
 ROOM = "make room or permit writing there, or name another folder by --results"
 SHIPPED = ("models", "papers", "prompts", "devices", "real_runs", "yardsticks")  # folders of data/
 QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel warns of what holds for every kernel
-README_FIGURES = {"62": "yardsticks", "99": "ledger"}  # notebook -> the figure that the README shows
+REPORT = "99"  # the notebook that becomes a page
+README_FIGURES = {"62": "yardsticks", REPORT: "ledger"}  # notebook -> the figure that the README shows
 # A CPU of another kind has other instructions and rounds otherwise: with the same ones, those of AVX2, a run
 # shows the same digits on all x86 machines; strictly, so that a product does not turn with where its rows
 # begin in memory. What the environment says comes first.
@@ -58,13 +60,12 @@ def same_instructions() -> dict[str, str]:
 def key_of(notebook: Path, results: Path) -> dict[str, str]:
     """What results depend on beside the parameters, by part: the notebook, the package, the shipped data."""
     cells = [[cell["cell_type"], cell["source"]] for cell in json.loads(notebook.read_text())["cells"]]
-    code = code_hash((PROJECT / "xaihelpers").rglob("*.py"))
+    code = code_hash(file for room in ("xaihelpers", "recipes") for file in (PROJECT / room).rglob("*.py"))
     libraries = [re.match(r"[\w-]+", text)[0] for text in requires("xaihelpers") if ";" not in text]
     files = [file for name in SHIPPED for file in sorted((PROJECT / "data" / name).rglob("*.*"))]
     if "*" in needs_of(notebook):
-        files += sorted(
-            set(results.glob("*/run.json")) - set(results.glob(f"{notebook.name[:2]}-*/run.json"))
-        )
+        runs = results.glob("*/run.json")
+        files += sorted(run for run in runs if run.parent.name[:2] != notebook.name[:2])
     data = hashlib.sha256()
     for file in files:
         data.update(f"{file.parent.name}/{file.name}".encode() + file.read_bytes())
@@ -107,25 +108,27 @@ def run_point(point: Point, key: dict[str, str], force: bool, inplace: bool) -> 
         try:
             how = {"progress_bar": False, "cwd": PROJECT, "extra_arguments": QUIET}
             execute_notebook(point.notebook, executed, point.changed, **how)
-        except (
-            Exception
-        ) as error:  # a cell, the kernel or its start: whatever ends one notebook stops no other
+        except Exception as error:  # a cell, the kernel or its start: what ends one stops no other
             if executed.exists():
                 os.replace(executed, failed)
             return point, f"FAILED, {str(error)[-1000:]}\n  kept as far as it came: {failed}"
         failed.unlink(missing_ok=True)
-        clean(executed)
+        if point.notebook.name.startswith(REPORT):
+            write_report(executed, results / point.changed.get("report", "report.html"))
+        clean(executed, inplace)
         os.replace(executed, point.notebook if inplace else point.copy)
     if why_to_run(point, key):
         return point, f"FAILED, it recorded nothing in {point.folder}"
     return point, f"done in {time.monotonic() - started:.0f} s"
 
 
-def clean(file: Path) -> None:
+def clean(file: Path, inplace: bool) -> None:
     """Rid an executed notebook of papermill's metadata and of widgets' views, which need a kernel."""
     notebook, unwanted = json.loads(file.read_text()), ("papermill", "execution", "widgets")
     for part in (notebook, *notebook["cells"]):
         part["metadata"] = {k: v for k, v in part["metadata"].items() if k not in unwanted and v != []}
+        if inplace and "remove-output" in part["metadata"].get("tags", []):
+            part["outputs"] = []  # too large to be committed
         for output in part.get("outputs", []):
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     file.write_text(json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
@@ -201,9 +204,7 @@ def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m xaihelpers.run", description=__doc__.split("\n")[0])
     option = parser.add_argument
-    option(
-        "ids", nargs="*", metavar="ID|GRID.yaml", help="numbers of notebooks (default: all), files of grids"
-    )
+    option("ids", nargs="*", metavar="ID|GRID.yaml", help="notebooks (default: all), or files of grids")
     option("-p", dest="assignments", action="append", default=[], metavar="NAME=VALUE[,VALUE...]")
     option("-f", dest="presets", action="append", default=[], metavar="PRESET", help="a file, or as paper")
     option("--draws", type=int, default=0, metavar="N", help="seeds of each point")
@@ -247,8 +248,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("\nInterrupted; what was done is kept, and the next run goes on from there.", file=sys.stderr)
         return 130
     report = results / "report.html"
-    for line in [f"Failed: {line}" for line in failures] + [f"Executed notebooks: {results / 'notebooks'}"]:
-        print(line)
+    print(*[f"Failed: {line}" for line in failures], f"Executed notebooks: {results / 'notebooks'}", sep="\n")
     print(f"Report: {report.as_uri()}" if report.exists() else "No report yet: notebook 99 makes it.")
     return 1 if failures else 0
 

@@ -4,7 +4,6 @@ A printed and a recorded row belong together if they share `metric` and all keys
 spelling: 1 and 1.0 are the same key. A number of a paper stands under the paper's own data alone.
 """
 
-import json
 import re
 from typing import NamedTuple
 
@@ -12,17 +11,15 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from xaihelpers.parameters import NOT_IDENTITY
 from xaihelpers.paths import PROJECT, FolderError
 from xaihelpers.records import COLUMNS, MARK, NUMBERS
-from xaihelpers.scores.intervals import interval
 
 FOLDER = PROJECT / "data" / "papers"
 # tables of paper alignment that go by the name of a concept or class in CUB-200-2011
 NAMED = {"6": "attribute", "7": "class_name", "8": "class_name"}
 # keys that a notebook varies and the paper does not: the paper's own choice
 PUBLISHED = {"values": "as published"}
-ORIGIN, BLOCK = "(origin)", "(block)"  # columns that no notebook records
+ORIGIN = "(origin)"  # a column that no notebook records
 
 
 class Source(NamedTuple):
@@ -99,17 +96,15 @@ def printed(paper: str, table: str) -> pd.DataFrame:
     return rows.assign(**{key: rows[key].map(key_text) for key in rows if key != "value"})
 
 
-def beside(
-    recorded: pd.DataFrame, paper: str, table: str
-) -> tuple[pd.DataFrame, dict[tuple[str, Source], pd.DataFrame]]:
-    """The rows of a table and, for each (metric, source), the numbers of these rows.
+def beside(recorded: pd.DataFrame, paper: str, table: str) -> tuple[pd.DataFrame, dict[Source, pd.DataFrame]]:
+    """The rows of a table and, for each source, the numbers of these rows.
 
-    The rows are in the paper's order, those that only a run has at the end. Where there are few rows, or rows
-    have a metric each, the metric is one of their names and the key's metric is empty; otherwise each metric
-    is a block of columns. A printed row takes on the further keys of the recorded rows that it belongs to.
+    The rows are in the paper's order, those that only a run has at the end. A printed row takes on the
+    further keys of the recorded rows that it belongs to.
 
     recorded: as of `records.read_records`.
-    Returns names (a DataFrame of texts), and {(metric, source): DataFrame with a row for each row of names}.
+    Returns the names of the rows (a DataFrame of texts, the last the metric), and {source: DataFrame with a
+    row for each row of names}.
     """
     ours = recorded[(recorded.paper == paper) & (recorded.table == table)]
     filled = ours.notna().any()  # the other columns belong to other tables
@@ -129,31 +124,15 @@ def beside(
         theirs = theirs.merge(ours_fitting, on=[*known, "metric"], how="left")
         theirs = theirs.fillna(dict.fromkeys(further, ""))
     theirs = theirs.assign(**{ORIGIN: [PAPER] * len(theirs)})
-    columns = [*keys, "metric", *NUMBERS, *numbers, MARK, ORIGIN]
+    index = [*keys, "metric"]
+    columns = [*index, *NUMBERS, *numbers, MARK, ORIGIN]
     parts = [part.reindex(columns=columns) for part in (theirs, ours) if len(part)]
     both = pd.concat(part.astype(dict.fromkeys([*NUMBERS, *numbers], float)) for part in parts)
-    n_rows, n_cells = (len(both[names].drop_duplicates()) for names in (keys, [*keys, "metric"]))
-    wide = bool(keys) and (both.metric.nunique() == 1 or n_cells > 1.5 * n_rows > 12)
-    index = keys if wide else [*keys, "metric"]
-    names = both[index].drop_duplicates()
-    both[BLOCK] = both.metric if wide else ""
-    found = {}
-    for (metric, source), part in both.groupby([BLOCK, ORIGIN], sort=False):
-        aligned = names.merge(part.drop(columns=BLOCK), on=index, how="left", validate="1:1")
-        found[metric, source] = aligned.fillna({"metric": metric}).drop(columns=[*keys, ORIGIN])
+    names, found = both[index].drop_duplicates(), {}
+    for source, part in both.groupby(ORIGIN, sort=False):
+        aligned = names.merge(part, on=index, how="left", validate="1:1")
+        found[source] = aligned.drop(columns=[*index, ORIGIN])
     return names, found
-
-
-def has_number(names: pd.DataFrame, numbers: dict, of_paper: bool) -> np.ndarray:
-    """Which rows have a number of the paper, or else of any run, (rows,) of bool.
-
-    names, numbers: as of `beside`.
-    """
-    known = np.zeros(len(names), bool)
-    for (_, source), rows in numbers.items():
-        if (source == PAPER) == of_paper:
-            known |= rows.value.notna().to_numpy()
-    return known
 
 
 def _further_columns(ours: pd.DataFrame, known: list[str]) -> tuple[list[str], list[str]]:
@@ -172,34 +151,3 @@ def _further_columns(ours: pd.DataFrame, known: list[str]) -> tuple[list[str], l
         if only_numbers and (fractions.dropna() % 1 != 0).any() and not depends:
             numbers.append(name)
     return [key for key in keys if key not in numbers], numbers
-
-
-def grid_rows(recorded: pd.DataFrame) -> pd.DataFrame:
-    """The recorded rows of the largest grid: runs of one notebook that differ in one parameter and the seed.
-
-    recorded: as of `records.read_records`.
-    Returns them with `parameter`, its name, and `setting` and `seed`, its and the seed's value; no rows where
-    no runs differ so. The grid of most settings is taken, then of most runs.
-    """
-    grids = {}  # (notebook, parameter, the others) -> run -> setting and seed
-    for run, (notebook, text) in recorded.groupby("run")[["notebook", "parameters"]].first().iterrows():
-        values = {name: value for name, value in json.loads(text).items() if name not in NOT_IDENTITY}
-        seed = values.pop("seed", 0)
-        for name, value in values.items():
-            others = json.dumps(values | {name: None}, sort_keys=True)
-            setting = value if isinstance(value, (int, float)) else json.dumps(value)
-            grids.setdefault((notebook, name, others), {})[run] = setting, seed
-    size = {grid: (len({setting for setting, _ in runs.values()}), len(runs)) for grid, runs in grids.items()}
-    largest = max(size, key=size.get, default=None)
-    runs = grids[largest] if largest and size[largest][0] > 1 else {}
-    rows = recorded[recorded.run.isin(list(runs))]
-    columns = {name: [runs[run][n] for run in rows.run] for n, name in enumerate(("setting", "seed"))}
-    return rows.assign(parameter=largest[1] if runs else "", **columns)
-
-
-def grid_means(rows: pd.DataFrame) -> pd.DataFrame:
-    """The mean of each number of `grid_rows` over its draws, with its 95 % interval and their number."""
-    keys, means = ["setting", "paper", "table", "row", "metric", "data", "model"], []
-    for key, part in rows.groupby(keys, sort=False, dropna=False):
-        means.append(dict(zip(keys, key, strict=True)) | interval(part.value.dropna())._asdict())
-    return pd.DataFrame(means, columns=[*keys, *NUMBERS[:4]]).rename(columns={"cases": "draws"})

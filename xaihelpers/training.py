@@ -60,7 +60,7 @@ def train(
     checkpoint = Path(folder) / f"{stage}.checkpoint" if str(folder) else None
     parts = {"optimiser": optimiser, "schedule": schedule, "modules": modules}
     first, seconds = 0, 0.0
-    state = _read_checkpoint(checkpoint) if checkpoint else None
+    state = read_checkpoint(checkpoint) if checkpoint else None
     if state:
         for name, part in parts.items():
             part.load_state_dict(state[name])
@@ -89,7 +89,7 @@ def train(
         if checkpoint and (step + 1 == steps or (step + 1) % KEEP_EVERY == 0):
             state = {name: part.state_dict() for name, part in parts.items()}
             state |= {"step": step + 1, "seconds": seconds, "history": history}
-            _save_whole(state, checkpoint)
+            save_checkpoint(state, checkpoint)
     modules.eval()
     return seconds
 
@@ -106,8 +106,8 @@ def _cosine_schedule(optimiser: torch.optim.Optimizer, steps: int) -> LambdaLR:
     return LambdaLR(optimiser, factor)
 
 
-def _read_checkpoint(file: Path) -> dict | None:
-    """What `_save_whole` wrote; None where there is none, or a damaged one, which is set aside."""
+def read_checkpoint(file: Path) -> dict | None:
+    """What `save_checkpoint` wrote; None where there is none, or a damaged one, which is set aside."""
     if not file.exists():
         return None
     try:
@@ -119,7 +119,7 @@ def _read_checkpoint(file: Path) -> dict | None:
         return None
 
 
-def _save_whole(state: dict, file: Path) -> None:
+def save_checkpoint(state: dict, file: Path) -> None:
     """Write a checkpoint in one step, so that a killed run never leaves half of one."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".part")

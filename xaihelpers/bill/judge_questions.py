@@ -6,8 +6,8 @@ from xaihelpers.ask.messages import Request, request
 from xaihelpers.ask.prompt_files import prompt
 from xaihelpers.bill.asked import Questions
 from xaihelpers.bill.data_sizes import DataSize, data_size
-from xaihelpers.saliency.battery import DOSES
 from xaihelpers.saliency.judging import KINDS
+from xaihelpers.yardsticks.judge_controls import DOSES
 
 PROVED_BY = 20  # pictures of the aviary by which any judge proves itself (`judge_card.prove_judge`)
 OF_NAME_ALONE = 2  # conditions of a battery that are the same for pictures of one name: black, and no picture

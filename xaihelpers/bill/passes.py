@@ -114,12 +114,6 @@ def _benchmarked(p: dict, sets: dict[str, DataSize]) -> list[Passes]:
     return [*found, Passes(p["backbone"], images, "images of the benchmark")]
 
 
-def _trained(p: dict, sets: dict[str, DataSize]) -> list[Passes]:
-    (size,) = list(sets.values())[:1]
-    epochs = p["epochs"] + p.get("final_epochs", 0)
-    return [Passes(p["backbone"], epochs * size.train.sum() * TRAINED, "training")]
-
-
 FORMULAS = {
     "21": _clip_of,
     "22": _scored,
@@ -131,5 +125,4 @@ FORMULAS = {
     "51": _tied,
     "52": _building,
     "53": _benchmarked,
-    "91": _trained,
 }

@@ -192,7 +192,8 @@ def network_from_file(family: str, name: str, file: str | Path) -> nn.Module:
     """
     place = paths.find(file, paths.models_home(), paths.data_home())
     if place is None or not place.is_file():
-        made_by = " Notebook 91 makes it, or pass another file as weights=." if family == "aviary" else ""
+        remedy = " Make it by python recipes/backbone.py, or pass another file as weights=."
+        made_by = remedy if family == "aviary" else ""
         raise ModelError(f"{file}: there is no such weights file.{made_by}")
     return load_strictly(family, name, read_weights(place), place)
 

@@ -7,54 +7,32 @@
 `python -m xaihelpers.scorecard outputs.safetensors --data aviary` does the same.
 """
 
-from xaihelpers.scorecard.card import Scorecard, leads_over, score
-from xaihelpers.scorecard.card_page import card_figure, card_page, worries_table, write_card
-from xaihelpers.scorecard.evidence import Evidence, gather
-from xaihelpers.scorecard.fault_record import FaultRecord, fault_coverage, read_fault_records
-from xaihelpers.scorecard.ground import Ground, ground
-from xaihelpers.scorecard.probes import Probes, draw_probes
-from xaihelpers.scorecard.reading import (
-    ABOVE,
-    BELOW,
-    DRAWN,
-    LABELLED,
-    OPEN,
-    TRUTHS,
-    UNLABELLED,
-    VERDICTS,
-    Missing,
-    Reading,
-    pseudo_cases,
-    verdict,
-)
+from xaihelpers.scorecard.card import NOT_POSSIBLE, Scorecard, leads_over, score
+from xaihelpers.scorecard.evidence import Evidence, Ground, gather, ground
+from xaihelpers.scorecard.page import CAPTION, card_figure, worries, write_card
+from xaihelpers.scorecard.reading import ABOVE, BELOW, DRAWN, LABELLED, OPEN, UNLABELLED, VERDICTS, verdict
+from xaihelpers.scorecard.worth import read_worth
 
 __all__ = [
     "ABOVE",
     "BELOW",
+    "CAPTION",
     "DRAWN",
     "Evidence",
-    "FaultRecord",
     "Ground",
     "LABELLED",
-    "Missing",
+    "NOT_POSSIBLE",
     "OPEN",
-    "Probes",
-    "Reading",
     "Scorecard",
-    "TRUTHS",
     "UNLABELLED",
     "VERDICTS",
     "card_figure",
-    "card_page",
-    "draw_probes",
-    "fault_coverage",
     "gather",
     "ground",
     "leads_over",
-    "pseudo_cases",
-    "read_fault_records",
+    "read_worth",
     "score",
     "verdict",
-    "worries_table",
+    "worries",
     "write_card",
 ]

@@ -12,35 +12,47 @@ the same images can be compared fold by fold.
 """
 
 from collections.abc import Callable
+from math import isfinite, nan
 from typing import NamedTuple
 
 import numpy as np
 
-from xaihelpers.scores.intervals import PERCENT, Interval, interval
+from xaihelpers.scores.intervals import Interval, interval
 
 DRAWN, LABELLED, UNLABELLED = TRUTHS = ("drawn", "labelled", "unlabelled")
 ABOVE, BELOW, OPEN = VERDICTS = ("above blind", "below blind", "cannot be told")
 FOLDS = 10
 
 
-class Reading(NamedTuple):
-    """One yardstick's cases of one model, NaN where a case does not count."""
+class Cases(NamedTuple):
+    """What a yardstick finds; shares from 0 to 1, NaN where a case does not count."""
 
-    yardstick: str  # as notebook 62 calls it
-    paper: str  # or "literature", "control"
-    truth: str  # one of TRUTHS: what it needs
+    own: np.ndarray  # (n,)
+    blind: dict  # what knows nothing -> (n,) of the same cases, or one number for all
+    clusters: np.ndarray | None = None  # (n,), which cases belong together
+    sighted: float | None = None  # what knows all there is to know, and bounds, where they are not
+    bounds: tuple[float, float] | None = None  # those of the yardstick
+
+
+class Reading(NamedTuple):
+    """A yardstick's cases of one model in its unit, NaN where a case does not count."""
+
+    about: NamedTuple  # the yardstick's row of the list
     cases: np.ndarray  # (n,)
     blind: dict[str, np.ndarray]  # what knows nothing -> (n,), the same cases
-    clusters: np.ndarray | None = None  # (n,), which cases belong together
-    unit: str = ""  # "%", or none
-    bounds: tuple[float, float] | None = None
-    low_is_good: bool = False
-    sighted: float = float("nan")  # what knows all there is to know
+    clusters: np.ndarray | None
+    sighted: float
+    bounds: tuple[float, float] | None
+
+    @property
+    def yardstick(self) -> str:
+        """Its name."""
+        return self.about.yardstick
 
     @property
     def sign(self) -> int:
         """1 where high is good, −1 where low is."""
-        return -1 if self.low_is_good else 1
+        return -1 if self.about.good == "low" else 1
 
     def value(self) -> Interval:
         """The mean of the cases with its 95 % interval."""
@@ -48,20 +60,17 @@ class Reading(NamedTuple):
 
     def hardest(self) -> tuple[str, float]:
         """The blind rival that does best, and its mean; "", NaN where there is none."""
-        means = {}
+        best = "", nan
         for name, cases in self.blind.items():
             both = np.isfinite(cases) & np.isfinite(self.cases)
-            means[name] = float(cases[both].mean()) if both.any() else float("nan")
-        means = {name: mean for name, mean in means.items() if np.isfinite(mean)}
-        if not means:
-            return "", float("nan")
-        name = max(means, key=lambda one: self.sign * means[one])
-        return name, means[name]
+            mean = float(cases[both].mean()) if both.any() else nan
+            if isfinite(mean) and not self.sign * mean <= self.sign * best[1]:
+                best = name, mean
+        return best
 
     def lead(self) -> Interval:
         """By how much the model does better than the hardest blind rival, paired; high is good."""
-        name, _ = self.hardest()
-        return self._difference(self.blind[name] if name else np.full(len(self.cases), np.nan))
+        return self._difference(self.blind.get(self.hardest()[0], nan))
 
     def over(self, other: "Reading") -> Interval:
         """By how much this model does better than another one on the same cases, paired; high is good.
@@ -75,13 +84,9 @@ class Reading(NamedTuple):
             )
         return self._difference(other.cases)
 
-    def _difference(self, other: np.ndarray) -> Interval:
-        bounds = None
-        if self.bounds is not None:
-            extent = self.bounds[1] - self.bounds[0]
-            bounds = (-extent, extent)
-        difference = self.sign * (self.cases - other)
-        return self._mean(difference, bounds)
+    def _difference(self, other: np.ndarray | float) -> Interval:
+        extent = self.bounds and self.bounds[1] - self.bounds[0]
+        return self._mean(self.sign * (self.cases - other), self.bounds and (-extent, extent))
 
     def _mean(self, cases: np.ndarray, bounds: tuple[float, float] | None) -> Interval:
         # a mean without bounds is no share, even where all its cases happen to be 0 or 1
@@ -89,12 +94,16 @@ class Reading(NamedTuple):
         return interval(cases, statistic=statistic, clusters=self.clusters, bounds=bounds)
 
 
-class Missing(NamedTuple):
-    """Yardsticks that what was given cannot support."""
-
-    yardsticks: tuple[str, ...]
-    why: str
-    give: str  # what would make them possible
+def reading(about: NamedTuple, found: Cases) -> Reading:
+    """The cases of a yardstick in its unit. about: its row of the list."""
+    scale = 100 if about.unit == "%" else 1
+    own = scale * np.asarray(found.own, float)
+    blind = {}
+    for name, cases in found.blind.items():
+        blind[name] = scale * np.broadcast_to(np.asarray(cases, float), own.shape)
+    bounds = found.bounds or (None if np.isnan(about.least) else (about.least, about.most))
+    sighted = about.sighted if found.sighted is None else scale * found.sighted
+    return Reading(about, own, blind, found.clusters, sighted, bounds)
 
 
 def verdict(lead: Interval) -> str:
@@ -104,16 +113,10 @@ def verdict(lead: Interval) -> str:
     return BELOW if lead.high < 0 else OPEN
 
 
-def pseudo_cases(
-    statistic: Callable[[np.ndarray], float],
-    n: int,
-    folds: int = FOLDS,
-    seed: int = 0,
-    groups: np.ndarray | None = None,
-) -> np.ndarray:
-    """The pseudo-values (folds,) of a statistic of n images, as of the module.
+def pseudo_cases(statistic: Callable, n: int, seed: int = 0, groups: np.ndarray | None = None) -> np.ndarray:
+    """The pseudo-values (FOLDS,), or of as many images or groups as there are, of a statistic of n images.
 
-    statistic: rows (m,) int -> float. folds: at most n. seed: which images make a fold.
+    statistic: rows (m,) int -> float. seed: which images make a fold.
     groups: (n,), cases that stay together in a fold.
     Raises ValueError for fewer than two images, or groups.
     """
@@ -121,16 +124,9 @@ def pseudo_cases(
     n_groups = int(group_of.max(initial=-1)) + 1
     if n_groups < 2:
         raise ValueError(f"{n_groups} case has no spread: give two cases or more that can be left out")
-    folds = min(folds, n_groups)
+    folds = min(FOLDS, n_groups)
     fold_of = (np.random.default_rng(seed).permutation(n_groups) % folds)[group_of]
     whole = float(statistic(np.arange(n)))
     without = np.array([float(statistic(np.flatnonzero(fold_of != fold))) for fold in range(folds)])
     pseudo = folds * whole - (folds - 1) * without
     return pseudo - pseudo.mean() + whole
-
-
-def share(yardstick: str, paper: str, truth: str, cases, blind: dict, **more) -> Reading:
-    """A reading in %, of cases from 0 to 1 and blind ones likewise."""
-    cases = 100 * np.asarray(cases, float)
-    blind = {name: 100 * np.broadcast_to(np.asarray(one, float), cases.shape) for name, one in blind.items()}
-    return Reading(yardstick, paper, truth, cases, blind, unit="%", bounds=PERCENT, **more)

@@ -1,15 +1,19 @@
-"""Yardsticks of words: texts of concepts, chains of concepts that a reader decides by, and judgements."""
+"""Yardsticks of words: texts of concepts, chains of concepts that a reader decides by, and judgements.
 
-from collections.abc import Iterator
+Each function takes the evidence and the names wanted, and returns name -> Cases.
+"""
+
+from functools import lru_cache
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
-from xaihelpers.fastslow import CANDIDATES, chain_from_attributes, draw_cases
-from xaihelpers.fastslow.ideal_reader import read_chains, share_right
+from xaihelpers import fastslow
+from xaihelpers.datasets import image_attributes
+from xaihelpers.fastslow import ideal_reader
 from xaihelpers.models.clip import embed_images, embed_texts
-from xaihelpers.scorecard.evidence import Evidence
-from xaihelpers.scorecard.reading import LABELLED, UNLABELLED, Missing, Reading, share
-from xaihelpers.scorecard.value_yardsticks import LABELS_NEEDED, THRESHOLDS
+from xaihelpers.scorecard.evidence import Evidence, Ground
+from xaihelpers.scorecard.reading import Cases
 from xaihelpers.scores import conceptscore
 from xaihelpers.scores.text import METRICS, text_scores
 
@@ -18,168 +22,125 @@ N_CASES = 120
 K = 5  # concepts in a text
 TEMPLATE = 1
 HIGH = 2.5  # scores from here on are high
-SLOW = ("CRI", "CRI gap", "contradiction rate")
-JUDGED = ("judge score", "matrix CH", "matrix WL", "err", "wrong map scored low")
 
 
-def text_readings(e: Evidence) -> Iterator[Reading | Missing]:
-    """ConceptScore, Ref-ConceptScore, BLEU, METEOR and ROUGE (paper conceptscore, eq. 1–12)."""
-    form = conceptscore.load_template(TEMPLATE)
+def text_rows(e: Evidence) -> np.ndarray:
+    """Images that have a text and, where there are labels, one concept or more to be a reference."""
     rows = e.sample(N_TEXTS, 5)
+    if e.texts is not None:
+        rows = np.array([row for row in rows if e.texts[row]], int)
+    return rows[e.present[rows].any(1).numpy()] if e.attributes else rows
+
+
+def texts(e: Evidence, names: list[str]) -> dict[str, Cases]:
+    """ConceptScore, Ref-ConceptScore, BLEU, METEOR and ROUGE (conceptscore, eq. 1–12)."""
+    rows, form = text_rows(e), conceptscore.load_template(TEMPLATE)
     k = min(K, len(e.outputs.concepts))
     if e.texts is None:
-        texts = conceptscore.concept_texts(e.outputs.take(rows), k, form, decimals=1)
+        own = conceptscore.concept_texts(e.outputs.take(rows), k, form, decimals=1)
     else:
-        rows = np.array([row for row in rows if e.texts[row]], int)
-        texts = [e.texts[row] for row in rows]
-    with_reference = e.has_labels and e.present[rows].any(1)
-    if not e.has_labels:
-        why = f"{e.ground.world.name} has no concept labels"
-        yield Missing(("Ref-ConceptScore", *METRICS), why, LABELS_NEEDED)
-    else:
-        kept = with_reference.nonzero()[:, 0].tolist()
-        rows, texts = rows[kept], [texts[row] for row in kept]
-    if len(rows) < 2:
-        yield Missing(("ConceptScore", *METRICS), f"{len(rows)} images have a text", "texts of test images")
-        return
-    labels = None if e.labels is None else e.labels[rows].numpy()
-    swapped = texts[len(texts) // 2 :] + texts[: len(texts) // 2]
-    blind = {"another image's text": swapped}
+        own = [e.texts[row] for row in rows]
+    said = {"own": own, "another image's text": own[len(own) // 2 :] + own[: len(own) // 2]}
     references = None
-    if e.has_labels:
+    if e.attributes:
         common = e.prevalence.topk(min(k, len(e.attributes))).indices.tolist()
         weight = [float(round(e.outputs.contributions.abs().mean().item(), 1))] * len(common)
         usual = conceptscore.describe([e.known.concepts[j] for j in common], weight, form, decimals=1)
-        blind["the most common concepts"] = [usual] * len(texts)
+        said["the most common concepts"] = [usual] * len(own)
         references = conceptscore.reference_texts(e.present[rows], e.known.concepts, form)
-        yield from _words(texts, references, blind, labels)
-    yield from _by_clip(e, rows, texts, references, blind, labels)
+    scores = {who: {} for who in said}
+    for who, some in said.items():
+        if references and not set(names).isdisjoint(METRICS):
+            scores[who] |= text_scores(some, references, jobs=1)[list(METRICS)].to_dict("series")
+        if e.ground.scorer is not None:
+            scores[who] |= _by_clip(e, rows, some, references)
+    labels = e.classes_of(rows)
+    found = {}
+    for name, cases in scores.pop("own").items():
+        found[name] = Cases(cases, {who: of_others[name] for who, of_others in scores.items()}, labels)
+    return found
 
 
-def _words(texts, references, blind, labels) -> Iterator[Reading]:
-    own = text_scores(texts, references, jobs=1)
-    others = {name: text_scores(some, references, jobs=1) for name, some in blind.items()}
-    for metric in METRICS:
-        of_others = {name: scores[metric].to_numpy() for name, scores in others.items()}
-        scores = own[metric].to_numpy()
-        yield Reading(metric, "conceptscore", LABELLED, scores, of_others, labels, bounds=(0, 1), sighted=1.0)
-
-
-def _by_clip(e: Evidence, rows, texts, references, blind, labels) -> Iterator[Reading | Missing]:
-    names = ("ConceptScore", "Ref-ConceptScore") if references else ("ConceptScore",)
+def _by_clip(e: Evidence, rows: np.ndarray, some: list[str], references: list[str] | None) -> dict:
     clip = e.ground.scorer
-    if clip is None:
-        yield Missing(names, "no scorer is named", "a CLIP that knows such images (--scorer)")
-        return
-    files = e.ground.world.images["path"].iloc[e.rows[rows]]
-    images = embed_images(clip, files)
-
-    def scores_of(some):
-        vectors = embed_texts(clip, some, "truncate", exact=False).rows
-        score = conceptscore.concept_score((images * vectors).sum(1))
-        if not references:
-            return (score,)
-        alike = (embed_texts(clip, references, "truncate", exact=False).rows * vectors).sum(1)
-        return score, conceptscore.ref_concept_score(score, alike)
-
-    own = scores_of(texts)
-    others = {name: scores_of(some) for name, some in blind.items()}
-    for place, (name, truth) in enumerate(zip(names, (UNLABELLED, LABELLED), strict=False)):
-        of_others = {blind_name: found[place].double().numpy() for blind_name, found in others.items()}
-        cases = own[place].double().numpy()
-        yield Reading(name, "conceptscore", truth, cases, of_others, labels, bounds=(0, 2.5))
+    images = embed_images(clip, e.ground.world.images["path"].iloc[e.rows[rows]])
+    vectors = embed_texts(clip, some, "truncate", exact=False).rows
+    score = conceptscore.concept_score((images * vectors).sum(1))
+    if not references:
+        return {"ConceptScore": score}
+    alike = (embed_texts(clip, references, "truncate", exact=False).rows * vectors).sum(1)
+    return {"ConceptScore": score, "Ref-ConceptScore": conceptscore.ref_concept_score(score, alike)}
 
 
-def chain_readings(e: Evidence) -> Iterator[Reading | Missing]:
+def chains(e: Evidence, names: list[str]) -> dict[str, Cases]:
     """CRI, its gap and the contradiction rate of what the model calls present (fse, eq. 2, section 5.3).
 
     What it calls present is put into a chain of concepts as an annotator's; the ideal reader, who has learnt
     true chains, chooses among a class and its look-alikes, in sets of which any member may be the true one.
     """
-    reason = None
-    if not e.has_labels or e.labels is None:
-        reason = f"{e.ground.world.name} lacks concept labels or classes", LABELS_NEEDED
-    elif e.known.thresholds is None:
-        reason = "what the model calls present is not known", THRESHOLDS
-    elif len(e.outputs.classes) < CANDIDATES:
-        reason = (
-            f"{len(e.outputs.classes)} classes make no set of candidates",
-            f"{CANDIDATES} classes or more",
-        )
-    elif e.ground.reader is None:
-        reason = "a reader has to learn true chains", "data with training images"
-    if reason:
-        yield Missing(SLOW, *reason)
-        return
-    labels, n_classes = e.labels.numpy(), len(e.outputs.classes)
-    neighbours = e.ground.neighbours
-    cases = draw_cases(labels, n_classes, N_CASES, neighbours, True, e.ground.seed)
+    world, reader, neighbours = e.ground.world, *_reader(e.ground)
+    cases = fastslow.draw_cases(
+        e.labels.numpy(), len(e.outputs.classes), N_CASES, neighbours, True, e.ground.seed
+    )
+    seen, certainty = image_attributes(world)
+    held, attributes = world.attributes["name"].tolist(), np.array(e.attributes)
+    visible = (seen & (certainty > 1)).numpy()[e.rows][:, [held.index(name) for name in e.attributes]]
     called = (e.known.values > e.known.thresholds).numpy()
-    held = e.ground.world.attributes["name"].tolist()
-    shown = e.ground.visible[e.rows][:, [held.index(name) for name in e.attributes]]
-    swapped = e.another.numpy()
-    said = {"own": called[cases.rows], "another image's chain": called[swapped[cases.rows]]}
-    said["truth"] = shown[cases.rows]
-    names = np.array(e.attributes)
-    chains = {who: [chain_from_attributes(names[row]) for row in rows] for who, rows in said.items()}
-    right = {who: _right(e, some, cases.options, cases.answers) for who, some in chains.items()}
-    clusters = cases.centres
-    sighted = float(right.pop("truth").mean())
-    own, blind = right.pop("own"), right
-    yield share("CRI", "fse", LABELLED, own, blind, clusters=clusters, sighted=100 * sighted)
+
+    def right(present, rows, options, answers):
+        said = [fastslow.chain_from_attributes(attributes[row]) for row in present[rows]]
+        return ideal_reader.share_right(ideal_reader.read_chains(reader, said, options, 5), answers)
+
+    swapped = called[e.another.numpy()]
+    own, blind, sighted = (right(one, *cases[:3]) for one in (called, swapped, visible))
+    name = "another image's chain"
+    found = {"CRI": Cases(own, {name: blind}, cases.centres, float(sighted.mean()))}
     fast = np.take_along_axis(e.outputs.logits.numpy()[cases.rows], cases.options, 1)
-    quick = share_right(fast, cases.answers)
-    gaps = {name: 100 * (one - quick) for name, one in blind.items()}
-    yield Reading("CRI gap", "fse", LABELLED, 100 * (own - quick), gaps, clusters, "%", (-100, 100))
+    quick = ideal_reader.share_right(fast, cases.answers)
+    found["CRI gap"] = Cases(own - quick, {name: blind - quick}, cases.centres)
     initial = e.outputs.predictions.numpy()[cases.rows]
     against = np.column_stack([initial, neighbours[initial]])
-    first = np.zeros(len(initial), int)
-    own, other = (1 - _right(e, chains[who], against, first) for who in ("own", "another image's chain"))
-    blind = {"another image's chain": other}
-    yield share("contradiction rate", "fse", LABELLED, own, blind, clusters=initial, low_is_good=True)
+    own, blind = (
+        1 - right(one, cases.rows, against, np.zeros(len(initial), int)) for one in (called, swapped)
+    )
+    return found | {"contradiction rate": Cases(own, {name: blind}, initial)}
 
 
-def _right(e: Evidence, chains, options, answers) -> np.ndarray:
-    """Whether the ideal reader finds the answer, (l,) in [0, 1]."""
-    return share_right(read_chains(e.ground.reader, chains, options, 5), answers)
+@lru_cache(maxsize=2)
+def _reader(ground: Ground) -> tuple[Pipeline, np.ndarray]:
+    """The ideal reader of all five stages, from true chains, and the look-alikes (K, 4) of each class."""
+    if ground.labels == "class":
+        chains, labels = ideal_reader.drawn_chains(ground.world, 20, ground.seed)
+    else:
+        rows = np.flatnonzero(ground.world.train.numpy())
+        chains = list(fastslow.chains_from_labels(ground.world, rows).values())
+        labels = ground.world.labels.numpy()[rows]
+    neighbours = fastslow.class_neighbours(ground.world, source="attributes").neighbours
+    return ideal_reader.fit_reader(chains, labels, 5), neighbours
 
 
-def judgement_readings(e: Evidence) -> Iterator[Reading | Missing]:
+def judgements(e: Evidence, names: list[str]) -> dict[str, Cases]:
     """What a judge's scores of the model's maps say (autoxplain, sections 3.3 and 4.3).
 
     The blind row of an average is the same judge's score of a map known to be wrong, where there is one, and
     else of another image's map, whose average is the same: it then decides nothing.
     """
-    if e.judgements is None:
-        give = "a table with the columns image, score and, as a control, control (--judgements)"
-        yield Missing(JUDGED, "there are no judgements of maps", give)
-        return
-    table = e.judgements
-    kept = np.flatnonzero(table["score"].notna())
-    scores = table["score"].to_numpy(float)[kept]
-    labels = None if e.labels is None else e.labels[kept].numpy()
+    kept = np.flatnonzero(e.judgements["score"].notna())
+    scores = e.judgements["score"].to_numpy(float)[kept]
+    labels = e.classes_of(kept)
     blind = {"another image's score": np.roll(scores, len(scores) // 2)}
-    if "control" in table:
-        control = table["control"].to_numpy(float)[kept]
+    found = {}
+    if "control" in e.judgements:
+        control = e.judgements["control"].to_numpy(float)[kept]
         blind["a map known to be wrong"] = control
-        lowest = {"its scores of true maps": scores}
-        name = "wrong map scored low"
-        yield Reading(
-            name, "control", UNLABELLED, control, lowest, labels, bounds=(0, 5), low_is_good=True, sighted=0.0
-        )
-    else:
-        yield Missing(
-            JUDGED[-1:], "no map known to be wrong was judged", "a column control in the judgements"
-        )
-    yield Reading("judge score", "autoxplain", UNLABELLED, scores, blind, labels, bounds=(0, 5), sighted=5.0)
-    if labels is None:
-        yield Missing(JUDGED[1:4], f"{e.ground.world.name} has no classes", "data with classes")
-        return
-    correct = (e.outputs.predictions == e.labels).numpy()[kept]
-    for name, low in (("matrix CH", False), ("matrix WL", False), ("err", True)):
-        own, *others = (_cell(name, correct, one) for one in (scores, *blind.values()))
-        of_others = dict(zip(blind, others, strict=True))
-        yield share(name, "autoxplain", LABELLED, own, of_others, clusters=labels, low_is_good=low)
+        found["wrong map scored low"] = Cases(control, {"its scores of true maps": scores}, labels)
+    found["judge score"] = Cases(scores, blind, labels)
+    if labels is not None:
+        correct = (e.outputs.predictions == e.labels).numpy()[kept]
+        for name in ("matrix CH", "matrix WL", "err"):
+            cells = {who: _cell(name, correct, one) for who, one in blind.items()}
+            found[name] = Cases(_cell(name, correct, scores), cells, labels)
+    return found
 
 
 def _cell(name: str, correct: np.ndarray, scores: np.ndarray) -> np.ndarray:

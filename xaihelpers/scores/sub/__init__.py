@@ -1,6 +1,6 @@
 """Scores of a substitution benchmark (sub, sections 5.5, 5.6), from the predictions of any model.
 
-`python -m xaihelpers.scores.sub predictions.parquet` prints the page of a model of your own.
+`python -m xaihelpers.scores.sub predictions.parquet` prints the scores of a model of your own.
 """
 
 from xaihelpers.scores.sub.image_scores import (
@@ -16,7 +16,7 @@ from xaihelpers.scores.sub.image_scores import (
     score_interval,
     threshold_curve,
 )
-from xaihelpers.scores.sub.page import (
+from xaihelpers.scores.sub.judged import (
     Judged,
     benchmark_images,
     chance_level,

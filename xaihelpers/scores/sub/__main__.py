@@ -1,4 +1,4 @@
-"""The command: `python -m xaihelpers.scores.sub predictions.parquet [more files]` prints a model's page."""
+"""The command: `python -m xaihelpers.scores.sub predictions.parquet [more files]` prints its scores."""
 
 import argparse
 import sys
@@ -13,13 +13,7 @@ from xaihelpers.datasets.loading import load
 from xaihelpers.own_model import is_python_file
 from xaihelpers.paths import find, write_whole
 from xaihelpers.scores.sub.image_scores import RULES, breakdown, threshold_curve
-from xaihelpers.scores.sub.page import (
-    benchmark_images,
-    differences,
-    differences_text,
-    judge_predictions,
-    page_text,
-)
+from xaihelpers.scores.sub.judged import benchmark_images, differences, judge_predictions
 from xaihelpers.scores.sub.predictions import Predictions, read_predictions
 
 EPILOG = """
@@ -75,15 +69,25 @@ def main(arguments: list[str] | None = None) -> int:
             files = getattr(options, name)
             if files and len(files) != len(options.predictions):
                 raise DatasetError(f"--{name} has {len(files)} files for {len(options.predictions)} models")
-        print(pages(options))
+        table = scores_of(options)
+        if options.csv:
+            write_whole(options.csv, table.to_csv(index=False).encode())
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
+    shown = table[table.by.isin(["all", "difference"]) | ((table.by == "attribute") & (table.metric == "S+"))]
+    columns = ["model", "less", "scoring", "attribute", "metric", "value", "low", "high", "cases", "chance"]
+    shown = shown.reindex(columns=columns).dropna(axis=1, how="all")
+    print("In %, with 95 % intervals; chance: a coin, or a guess in the group")
+    print(shown.to_string(index=False, na_rep="", float_format="{:.1f}".format))
     return 0
 
 
-def pages(options: argparse.Namespace) -> str:
-    """The pages of all models, and their differences, as text; writes the CSV that is asked for."""
+def scores_of(options: argparse.Namespace) -> pd.DataFrame:
+    """The scores of all models over all images, by attribute, pair and threshold, and their differences.
+
+    Raises DatasetError for a benchmark that is not there, and as what reads the files and the data sets does.
+    """
     if find(options.benchmark) is None:
         raise DatasetError(
             f"{options.benchmark}: there is no such benchmark. Notebook 53 writes exact substitutions into "
@@ -92,11 +96,11 @@ def pages(options: argparse.Namespace) -> str:
         )
     world = load(options.data, attributes="class")
     images = benchmark_images(load(options.benchmark), world)
-    texts, tables, compared = [], [], {}
+    tables, compared = [], {}
     for number, file in enumerate(options.predictions):
         held, given = held_by_files(options, number, images, world)
-        concepts, rule = held.concepts, {"rule": options.rule, "threshold": options.threshold}
-        judged = judge_predictions(images, world, concepts, held.values[None], **given, **rule)
+        rule = {"rule": options.rule, "threshold": options.threshold}
+        judged = judge_predictions(images, world, held.concepts, held.values[None], **given, **rule)
         corrected = compared[file] = judged.scores["corrected"]
         parts = {
             "all": judged.rows,
@@ -104,18 +108,12 @@ def pages(options: argparse.Namespace) -> str:
             "pair": breakdown(corrected, images, ["attribute", "bird"]),
         }
         if options.rule == "threshold":
-            more = held.values[None], images, judged.removed, concepts
+            more = held.values[None], images, judged.removed, held.concepts
             parts["threshold"] = threshold_curve(*more, given.get("before"))
-        text = page_text(file, judged, images, concepts, parts["attribute"], parts.get("threshold"))
-        texts.append(text)
         tables += [table.assign(model=file, by=by) for by, table in parts.items()]
     if len(compared) > 1:
-        rows = differences(compared, images)
-        texts.append(differences_text(rows))
-        tables.append(rows.assign(by="difference"))
-    if options.csv:
-        write_whole(options.csv, pd.concat(tables, ignore_index=True).to_csv(index=False).encode())
-    return "\n\n".join(texts)
+        tables.append(differences(compared, images).assign(by="difference"))
+    return pd.concat(tables, ignore_index=True)
 
 
 def held_by_files(

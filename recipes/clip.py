@@ -1,0 +1,347 @@
+"""How the shipped CLIPs were trained, and stretched to long texts: plain and long form of one wording.
+
+In this order, each a stage with a checkpoint of its own:
+
+- attributes: the image tower learns, by a linear layer thrown away later, the value of every attribute group;
+- captions: the text tower learns captions by CLIP's loss, the image tower locked but for its projection,
+
+    L = −1/2N Σ_i (log e^(s_ii/τ) / Σ_j e^(s_ij/τ) + log e^(s_ii/τ) / Σ_j e^(s_ji/τ)),
+    s_ij = cos(E_i(x_i), E_t(c_j));
+
+- both towers: the same of both;
+- long texts: the text tower stretched from 77 to 248 tokens (Long-CLIP) learns long lists, the rest locked.
+
+By default it makes aviary_clip and aviary_clip_long; the second pair, aviary_clip_sentences, by
+
+    python recipes/clip.py --wording sentences --eye aviary_clip --seed 1 --drawn 8000 --batch-size 128 \
+        --attribute-steps 0 --caption-steps 900 --joint-steps 0 --long-steps 150
+"""
+
+import argparse
+import copy
+import math
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import open_clip
+import torch
+import torch.nn.functional as F
+from transformers import PreTrainedTokenizerFast
+
+from recipes.cards import accuracy_told, checksum, write_card
+from recipes.clip_training.captions import FORMS, TEMPLATES, WORDINGS, Words, a_caption, corpus, words_of
+from recipes.clip_training.clip_birds import Birds, training_birds
+from recipes.clip_training.clip_measures import held_out_birds, measured_rows
+from recipes.clip_training.clip_networks import (
+    CONTEXT,
+    PREPROCESS,
+    WIDTH,
+    clip_config,
+    learnt_clip_tokenizer,
+    new_clip,
+    tokens,
+)
+from xaihelpers import datasets
+from xaihelpers.devices import resolve_device
+from xaihelpers.models import ModelError
+from xaihelpers.models.clip import (
+    WEIGHTS_FILE,
+    embed_images,
+    encode_tokens,
+    load_clip,
+    save_clip,
+    set_positions,
+    stretch_positions,
+)
+from xaihelpers.training import group_loss, train
+
+
+class Lessons(NamedTuple):
+    """What a CLIP is taught with."""
+
+    birds: Birds
+    words: Words
+    wording: str
+    groups: list[list[int]]  # the columns of each attribute group
+    tokenizer: PreTrainedTokenizerFast
+    rng: np.random.Generator
+    batch_size: int  # captions a step; pictures come in halves of it
+    device: torch.device
+
+
+def begin_lessons(
+    dataset: datasets.Dataset,
+    birds: Birds,
+    words: Words,
+    wording: str,
+    batch_size: int,
+    rng: np.random.Generator,
+    device: torch.device,
+) -> Lessons:
+    """The birds and words of a data set, with a tokenizer learnt from their captions."""
+    tokenizer = learnt_clip_tokenizer(corpus(words, birds, wording, rng))
+    columns = dataset.attributes.index.to_series() - 1
+    groups = [part.tolist() for _, part in columns.groupby(dataset.attributes.group, sort=False)]
+    return Lessons(birds, words, wording, groups, tokenizer, rng, batch_size, device)
+
+
+def new_student(lessons: Lessons, eye: str) -> torch.nn.Module:
+    """The plain form with random weights. eye: a CLIP whose image tower it takes over, or ""."""
+    model = new_clip(len(lessons.tokenizer), lessons.device)
+    if eye:  # two CLIPs with one eye differ in their words alone
+        model.visual.load_state_dict(load_clip(eye, device=lessons.device).model.visual.state_dict())
+    return model
+
+
+def normalised(pixels: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Pictures (B, 3, SIZE, SIZE) uint8 as the image tower takes them."""
+    mean, std = (torch.tensor(PREPROCESS[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
+    return (pixels.to(device).float() / 255 - mean) / std
+
+
+def augmented(lessons: Lessons, rows: torch.Tensor) -> torch.Tensor:
+    """Pictures of training rows, moved by a few pixels, under another light: no caption becomes false."""
+    shift = lessons.rng.integers(-8, 9, 2).tolist()
+    x = normalised(torch.roll(lessons.birds.pixels[rows], shift, (2, 3)), lessons.device)
+    light = 0.1 * torch.randn(2, len(rows), 1, 1, 1, device=lessons.device)
+    return x * (1 + light[0]) + light[1]
+
+
+def attribute_loss(model: torch.nn.Module, head: torch.nn.Module, lessons: Lessons) -> torch.Tensor:
+    """Of a batch of pictures: one softmax for each attribute group of which something can be seen."""
+    rows = torch.from_numpy(lessons.rng.integers(len(lessons.birds.pixels), size=lessons.batch_size // 2))
+    logits = head(model.visual(augmented(lessons, rows)))
+    targets = torch.from_numpy(lessons.birds.present[rows.numpy()]).float()
+    return group_loss(logits, targets.to(lessons.device), lessons.groups)
+
+
+def trunk_features(model: torch.nn.Module, lessons: Lessons) -> torch.Tensor:
+    """What the image tower makes of all training pictures before its projection, (N, 160)."""
+    projection, model.visual.proj = model.visual.proj, None
+    features = []
+    with torch.inference_mode():
+        for part in lessons.birds.pixels.split(128):
+            features.append(model.visual(normalised(part, lessons.device)))
+    model.visual.proj = projection
+    return torch.cat(features).clone()
+
+
+def caption_batch(
+    lessons: Lessons, limit: int, forms: dict[str, float], lengths: list[int]
+) -> tuple[torch.Tensor, list[list[int]]]:
+    """Rows of training pictures and the tokens of their captions, written anew.
+
+    One form, length and template to a batch, so that forms are never told apart instead of birds.
+    """
+    rng, birds = lessons.rng, lessons.birds
+    rows = rng.integers(len(birds.pixels), size=lessons.batch_size)
+    shares = np.array(list(forms.values()))
+    form = rng.choice(list(forms), p=shares / sum(forms.values()))
+    k = int(rng.choice(lengths))
+    template = TEMPLATES[rng.integers(len(TEMPLATES))]
+    which = int(rng.integers(2))
+    captions = [
+        a_caption(lessons.words, birds, lessons.wording, rng, j, form, k, template, which) for j in rows
+    ]
+    return torch.from_numpy(rows), tokens(lessons.tokenizer, captions, limit)
+
+
+def texts_of(model: torch.nn.Module, token_lists: list[list[int]], device: torch.device) -> torch.Tensor:
+    """Text embeddings (B, e) of token lists, in thirty-twos of like length.
+
+    Padding behind the end token is not seen, and small parts stay in a CPU's caches.
+    """
+    order = torch.tensor([len(row) for row in token_lists]).argsort()
+    embeddings = []
+    for part in order.split(32):
+        rows = [torch.tensor(token_lists[i]) for i in part]
+        padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        embeddings.append(encode_tokens(model, padded.to(device)))
+    return torch.cat(embeddings)[order.argsort()]
+
+
+def caption_loss(
+    model: torch.nn.Module, text_model: torch.nn.Module, images: torch.Tensor, token_lists: list[list[int]]
+) -> torch.Tensor:
+    """CLIP's loss of image embeddings (B, e), not normalised, and their captions.
+
+    model: whose temperature counts; 1/τ is kept between 1 and 100. text_model: whose text tower reads.
+    """
+    with torch.no_grad():
+        model.logit_scale.clamp_(0, math.log(100))
+    texts = texts_of(text_model, token_lists, images.device)
+    images, texts = F.normalize(images.float(), dim=-1), F.normalize(texts.float(), dim=-1)
+    return open_clip.ClipLoss()(images, texts, model.logit_scale.exp())
+
+
+def train_clip(
+    model: torch.nn.Module,
+    lessons: Lessons,
+    steps: dict[str, int],
+    rate: float,
+    history: list,
+    folder: str | Path = "",
+) -> float:
+    """The plain form learns attributes, then captions, then both with both towers; returns the seconds.
+
+    steps: of "attributes", "captions" and "both towers". rate: the highest learning rate.
+    history, folder: as of `training.train`.
+    """
+    head = torch.nn.Linear(WIDTH, lessons.birds.present.shape[1]).to(lessons.device)
+    few = [1, 2, 3, 4, 5, 6]
+
+    def seen_loss():
+        return attribute_loss(model, head, lessons)
+
+    def locked_loss():
+        rows, token_lists = caption_batch(lessons, CONTEXT, FORMS, few)
+        return caption_loss(model, model, locked[rows] @ model.visual.proj, token_lists)
+
+    def joint_loss():
+        rows, token_lists = caption_batch(lessons, CONTEXT, FORMS, few)
+        return caption_loss(model, model, model.visual(augmented(lessons, rows)), token_lists)
+
+    both = torch.nn.ModuleDict({"model": model, "head": head})
+    learn = [*model.visual.parameters(), *head.parameters()]
+    seconds = train("attributes", steps["attributes"], both, seen_loss, history, rate, folder, learn)
+    locked = trunk_features(model, lessons)
+    learn = [*model.text.parameters(), model.visual.proj, model.logit_scale]
+    seconds += train("captions", steps["captions"], model, locked_loss, history, rate, folder, learn)
+    return seconds + train("both towers", steps["both towers"], model, joint_loss, history, rate / 4, folder)
+
+
+def stretched(model: torch.nn.Module) -> torch.nn.Module:
+    """A copy whose text tower takes 248 tokens in place of 77; the first 20 positions stay."""
+    long_model = copy.deepcopy(model)
+    tower = long_model.text
+    set_positions(tower, stretch_positions(tower.positional_embedding.data))
+    return long_model
+
+
+def train_long(
+    model: torch.nn.Module,
+    long_model: torch.nn.Module,
+    lessons: Lessons,
+    steps: int,
+    rate: float,
+    history: list,
+    folder: str | Path = "",
+) -> float:
+    """The text tower of the stretched copy learns long lists, and short captions; returns the seconds."""
+    locked = trunk_features(model, lessons)
+
+    def long_loss():
+        if lessons.rng.random() < 0.7:
+            forms, lengths = {"list": 1.0}, [5, 8, 12, 15, 30]
+        else:  # short captions stay in its diet
+            forms, lengths = FORMS, [1, 2, 3, 5]
+        rows, token_lists = caption_batch(lessons, long_model.text.context_length, forms, lengths)
+        images = (locked[rows] @ model.visual.proj).detach()
+        return caption_loss(model, long_model, images, token_lists)
+
+    return train("long texts", steps, long_model.text, long_loss, history, rate / 2, folder)
+
+
+def save_forms(model, long_model, tokenizer, folder: Path, name: str) -> list[Path]:
+    """Writes both forms as folders that open_clip loads, in 16 bits; returns the folders."""
+    folders = []
+    for form, called in ((model, name), (long_model, f"{name}_long")):
+        config = clip_config(len(tokenizer), form.text.context_length)
+        settings = {"model_cfg": config, "preprocess_cfg": PREPROCESS}
+        folders.append(save_clip(form.float().eval(), tokenizer, settings, folder / called))
+    return folders
+
+
+def make_clip(settings: argparse.Namespace) -> list[Path]:
+    """Train, measure what was written on held-out birds, write cards; returns the folders of both forms.
+
+    Raises DatasetError: no such data; ModelError: no such eye.
+    """
+    random.seed(settings.seed)
+    np.random.seed(settings.seed % 2**32)
+    torch.manual_seed(settings.seed)
+    device, folder = resolve_device(settings.device), Path(settings.save)
+    dataset = datasets.load(settings.data, attributes=settings.labels)
+    rng, words, wording = np.random.default_rng(settings.seed), words_of(dataset), settings.wording
+    birds = training_birds(dataset, settings.drawn, settings.seed, need_areas=wording == "sentences")
+    for form in FORMS:
+        print(f"{form}: {a_caption(words, birds, wording, rng, 0, form, 3, TEMPLATES[0], 1)!r}")
+    lessons = begin_lessons(dataset, birds, words, wording, settings.batch_size, rng, device)
+    model = new_student(lessons, settings.eye)
+    steps = {
+        "attributes": settings.attribute_steps,
+        "captions": settings.caption_steps,
+        "both towers": settings.joint_steps,
+        "long texts": settings.long_steps,
+    }
+    history, rate = [], settings.learning_rate
+    seconds = train_clip(model, lessons, steps, rate, history, folder)
+    long_model = stretched(model)
+    seconds += train_long(model, long_model, lessons, steps["long texts"], rate, history, folder)
+    name = {"concepts": "aviary_clip", "sentences": "aviary_clip_sentences"}[wording]
+    folders = save_forms(model, long_model, lessons.tokenizer, folder, name)
+    held_out = held_out_birds(dataset, words, settings.n_test)
+    n_train = int(dataset.images.train.sum())
+    for place in folders:
+        clip = load_clip(str(place), device=device)
+        rows = measured_rows(clip, words, held_out, embed_images(clip, held_out.paths), place.name)
+        by_metric = {row["metric"]: row for row in rows}
+        first = by_metric["zero-shot species"]
+        held = {}
+        for metric, row in by_metric.items():
+            held[metric] = [round(row[key], 1) for key in ("value", "low", "high")]
+        card = {
+            "name": place.name,
+            "parameters": sum(weights.numel() for weights in clip.model.parameters()),
+            "features": [clip.width],
+            "context": clip.context,
+            "trained on": f"{dataset.name}, training split, {n_train} images, and {settings.drawn} birds "
+            "drawn for it, half with random attributes",
+            "seed": settings.seed,
+            "steps": steps,
+            "batch size": settings.batch_size,
+            "learning rate": rate,
+            "seconds": round(seconds),
+            "device": str(device),
+            "torch": torch.__version__,
+            "test accuracy": accuracy_told(
+                first["value"], first["low"], first["high"], first["cases"], "species, zero-shot"
+            ),
+            "held-out birds": held,
+        }
+        write_card(place, card | checksum(place / WEIGHTS_FILE))
+    return folders
+
+
+def options() -> argparse.ArgumentParser:
+    """The command line; its defaults made the first shipped pair."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--data", default="aviary", help="a name or a path, in CUB-200-2011's format (default %(default)s)")
+    add("--labels", default="image", choices=("image", "class"), help="whose attributes captions tell")
+    add("--drawn", type=int, default=14000, help="birds drawn besides; 0 for photographs (%(default)s)")
+    add("--wording", default="concepts", choices=WORDINGS, help="of the captions (default %(default)s)")
+    add("--eye", default="", help="a CLIP whose image tower is taken; none trains one")
+    add("--seed", type=int, default=0, help="of the birds, the weights, the captions (default %(default)s)")
+    add("--device", default="auto", help="auto, cpu or cuda")
+    add("--attribute-steps", type=int, default=1400, help="default %(default)s")
+    add("--caption-steps", type=int, default=2500, help="default %(default)s")
+    add("--joint-steps", type=int, default=150, help="default %(default)s")
+    add("--long-steps", type=int, default=400, help="default %(default)s")
+    add("--batch-size", type=int, default=256, help="captions a step (default %(default)s)")
+    add("--learning-rate", type=float, default=0.001, help="its peak (default %(default)s)")
+    add("--n-test", type=int, default=0, help="held-out birds that are measured; 0 takes all")
+    add("--save", default="trained", help="folder of checkpoints, models and cards (default %(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    parser = options()
+    try:
+        make_clip(parser.parse_args())
+    except (datasets.DatasetError, ModelError) as error:
+        parser.error(str(error))

@@ -1,0 +1,158 @@
+"""Portraits and prompts whose truth is known, by which the reader and the pipeline are measured.
+
+An attribute is a column of the 312; -1 stands for none.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+
+from recipes.flux_training.training_portraits import (
+    GROUP_OF,
+    HELD,
+    PHRASES,
+    SIZE,
+    SPECIES,
+    photo_of,
+    shown_by,
+    taken_by,
+)
+from xaihelpers import substitute
+from xaihelpers.worlds import aviary, studio
+
+GROUPS = np.array(GROUP_OF)
+RANDOM, OF_SPECIES = "birds with random attributes", "birds of a species"
+SUBSTITUTED = "a species, one attribute substituted"
+# kinds of prompts
+ALONE, WITH_OWN, ANY_BIRD = "a species", "a species with its own", "a bird with an attribute"
+WITH_ANOTHERS = "a species with another's"
+KINDS = [ALONE, WITH_OWN, ANY_BIRD, WITH_ANOTHERS]
+
+
+class Trials(NamedTuple):
+    """N portraits, in each of which one attribute is there and one of another group's value is not."""
+
+    portraits: list[Image.Image]
+    kinds: np.ndarray  # (N,) RANDOM, OF_SPECIES or SUBSTITUTED
+    species: np.ndarray  # (N,), -1 of random birds
+    present: np.ndarray  # (N,) columns
+    absent: np.ndarray  # (N,) columns
+
+
+def choices_in(world: str) -> list[int]:
+    """Columns of the colours and patterns of parts that some species shows."""
+    found = []
+    for column, name in enumerate(aviary.ATTRIBUTES):
+        is_shape = substitute.category(name) == "shape"
+        if shown_by(world)[:, column].any() and not is_shape and GROUP_OF[column] not in substitute.WHOLE:
+            found.append(column)
+    return found
+
+
+def one_of(rng: np.random.Generator, columns: Sequence[int]) -> int:
+    """One of the columns at random, -1 where there is none."""
+    return int(rng.choice(columns)) if len(columns) else -1
+
+
+def substituted_portrait(
+    world: str, seed: int, number: int, label: int, attribute: str
+) -> tuple[Image.Image, np.ndarray]:
+    """A bird with one attribute substituted: its portrait, its attributes (312,) bool."""
+    if world == "studio":
+        place = number % len(studio.PLACES)
+        bird = aviary.substitute(studio.studio_bird(place, label), attribute)
+        return studio.studio_portrait(aviary.draw(bird), SIZE), aviary.true_attributes(bird)
+    pair = substitute.counterfactual_pair(HELD + seed, number, SPECIES[label], attribute)
+    return substitute.portrait_of(pair.after, SIZE), pair.truth.numpy()
+
+
+def reader_trials(
+    rng: np.random.Generator, world: str, seed: int, held: Sequence[np.ndarray], n_changed: int
+) -> Trials:
+    """Held-out portraits, and behind them species with exactly one attribute substituted.
+
+    Of the latter, what is absent is the attribute that the species has.
+    held: pixels, visible and species, as `drawn_birds` gives them. n_changed: how many are substituted.
+    """
+    pixels, visible, held_species = held
+    usual, takes, choices = shown_by(world), taken_by(world), choices_in(world)
+    present, absent = [], []
+    for shown in visible:
+        present.append(one_of(rng, [j for j in choices if shown[j]]))
+    for shown in visible:
+        others = [j for j in choices if not shown[j] and shown[GROUPS == GROUP_OF[j]].any()]
+        absent.append(one_of(rng, others))
+    portraits = [Image.fromarray(portrait) for portrait in pixels.transpose(0, 2, 3, 1)]
+    species = held_species.tolist()
+    for number in range(n_changed):
+        label = int(rng.choice(np.flatnonzero(usual.any(1))))
+        target = one_of(rng, [j for j in choices if takes[label, j]])
+        portrait, truth = substituted_portrait(world, seed, number, label, aviary.ATTRIBUTES[target])
+        same_group = GROUPS == GROUP_OF[target]
+        present.append(target)
+        absent.append(one_of(rng, np.flatnonzero(usual[label] & same_group & ~truth)))
+        portraits.append(portrait)
+        species.append(label)
+    species = np.array(species)
+    kinds = np.where(species < 0, RANDOM, OF_SPECIES)
+    kinds = np.where(np.arange(len(species)) >= len(pixels), SUBSTITUTED, kinds)
+    return Trials(portraits, kinds, species, np.array(present), np.array(absent))
+
+
+def asked_for(rng: np.random.Generator, world: str, kind: str) -> tuple[str, int, int]:
+    """Prompt, species (-1: any) and column (-1: none) of one image of a kind of `KINDS`."""
+    usual, takes, choices = shown_by(world), taken_by(world), choices_in(world)
+    species = int(rng.choice(np.flatnonzero(usual.any(1))))
+    if kind == ALONE:
+        return photo_of(species), species, -1
+    if kind == ANY_BIRD:
+        column = one_of(rng, choices)
+        return f"a photo of a bird with {PHRASES[column]}", -1, column
+    fitting = usual[species] if kind == WITH_OWN else takes[species]
+    column = one_of(rng, [j for j in choices if fitting[j]])
+    return f"{photo_of(species)} with {PHRASES[column]}", species, column
+
+
+def chance_of(columns: Sequence[int]) -> float:
+    """What guessing a value of each column's group gives, in %."""
+    return float(100 * np.mean([1 / (GROUPS == GROUP_OF[j]).sum() for j in columns]))
+
+
+def reading_measures(reading: substitute.Reading, trials: Trials) -> dict[tuple[str, str], torch.Tensor]:
+    """(kind, metric) -> truth values: is what is there seen, what is not there, and the right species?"""
+    named = reading.species.argmax(1) == torch.from_numpy(trials.species)
+    measures = {}
+    for kind in dict.fromkeys(trials.kinds):
+        of_kind = trials.kinds == kind
+        for metric, columns in (("there", trials.present), ("not there", trials.absent)):
+            shown = substitute.is_shown(reading, columns.clip(0))
+            measures[kind, f"sees what is {metric}"] = shown[of_kind & (columns >= 0)]
+        if kind != RANDOM:
+            measures[kind, "species right"] = named[of_kind]
+    return measures
+
+
+def prompt_measures(
+    reading: substitute.Reading, kind: str, asked: Sequence[tuple[str, int, int]], world: str
+) -> dict[str, tuple[torch.Tensor, float]]:
+    """Metric -> shares in [0, 1] of the images of one kind of prompt, and what chance gives, in %.
+
+    Is the attribute shown, is the species named first, and how much of its other plumage is there? Only what
+    the prompt asks for is measured.
+    """
+    _, species, columns = (list(values) for values in zip(*asked, strict=True))
+    usual = shown_by(world)
+    measures = {}
+    if kind != ALONE:
+        shown = substitute.is_shown(reading, columns).float()
+        measures["attribute shown (%)"] = shown, chance_of(columns)
+    if kind != ANY_BIRD:
+        named = reading.species.argmax(1) == torch.tensor(species)
+        names = [aviary.ATTRIBUTES[j] for j in columns] if kind != ALONE else ()
+        rest = substitute.plumage_preserved(reading, torch.from_numpy(usual)[species], names)
+        measures["species right (%)"] = named.float(), float(100 / usual.any(1).sum())
+        measures["rest of the plumage (%)"] = rest, np.nan
+    return measures

@@ -1,0 +1,99 @@
+"""The recipes of the shipped weights: a tiny run of each script, killed and gone on with."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from recipes import annotator, backbone, clip, flux
+from xaihelpers.models import load_backbone
+from xaihelpers.models.clip import load_clip
+from xaihelpers.training import train
+from xaihelpers.worlds import aviary
+
+FOLDER = Path(backbone.__file__).parent
+
+
+@pytest.mark.parametrize("recipe", [annotator, backbone, clip, flux])
+def test_it_says_what_it_can(recipe, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [recipe.__file__, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_path(recipe.__file__, run_name="__main__")
+    said = capsys.readouterr().out
+    assert "--learning-rate" in said and "--save" in said
+
+
+def killed_at(call, function):
+    """A function that is interrupted at its call of this number."""
+    calls = []
+
+    def killed(*arguments, **named):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return function(*arguments, **named)
+
+    return killed
+
+
+@pytest.fixture
+def red_and_blue(tmp_path):
+    """Folders by class: five red pictures and five blue ones."""
+    rng = np.random.default_rng(0)
+    for channel, name in ((0, "red"), (2, "blue")):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for number in range(5):
+            pixels = rng.integers(0, 100, (64, 64, 3), dtype=np.uint8)
+            pixels[..., channel] += 150
+            Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{number}.png")
+    return str(tmp_path / "pictures")
+
+
+def test_a_backbone_of_a_folder_of_one_s_own(red_and_blue, tmp_path, monkeypatch):
+    """Killed in the last pass and begun again, it ends with the very weights of a run in one piece."""
+    options = ["--data", red_and_blue, "--epochs", "2", "--size", "32", "--final-epochs", "2"]
+
+    def make(folder):
+        return backbone.make_backbone(backbone.options().parse_args([*options, "--save", str(folder)]))
+
+    whole = make(tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(backbone, "train_epoch", killed_at(4, backbone.train_epoch))
+        make(tmp_path / "killed")
+    assert not list((tmp_path / "killed").glob("*.safetensors"))
+    with monkeypatch.context() as patch:
+        patch.setattr(backbone, "train_epoch", killed_at(2, backbone.train_epoch))  # one pass is left
+        again = make(tmp_path / "killed")
+    assert again.read_bytes() == whole.read_bytes()
+    card = json.loads(whole.with_suffix(".json").read_text())
+    assert card["trained on"] == "pictures, training split, 6 images" and card["test accuracy"]["images"] == 4
+    assert load_backbone("aviary_resnet", str(whole)).n_classes == 2
+
+
+def test_a_backbone_needs_classes_and_a_split(red_and_blue, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [backbone.__file__, "--data", f"{red_and_blue}/red"])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_path(backbone.__file__, run_name="__main__")
+    assert "red has 0 classes, 0 images for training and 5 for testing" in capsys.readouterr().err
+
+
+def test_a_clip_goes_on_after_a_kill(tmp_path, monkeypatch):
+    """The stages that were done are not done again; both forms are written, each with its card."""
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    aviary.ensure("few_birds", images_per_class=2, jobs=1)
+    settings = ["--data", "few_birds", "--drawn", "4", "--batch-size", "8", "--attribute-steps", "2"]
+    settings += ["--caption-steps", "2", "--joint-steps", "1", "--long-steps", "1", "--n-test", "24"]
+    settings = clip.options().parse_args([*settings, "--save", str(tmp_path / "made")])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(clip, "train", killed_at(4, train))  # the stage of long texts
+        clip.make_clip(settings)
+    monkeypatch.setattr(clip, "attribute_loss", killed_at(1, None))
+    plain, long = clip.make_clip(settings)
+    assert load_clip(str(plain)).context == 77 and load_clip(str(long)).context == 248
+    card = json.loads((tmp_path / "made" / "aviary_clip_long.json").read_text())
+    assert card["steps"] == {"attributes": 2, "captions": 2, "both towers": 1, "long texts": 1}
+    assert 0 <= card["test accuracy"]["percent"] <= 100

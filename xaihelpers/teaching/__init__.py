@@ -1,1 +1,0 @@
-"""The collection as lessons: openings, routes, exercises with checked answers, guesses, slides."""

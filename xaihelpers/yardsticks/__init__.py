@@ -1,0 +1,1 @@
+"""What yardsticks are themselves measured by: planted models, maps, annotators; examinations and controls."""
