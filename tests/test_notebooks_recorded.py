@@ -30,7 +30,7 @@ def test_recorded_rows_are_those_kept():
     kept = comparable(pd.read_csv(KEPT, dtype=dict.fromkeys(KEYS, str)), ran - {*OF_THIS_MACHINE})
     now = comparable(read_records(RECORDED), ran - {*OF_THIS_MACHINE})
     both = kept.merge(now, how="outer", on=[*KEYS, "place"], suffixes=(" kept", " now"), indicator="in")
-    # texts that are embedded in batches of other sizes differ by 1e-8
-    equal = np.isclose(both["value kept"], both["value now"], rtol=1e-6, atol=1e-7, equal_nan=True)
+    # texts that are embedded in batches of other sizes differ by 1e-8, percentages of their scores by 2e-6
+    equal = np.isclose(both["value kept"], both["value now"], rtol=1e-6, atol=1e-5, equal_nan=True)
     differ = both[~equal | (both["in"] != "both")]
     assert len(kept) and not len(differ), f"{len(differ)} rows differ:\n{differ.head(40).to_string()}"
