@@ -89,9 +89,8 @@ def test_a_reading_by_hand():
     one = reading(about, Cases([1, 1, 1, 0], {"easy": 0, "hard": np.array([1, 1, 0, 0])}))
     assert one.value().value == 75 and one.hardest() == ("hard", 50.0)
     assert one.lead().value == 25 and scorecard.verdict(one.lead()) == scorecard.OPEN
-    low = reading(
-        SimpleNamespace(**vars(about) | {"good": "low"}), Cases(np.zeros(40), {"coin": np.tile([0, 1], 20)})
-    )
+    good_if_low = SimpleNamespace(**vars(about) | {"good": "low"})
+    low = reading(good_if_low, Cases(np.zeros(40), {"coin": np.tile([0, 1], 20)}))
     assert low.lead().value == 50 and scorecard.verdict(low.lead()) == scorecard.ABOVE
     assert scorecard.verdict(low._replace(about=about).lead()) == scorecard.BELOW
     nothing = one._replace(blind={})
@@ -168,26 +167,24 @@ def test_judgements_texts_and_maps(of_birds, card_of, tmp_path):
     text = card.reading("BLEU")
     assert np.allclose(text.blind["another image's text"].mean(), text.cases.mean())
     pd.DataFrame({"image": ids, "score": 7.0}).to_csv(file, index=False)
-    with pytest.raises(DatasetError, match="score 7 of image .* is outside 0 to 5"):
-        scorecard.gather(outputs, of_birds, judgements=file)
-    pd.DataFrame({"picture": ids}).to_csv(file, index=False)
-    with pytest.raises(DatasetError, match="needs the columns image and score, but has picture"):
-        scorecard.gather(outputs, of_birds, judgements=file)
-    header = {"image_ids": '["x", "y", "z"]', "concepts": json.dumps(CONCEPTS)}
     maps = tmp_path / "maps.safetensors"
+    header = {"image_ids": '["x", "y", "z"]', "concepts": json.dumps(CONCEPTS)}
     save_file({"concept_maps": np.ones((3, 3, 2, 2), np.float32)}, maps, header)
-    with pytest.raises(DatasetError, match="24 of the 24 image ids of the outputs have no map"):
-        scorecard.gather(outputs, of_birds, maps=maps)
-    with pytest.raises(DatasetError, match="no concept maps"):
-        scorecard.gather(outputs, of_birds, maps=tmp_path / "nowhere.safetensors")
+    for given, message in (
+        ({"judgements": file}, "score 7 of image .* is outside 0 to 5"),
+        ({"judgements": texts}, "needs the columns image and score, but has image, text"),
+        ({"maps": maps}, "24 of the 24 image ids of the outputs have no map"),
+        ({"maps": tmp_path / "nowhere.safetensors"}, "no concept maps"),
+    ):
+        with pytest.raises(DatasetError, match=message):
+            scorecard.gather(outputs, of_birds, **given)
     with pytest.raises(ValueError, match="no scorecard to draw"):
         scorecard.card_figure([])
 
 
 def test_names_permuted_lose_truth_and_keep_the_decision(of_birds, card_of):
-    honest = card_of(outputs_of(of_birds))
-    false = outputs_of(of_birds, concepts=[CONCEPTS[1], CONCEPTS[2], CONCEPTS[0]])
-    leads = scorecard.leads_over(honest, card_of(false))
+    honest, swapped = card_of(outputs_of(of_birds)), [*CONCEPTS[1:], CONCEPTS[0]]
+    leads = scorecard.leads_over(honest, card_of(outputs_of(of_birds, concepts=swapped)))
     assert honest.reading("T").value().value == 100 and honest.reading("concept AUC").value().value == 1
     assert scorecard.verdict(leads["T"]) == scorecard.ABOVE
     assert leads["accuracy"].value == 0 and leads["decision kept by 5"].value == 0

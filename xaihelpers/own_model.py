@@ -15,6 +15,7 @@ import hashlib
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -113,9 +114,8 @@ def outputs_of_file(
     function, parts = load_function(file, "outputs_of"), []
     if not len(images):
         raise OwnModelError(f"{file}: there is no image to ask it about")
-    for start in tqdm(
-        range(0, len(images), batch_size), desc=Path(file).stem, disable=len(images) <= batch_size
-    ):
+    starts = range(0, len(images), batch_size)
+    for start in tqdm(starts, desc=Path(file).stem, disable=len(starts) < 2):
         some = images[start : start + batch_size]
         opened = [one.convert("RGB") if isinstance(one, Image.Image) else load_image(one) for one in some]
         parts.append(_checked(file, function(opened), len(some)))
@@ -125,12 +125,11 @@ def outputs_of_file(
                     f"{file}: outputs_of returned other {name} for image {start} on than for the first ones: "
                     "what is the model's is the same whatever the image"
                 )
-    tensors = {name: getattr(parts[0], name) for name in TENSORS}
+    tensors = {}
     for name in PER_IMAGE:
-        if tensors[name] is not None:
+        if getattr(parts[0], name) is not None:
             tensors[name] = torch.cat([getattr(part, name) for part in parts])
-    names = {"concepts": parts[0].concepts, "classes": parts[0].classes, "image_ids": list(image_ids)}
-    return ConceptOutputs(**tensors, **names)
+    return replace(parts[0], **tensors, image_ids=list(image_ids))
 
 
 def _alike(one, other, of_image: bool) -> bool:

@@ -8,17 +8,15 @@
 """
 
 from xaihelpers.scorecard.card import NOT_POSSIBLE, Scorecard, leads_over, score
-from xaihelpers.scorecard.evidence import Evidence, Ground, gather, ground
-from xaihelpers.scorecard.page import CAPTION, card_figure, worries, write_card
-from xaihelpers.scorecard.reading import ABOVE, BELOW, DRAWN, LABELLED, OPEN, UNLABELLED, VERDICTS, verdict
-from xaihelpers.scorecard.worth import read_worth
+from xaihelpers.scorecard.evidence import Ground, gather, ground
+from xaihelpers.scorecard.page import CAPTION, card_figure, write_card
+from xaihelpers.scorecard.reading import ABOVE, BELOW, LABELLED, OPEN, UNLABELLED, VERDICTS, verdict
+from xaihelpers.yardsticks.fault_record import read_worth
 
 __all__ = [
     "ABOVE",
     "BELOW",
     "CAPTION",
-    "DRAWN",
-    "Evidence",
     "Ground",
     "LABELLED",
     "NOT_POSSIBLE",
@@ -33,6 +31,5 @@ __all__ = [
     "read_worth",
     "score",
     "verdict",
-    "worries",
     "write_card",
 ]

@@ -1,18 +1,31 @@
-"""The scorecard of one model: every reading that the evidence allows, and what each yardstick is worth."""
+"""The scorecard of one model: every reading that the evidence allows, and what each yardstick is worth.
+
+yardsticks.csv lists all yardsticks in the order of the lines: paper (or "literature", "control"), truth that
+it asks for, unit, bounds, whether high or low is good, what knows all gets, the function that gives its
+cases, and its needs; needs.csv says why a need cannot be met, and what to give.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import pandas as pd
 
+from xaihelpers.fastslow import CANDIDATES
+from xaihelpers.scorecard import picture_yardsticks as pictures
+from xaihelpers.scorecard import value_yardsticks as values
+from xaihelpers.scorecard import word_yardsticks as words
 from xaihelpers.scorecard.evidence import Evidence
-from xaihelpers.scorecard.reading import Reading, verdict
-from xaihelpers.scorecard.worth import FAULTS, read_worth
-from xaihelpers.scorecard.yardsticks import YARDSTICKS, read
+from xaihelpers.scorecard.reading import DRAWN, Reading, reading, verdict
 from xaihelpers.scores.intervals import Interval
+from xaihelpers.yardsticks.fault_record import FAULTS, read_worth
 
 NOT_POSSIBLE = "not possible"
 SAYS = {"seen by": "sees", "fooled": "fooled_by"}
+FUNCTIONS = vars(pictures) | vars(values) | vars(words)
+HERE = Path(__file__).parent
+YARDSTICKS = pd.read_csv(HERE / "yardsticks.csv").fillna({"unit": ""})
+NEEDS = pd.read_csv(HERE / "needs.csv", index_col="need")
 
 
 @dataclass(eq=False)
@@ -30,6 +43,12 @@ class Scorecard:
             why, give = self.missing.get(yardstick, ("unknown yardstick", "one of the list"))
             raise KeyError(f"{self.evidence.name} has no {yardstick}: {why}; give {give}")
         return self.readings[yardstick]
+
+    @property
+    def title(self) -> str:
+        """Whose page it is, of what."""
+        e = self.evidence
+        return f"{e.name} on {e.ground.world.name}: {len(e.rows)} test images, {e.ground.kind} data"
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -56,6 +75,19 @@ class Scorecard:
         table = table.fillna(dict.fromkeys(worth.columns.drop("regained"), ""))
         return table.assign(model=self.evidence.name, data=self.evidence.ground.world.name)
 
+    @property
+    def possible(self) -> pd.DataFrame:
+        """The rows of the table that have a reading."""
+        return self.table[self.table.verdict != NOT_POSSIBLE]
+
+    @property
+    def not_possible(self) -> list[str]:
+        """What is missing: a line for each reason, with its yardsticks, and what to give."""
+        yardsticks = {}
+        for yardstick, reason in self.missing.items():
+            yardsticks.setdefault(reason, []).append(yardstick)
+        return [f"{', '.join(names)}: {why}; give {give}" for (why, give), names in yardsticks.items()]
+
     @cached_property
     def coverage(self) -> pd.DataFrame:
         """For each planted fault, which of this page's readings would see it, and which it would fool.
@@ -73,14 +105,55 @@ class Scorecard:
         return pd.DataFrame(lines, columns=["planted", "fault", *SAYS])
 
 
-def score(evidence: Evidence, worth: pd.DataFrame | None = None) -> Scorecard:
-    """The scorecard of one model.
+def score(e: Evidence, worth: pd.DataFrame | None = None) -> Scorecard:
+    """The scorecard of one model: the readings that its evidence allows, and why there are no others.
 
     worth: of `read_worth`; None reads that of the data set.
     """
-    worth = read_worth(evidence.ground.world.name) if worth is None else worth
-    readings, missing = read(evidence)
-    return Scorecard(evidence, {one.yardstick: one for one in readings}, missing, worth)
+    worth = read_worth(e.ground.world.name) if worth is None else worth
+    met, missing, found = _met_needs(e), {}, {}
+    for about in YARDSTICKS.itertuples():
+        unmet = [need for need in about.needs.split() if not met[need]]
+        if unmet:
+            why, give = NEEDS.loc[unmet[0]]
+            missing[about.yardstick] = why.format(data=e.ground.world.name), give
+    possible = YARDSTICKS[~YARDSTICKS.yardstick.isin(missing)]
+    for function, part in possible.groupby("function"):
+        found |= FUNCTIONS[function](e, part.yardstick.tolist())
+    readings = {about.yardstick: reading(about, found[about.yardstick]) for about in possible.itertuples()}
+    return Scorecard(e, readings, missing, worth)
+
+
+def _met_needs(e: Evidence) -> dict[str, bool]:
+    """Which of the NEEDS the evidence meets."""
+    world, probes, outputs = e.ground.world, e.ground.probes, e.outputs
+    by_class, has_labels = e.ground.labels == "class", bool(e.attributes)
+    has_parts, linear = has_labels and world.parts is not None, outputs.class_weights is not None
+    return {
+        "labels": has_labels,
+        "classes": e.labels is not None,
+        "image-labels": not by_class,
+        "weights": linear,
+        "thresholds": outputs.thresholds is not None,
+        "maps": outputs.concept_maps is not None,
+        "parts": has_parts,
+        "part-concepts": has_parts and pictures.on_part(e, world.parts).any(),
+        "masks": world.mask_names is not None,
+        "drawn": e.ground.kind == DRAWN,
+        "probed": e.probed is not None,
+        "pairs": has_labels and probes is not None and len(pictures.known_pairs(e)[0]) > 1,
+        "covered": probes is not None and len(probes.rows("whole")) > 1,
+        "concepts-only": linear and values.unexplained(e) <= 1e-3,
+        "training": e.training is not None,
+        "network": e.network_accuracy is not None,
+        "sub-concepts": bool(values.sub_attributes(e)),
+        "candidates": len(outputs.classes) >= CANDIDATES,
+        "reader": by_class or world.train.any(),
+        "texts": len(words.text_rows(e)) > 1,
+        "scorer": e.ground.scorer is not None,
+        "judgements": e.judgements is not None,
+        "control": e.judgements is not None and "control" in e.judgements,
+    }
 
 
 def leads_over(card: Scorecard, other: Scorecard) -> dict[str, Interval]:

@@ -17,8 +17,8 @@ from xaihelpers.models.clip import Clip, load_clip
 from xaihelpers.outputs import ConceptOutputs, read_outputs
 from xaihelpers.own_model import is_python_file, outputs_of_data, outputs_of_file
 from xaihelpers.paths import find
-from xaihelpers.scorecard.probes import Probes, draw_probes
 from xaihelpers.scorecard.reading import DRAWN, LABELLED, UNLABELLED
+from xaihelpers.yardsticks.drawn_probes import Probes, draw_probes
 
 
 @dataclass(eq=False)
@@ -83,7 +83,6 @@ class Evidence:
     training: ConceptOutputs | None  # `known` of training images, where the outputs have some
     training_rows: np.ndarray  # (m,), of these
     probed: ConceptOutputs | None  # `outputs` of the probes, in their order
-    file: str  # a Python file, where the model itself can be asked; else ""
     texts: list[str] | None  # n, what is said of each image, "" where nothing is
     judgements: pd.DataFrame | None  # score and, perhaps, control, n rows
     network_accuracy: float | None  # of the network that the concepts are to explain, 0 to 1
@@ -185,7 +184,6 @@ def gather(
         training=training,
         training_rows=rows[train],
         probed=probed,
-        file=file,
         texts=texts or None,
         judgements=_judgements(judgements, tested.image_ids) if judgements else None,
         network_accuracy=network_accuracy,
@@ -224,11 +222,10 @@ def _rows(outputs: ConceptOutputs, world: Dataset, source: str) -> np.ndarray:
         outputs.align(list(row_of)[:1], source)  # raises the error that says what ids are
     unknown = [name for name in outputs.image_ids if name not in row_of]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], list(row_of)[:5000], n=1, cutoff=0.0)
         raise DatasetError(
             f"{source}: {len(unknown)} of the {len(outputs.image_ids)} images are none of {world.name}'s, "
             f"the first {unknown[0]!r}. Image ids are file names under its folder of images, such as "
-            f"{(near or list(row_of)[:1])[0]!r}"
+            f"{world.image_ids[0]!r}"
         )
     rows = np.array([row_of[name] for name in outputs.image_ids], int)
     tested = int((~world.train.numpy()[rows]).sum())
@@ -268,7 +265,7 @@ def _judgements(file: str | Path, image_ids: Sequence[str]) -> pd.DataFrame:
     table = _table(file, ("image", "score"), image_ids)
     for column in table.columns.intersection(["score", "control"]):
         table[column] = pd.to_numeric(table[column], errors="coerce")
-        wrong = table[column][table[column].notna() & ~table[column].between(0, 5)]
+        wrong = table[column][~table[column].fillna(0).between(0, 5)]
         if len(wrong):
             raise DatasetError(
                 f"judgements: {column} {wrong.iloc[0]:g} of image {wrong.index[0]!r} is outside 0 to 5: "

@@ -1,4 +1,4 @@
-"""Yardsticks that need more than outputs of test images: concept maps, probes, or the model itself.
+"""Yardsticks that need more than outputs of test images: concept maps, or probes.
 
 Each function takes the evidence and the names wanted, and returns name -> Cases.
 """
@@ -8,9 +8,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from xaihelpers.datasets import image_sizes, load_image, part_index, parts_of, place_points
-from xaihelpers.own_model import outputs_of_file
-from xaihelpers.saliency import perturbation
+from xaihelpers.datasets import image_sizes, part_index, parts_of, place_points
 from xaihelpers.saliency.methods import scaled_maps
 from xaihelpers.scorecard.evidence import Evidence
 from xaihelpers.scorecard.reading import Cases
@@ -19,8 +17,6 @@ from xaihelpers.scores import alignment, autoxplain, causal, sub
 
 N_MAPS = 200  # images whose maps are judged by points
 N_MASKS = 60  # and by masks
-N_PERTURBED = 8
-STEPS = 10
 SIDE = 224  # pixels that a whole image is scaled to where maps are compared with places
 SIZE = (SIDE, SIDE)
 
@@ -89,39 +85,6 @@ def on_object(e: Evidence, names: list[str]) -> dict[str, Cases]:
         large = F.interpolate(maps[:, None], SIZE, mode="bilinear")[:, 0]
         inside.append(autoxplain.inside_at_equal_area(large, birds))
     return {"inside the bird": Cases(inside[0], {"a blob in the centre": inside[1]}, e.classes_of(rows))}
-
-
-class _AskedNetwork(torch.nn.Module):
-    """A model that is a Python file, as a network of pixels in [0, 1] less their mean."""
-
-    def __init__(self, file: str, mean: float):
-        super().__init__()
-        self.file, self.mean = file, mean
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Logits (N, K) of inputs (N, 3, H, W)."""
-        pixels = ((inputs + self.mean).clamp(0, 1) * 255).round().to(torch.uint8)
-        pictures = [Image.fromarray(one.permute(1, 2, 0).numpy()) for one in pixels]
-        return outputs_of_file(self.file, pictures, list(map(str, range(len(pictures))))).logits
-
-
-def curves(e: Evidence, names: list[str]) -> dict[str, Cases]:
-    """Deletion, insertion, AOPC and average drop of the class's map (autoxplain, section 4.1)."""
-    rows = e.sample(N_PERTURBED, 4)
-    files = e.ground.world.images["path"].iloc[e.rows[rows]]
-    pixels = [torch.from_numpy(np.array(load_image(file).resize(SIZE))) for file in files]
-    inputs = torch.stack(pixels).permute(0, 3, 1, 2) / 255
-    mean = float(inputs.mean())
-    random = torch.rand(len(rows), 7, 7, generator=torch.Generator().manual_seed(e.ground.seed))
-    found = []
-    for maps in (_class_maps(e, rows), _blob((7, 7)).expand(len(rows), -1, -1), random):
-        asked = _AskedNetwork(e.file, mean), inputs - mean, maps, e.outputs.predictions[rows]
-        one = perturbation.perturb(*asked, STEPS)
-        found.append((one.deletion_auc, one.insertion_auc, one.aopc, one.average_drop))
-    cases = {}
-    for name, own, blob, blind in zip(("deletion", "insertion", "AOPC", "average drop"), *found, strict=True):
-        cases[name] = Cases(own, {"a blob in the centre": blob, "a random map": blind})
-    return cases
 
 
 def known_pairs(e: Evidence) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
