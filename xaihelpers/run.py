@@ -127,7 +127,7 @@ def clean(file: Path, inplace: bool) -> None:
     notebook, unwanted = json.loads(file.read_text()), ("papermill", "execution", "widgets")
     for part in (notebook, *notebook["cells"]):
         part["metadata"] = {k: v for k, v in part["metadata"].items() if k not in unwanted and v != []}
-        if inplace and "remove-output" in part["metadata"].get("tags", []):
+        if inplace and "outputs" in part and "remove-output" in part["metadata"].get("tags", []):
             part["outputs"] = []  # too large to be committed
         for output in part.get("outputs", []):
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
