@@ -54,13 +54,3 @@ class Passes(NamedTuple):
     passes: float
     what: str
     gflop: float = 0.0  # of a pass; 0 takes that of data/bill/networks.csv
-
-
-class Needs(NamedTuple):
-    """All that a notebook with its parameters needs; made by the functions of this room that count it."""
-
-    questions: list[Questions]
-    passes: list[Passes]
-    images_read: float
-    megabytes: float  # written to the disk: features, generated images
-    remarks: list[str]  # what the counts rest on

@@ -80,11 +80,6 @@ class Bill:
         return self.network_seconds + sum(line.seconds for line in self.asked)
 
     @property
-    def device_seconds(self) -> float:
-        """Of `seconds`, those on the device itself: without what is served elsewhere."""
-        return self.network_seconds + sum(line.seconds for line in self.asked if line.memory)
-
-    @property
     def cost(self) -> str:
         """In words, each currency for itself."""
         return spending.total((line.cost, line.price.currency) for line in self.asked)
