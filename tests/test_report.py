@@ -13,7 +13,7 @@ import yaml
 from bs4 import BeautifulSoup
 from notebook_nets import FOLDER, PATHS
 
-from xaihelpers import claims, run
+from xaihelpers import claims, run, spending
 from xaihelpers.grids import parameters_of
 from xaihelpers.records import Run
 from xaihelpers.report import write_report
@@ -101,6 +101,7 @@ def executed(folder):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
+    spending.begin()  # an earlier test may have asked a model
     folder = tmp_path_factory.mktemp("report") / "results"
     fill(folder)
     return executed(folder)
