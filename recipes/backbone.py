@@ -28,13 +28,13 @@ from tqdm.auto import tqdm
 from recipes.cards import accuracy_told, checksum, write_card
 from xaihelpers import datasets, models, plots, scores
 from xaihelpers.devices import resolve_device
-from xaihelpers.models.backbones import Backbone
+from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.training import read_checkpoint, save_checkpoint
 
 SMOOTHING = 0.1  # ε
 
 
-def augment(network: Backbone, batch: torch.Tensor, side: int) -> torch.Tensor:
+def augment(network: ImageNetwork, batch: torch.Tensor, side: int) -> torch.Tensor:
     """Random turn (±15°), cut-out (0.45–1 of the side), place, mirror, brightness and contrast; no hue.
 
     What is varied here the network learns to ignore, and a bird is named by its colours.
@@ -60,14 +60,14 @@ def augment(network: Backbone, batch: torch.Tensor, side: int) -> torch.Tensor:
     return network.normalised(255 * (warped * contrast + brightness).clamp(0, 1))
 
 
-def save_sample(network: Backbone, pixels: torch.Tensor, side: int, file: Path) -> None:
+def save_sample(network: ImageNetwork, pixels: torch.Tensor, side: int, file: Path) -> None:
     """A picture of twelve training pictures as the network sees them."""
     sample = augment(network, pixels[torch.randperm(len(pixels))[:12]], side).cpu()
     mean, std = (torch.tensor(part).view(3, 1, 1) for part in (network.mean, network.std))
     plots.image_grid(sample * std + mean, columns=6, width=8).savefig(file)
 
 
-def correct(network: Backbone, pixels: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def correct(network: ImageNetwork, pixels: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Whether each picture (N, 3, crop, crop) uint8 is classified right at full size, (N,) float."""
     network.model.eval()
     device = next(network.model.parameters()).device
@@ -167,9 +167,7 @@ def make_backbone(settings: argparse.Namespace) -> Path:
     test_pixels = models.read_pixels(network, world.images["path"][~is_train])
     hits = correct(network, test_pixels, world.labels[is_test])
     right = scores.interval(100 * hits, bounds=scores.PERCENT)
-    file = models.save_weights(
-        network.model, folder / f"{name}.safetensors", {"n_classes": str(len(world.class_names))}
-    )
+    file = models.save_weights(network.model, folder / f"{name}.safetensors", world.class_names)
     card = {
         "name": name,
         "parameters": sum(weights.numel() for weights in network.model.parameters()),

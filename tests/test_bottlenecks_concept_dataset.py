@@ -11,7 +11,8 @@ from xaihelpers.bottlenecks.concept_dataset import load_concept_dataset, read_co
 
 def test_concept_files(tmp_path):
     file = tmp_path / "concepts.txt"
-    file.write_text("a red crown\n\n  a gray back \nein grauer Rücken\n", encoding="utf-8")
+    text = "a red crown\r\n\r\n  a gray back \r\nein grauer Ru\u0308cken\r\n"
+    file.write_text(text, encoding="utf-8-sig", newline="")
     assert read_concepts(file) == ["a red crown", "a gray back", "ein grauer Rücken"]
     for text, message in (
         ("", "concepts.txt: the list of concepts is empty"),
@@ -37,6 +38,14 @@ def test_the_aviary(tmp_path):
     annotated = dataset.truth[:, dataset.concepts.index("blue crown")]
     by_phrase = dataset.phrase_truth[:, dataset.phrases.index("a blue crown")]
     assert annotated.any() and torch.equal(annotated, by_phrase)
+    # however it is called, also one that is none of the 112
+    spelt = ["Blue Crown", "has_crown_color::blue", "has_crown_color--blue", "a blue_crown"]
+    of_others = ["red breast", "A red  breast", "has_breast_color--red"]
+    told = concept_dataset.concept_truth(dataset, [*spelt, *of_others, "a look of its own"])
+    assert "red breast" not in dataset.concepts and told[:, -1].isnan().all()
+    assert (told[:, : len(spelt)] == annotated[:, None]).all()
+    by_phrase = dataset.phrase_truth[:, dataset.phrases.index("a red breast")]
+    assert (told[:, len(spelt) : -1] == by_phrase[:, None]).all()
     of_class = load_concept_dataset(clip="", labels="class", label_kind="soft")
     assert ((of_class.present > 0) & (of_class.present < 1)).any()
     assert set(of_class.truth.unique().tolist()) == {0.0, 1.0}

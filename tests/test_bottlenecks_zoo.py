@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import re
 
 import pytest
 import torch
@@ -147,11 +148,14 @@ def test_outputs_of_another_program(tmp_path):
     order = torch.randperm(100, generator=torch.Generator().manual_seed(0)).tolist()
     shuffled = {name: getattr(mine, name)[order] for name in ("values", "contributions", "logits")}
     ids = [mine.image_ids[row] for row in order]
-    save_outputs(dataclasses.replace(mine, image_ids=ids, **shuffled), file)
+    rotated = torch.tensor([1, 2, 3, 0])  # the classes, too, are matched by their names
+    shuffled |= {"logits": shuffled["logits"][:, rotated], "class_weights": mine.class_weights[:, rotated]}
+    about = {"image_ids": ids, "classes": [CLASSES[k] for k in rotated]}
+    save_outputs(dataclasses.replace(mine, **about, **shuffled), file)
     # a setting of label-free models leaves others alone
     joined = zoo.zoo_outputs(["cbm", file], dataset, similarity=0.2)
     assert list(joined) == ["cbm", "forest"] and joined["forest"].image_ids == dataset.test_ids
-    for name in ("values", "contributions", "logits"):
+    for name in ("values", "contributions", "logits", "class_weights"):
         assert torch.equal(getattr(joined["forest"], name), getattr(mine, name))
         assert torch.equal(getattr(joined["cbm"], name), getattr(mine, name))
     for changed, message in (
@@ -165,13 +169,31 @@ def test_outputs_of_another_program(tmp_path):
         ),
         ({"image_ids": None}, "forest.safetensors: 100 rows without image ids"),
         (
-            {"classes": [*CLASSES[1:], CLASSES[0]]},
-            "forest.safetensors holds 4 classes, the first .*same order",
+            {"classes": [*CLASSES[1:], "finch"]},
+            "forest.safetensors holds 4 classes, the first .*must be the same",
         ),
     ):
         save_outputs(dataclasses.replace(mine, **changed), file)
         with pytest.raises(ValueError, match=message):
             zoo.zoo_outputs([file], dataset)
+    with pytest.raises(ValueError, match="two models are called cbm: rename one of the files"):
+        zoo.zoo_outputs([str(tmp_path / "cbm.safetensors"), "cbm"], dataset)
+
+
+def test_concepts_that_nobody_labelled_are_counted(tmp_path, log):
+    dataset = toy_dataset()
+    mine = zoo.zoo_outputs(["cbm"], dataset)["cbm"]
+    for names, said in (
+        (["Concept_0", " A thing 1", "concept 2", "concept  3", "CONCEPT 4", "a Thing 5"], ""),
+        (["Concept_0", "teapot", "concept 2", "concept 3", "kettle", "concept 5"], "2 of 6 .*'teapot'"),
+    ):
+        log.clear()
+        file = save_outputs(dataclasses.replace(mine, concepts=names), tmp_path / "forest.safetensors")
+        zoo.zoo_outputs([str(file)], dataset)
+        told = concept_dataset.concept_truth(dataset, names)
+        known = ~told.isnan().any(0)
+        assert torch.equal(told[:, known], dataset.truth[:, known]) and (~known).sum() == 2 * bool(said)
+        assert bool(said) == ("left out" in log.text) and re.search(said, log.text)
 
 
 def test_finished_outputs_need_no_network(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ Commands of notebooks run as cells in this process, at small sizes, with the par
 """
 
 import argparse
+import json
 import re
 import runpy
 import shlex
@@ -11,7 +12,10 @@ import shutil
 import sys
 from unittest.mock import patch
 
+import numpy as np
+import pandas as pd
 import pytest
+import safetensors.numpy
 import yaml
 from notebook_nets import BASE, PATHS, code_cells, run_cells
 from PIL import Image
@@ -86,11 +90,13 @@ def folder(tmp_path_factory):
     datasets.write_sub(folder / "sub_exact", red, *2 * [["has_breast_color::red"], ["Cardinal"]])
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
+        patched.syspath_prepend(folder)
         for command in commands(OWN, r"python (-m xaihelpers.own_model|\w+\.py)"):
             run_python(command)
         (command,) = commands(OWN, r"python \$XAI/recipes/backbone.py")
         run_python(command, "--epochs", "1", "--size", "64", "--final-epochs", "0")
     assert len(read_outputs(folder / "outputs.safetensors").image_ids) > 400
+    assert len(read_outputs(folder / "by_hand.safetensors").image_ids) == 24
     return folder
 
 
@@ -125,6 +131,52 @@ def test_a_notebook_takes_what_is_brought(number, folder, monkeypatch):
     server.shutdown()
     server.server_close()
     assert number != "33" or server.bodies
+
+
+@pytest.fixture
+def of_float64(folder):
+    """A file of aviary's test images in NumPy's own float64, and the function that it is of."""
+    birds = datasets.load("aviary", attributes="class")
+    test = ~birds.train.numpy()
+    model = runpy.run_path(str(folder / "my_model.py"))
+    said = model["outputs_of"]([datasets.load_image(path) for path in birds.images.path[test]])
+    said["contributions"] = said["values"] * said["class_weights"].T[said["logits"].argmax(1)]
+    ids = [name for name, is_test in zip(birds.image_ids, test, strict=True) if is_test]
+    names = {"image_ids": ids} | {name: said.pop(name) for name in ("concepts", "classes")}
+    assert said["values"].dtype == np.float64
+    header = {name: json.dumps(held) for name, held in names.items()}
+    safetensors.numpy.save_file(said, folder / "my_model.safetensors", header)
+    return "my_model.safetensors", "my_model.py"
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number", ["12", "13"])
+def test_a_function_and_its_file_give_the_same_numbers(number, of_float64, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    sizes, _, _ = RUNS["13"]
+    given = BASE[number] | sizes | {"data": "aviary", "draws": 1}
+    given |= {"rival": "", "first": [1, 3]} if number == "13" else {}
+    found = []
+    for name in of_float64:
+        results = folder / "results" / f"{number} of {name}"
+        found.append(run_cells(number, given | {"model": name}, results, rendered=False))
+    numbers = ["value", "low", "high", "cases", "chance"]
+    keys = ["table", "row", "metric"]
+    one, other = (records.set_index(keys)[numbers].astype(float).sort_index() for records in found)
+    assert len(one) > 10 and one.notna().any(axis=None)
+    pd.testing.assert_frame_equal(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_a_function_and_its_file_have_the_same_card(of_float64, folder, monkeypatch):
+    """But for the yardsticks of probes, which only a function can be asked about."""
+    monkeypatch.chdir(folder)
+    found = []
+    for name in of_float64:
+        run_python(f"python -m xaihelpers.scorecard {name} --pairs=0 --covered=0 --out card_of_{name[-2:]}")
+        (table,) = (folder / f"card_of_{name[-2:]}").glob("*.csv")
+        found.append(pd.read_csv(table).select_dtypes("number"))
+    assert len(found[0]) > 5
+    pd.testing.assert_frame_equal(*found, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.notebooks

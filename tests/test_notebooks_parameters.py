@@ -429,7 +429,7 @@ def test_a_model_that_costs_money_is_not_asked_unasked(tmp_path, monkeypatch):
 
 
 @pytest.mark.xdist_group("cells of 42")
-def test_people_rate_attention_and_read_texts(tmp_path):
+def test_people_rate_attention_and_read_texts(tmp_path, capsys):
     """Simulated raters set a ceiling, and readers decide acceptance and the claim about texts."""
     given = BASE["42"] | {"beta": 0.4}
     run_cells("42", given, tmp_path / "first", rendered=False)
@@ -439,13 +439,18 @@ def test_people_rate_attention_and_read_texts(tmp_path):
     noise = np.random.default_rng(0).normal(0, 0.2, (3, len(maps)))
     ratings = [(5 * maps / maps.max() + row).round().clip(0, 5).rename("rating") for row in noise]
     people = pd.concat(ratings, keys=["anna", "ben", "cleo"], names=["rater"]).reset_index()
-    people.to_csv(tmp_path / "people.csv", index=False)
-    own = judged[judged.length == "own"]
+    people.loc[len(people)] = {"rater": "anna", "item": "another", "rating": 3}
+    people.loc[len(people)] = {"rater": "dora", "item": people["item"][0], "rating": None}
+    people.to_csv(tmp_path / "people.csv", index=False, encoding="utf-8-sig")
+    own = judged[judged.length == "own"].drop_duplicates(["shown", "item"])
     items = "judge, " + own.shown + ": " + own["item"]
     read = pd.DataFrame({"item": items, "rater": "anna", "rating": np.where(own.shown == "masked", 1, 0.5)})
     read.to_csv(tmp_path / "readers.csv", index=False)
     given |= {"people": str(tmp_path / "people.csv"), "accepted": str(tmp_path / "readers.csv")}
     records = run_cells("42", given, tmp_path / "second", rendered=False)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"{len(maps)} items are rated, by 3 people; of {len(people)} answers 1 are about other" in printed
+    assert "items, and 1 are empty" in printed
     table = records[records.table == "1"].set_index(["shown", "metric"]).value
     assert table["masked", "acceptance rate"] == 100 and table["heat", "acceptance rate"] == 0
     assert 0.5 < table["one rater, against the others", "Pearson correlation"] <= 1

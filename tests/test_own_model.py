@@ -50,6 +50,33 @@ def test_rows_of_all_batches_stand_in_the_order_of_the_images(write, pictures):
     assert torch.equal(outputs.contributions, of_predicted)  # θ is the identity
 
 
+@pytest.mark.parametrize("kind", ["np.float16", "np.float32", "np.float64", "bool", "int"])
+def test_numbers_of_any_kind_are_the_same_as_in_a_file(kind, write, pictures, tmp_path):
+    """Those that a function gives, also as half of them and not in one piece of memory."""
+    source = GREY.replace("values = np.concatenate([light, 1 - light], 1)", "values = VALUES")
+    values = f"np.asfortranarray(np.concatenate([light > 0.3, light <= 0.3], 1).astype({kind}))"
+    if kind.startswith("np"):
+        values = f"np.concatenate([light, 1 - light], 1).T.astype({kind}).T"
+    mine = write(source.replace("VALUES", values).replace('"logits": values', '"logits": values * 1.0'))
+    files = sorted(pictures.iterdir())
+    asked = outputs_of_file(mine, files, [file.name for file in files], batch_size=2)
+    assert main([str(mine), "--data", str(pictures), "--out", str(tmp_path / "o.safetensors")]) == 0
+    read = read_outputs(tmp_path / "o.safetensors")
+    light = torch.arange(5) * 50 / 255
+    light = light if kind.startswith("np") else (light > 0.3).float()
+    torch.testing.assert_close(asked.values, torch.stack([light, 1 - light], 1), atol=1e-3, rtol=0)
+    for name in ("values", "contributions", "logits", "class_weights"):
+        assert getattr(read, name).dtype == torch.float32
+        assert torch.equal(getattr(read, name), getattr(asked, name)), name
+
+
+def test_a_function_that_contradicts_itself_is_refused(write, pictures):
+    files = sorted(pictures.iterdir())
+    mine = write(GREY.replace("np.eye(2)}", "np.eye(2), 'contributions': values[:, ::-1]}"))
+    with pytest.raises(ValueError, match="mine.py: contributions are not values × class_weights.*in 5 of 5"):
+        outputs_of_file(mine, files, [file.name for file in files])
+
+
 def test_a_file_of_that_name_among_data_is_not_run(write, tmp_path, monkeypatch):
     monkeypatch.setenv("XAI_DATA", str(tmp_path))
     monkeypatch.chdir("/")

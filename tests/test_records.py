@@ -1,6 +1,7 @@
 """Parameters, records and paths: what goes in is checked, what comes out is whole."""
 
 import json
+import logging
 import os
 import random
 import subprocess
@@ -196,6 +197,8 @@ def test_round_trip(run, tmp_path, monkeypatch):
     plt.close(figure)
     run.note("Less data.")
     run.note("Less data.")
+    for text in ("2 of 5 are left out", "not for the record"):  # by a helper
+        logging.getLogger("xaihelpers.helper").warning(text, extra={"note": "left out" in text})
     pd.testing.assert_frame_equal(run.finish()[:2], shown, check_dtype=False)
 
     back = read_records(tmp_path)
@@ -207,7 +210,8 @@ def test_round_trip(run, tmp_path, monkeypatch):
     assert json.loads(back.parameters[0])["l1_ratio"] == 0.99
 
     (about,) = read_runs(tmp_path)
-    assert about["notes"] == ["Less data."] and about["data"] == ["d"] and about["model"] == ["m"]
+    assert about["notes"] == ["Less data.", "2 of 5 are left out"]
+    assert about["data"] == ["d"] and about["model"] == ["m"]
     assert about["figures"] == [{"file": "curve.png", "caption": "A curve."}]
     assert about["versions"]["torch"] == torch.__version__.split("+")[0]
     assert about["device"] == "CPU, 1 thread" and "tables" not in about

@@ -78,6 +78,8 @@ def test_what_a_command_line_asks_for(folder):
         (["11", "--part", "3/2"], "--part 3/2: write i/n"),
         (["missing.yaml"], "missing.yaml"),
         (["broken.yaml"], "mapping values are not allowed"),
+        (["twice.yaml"], "twice.yaml: 'fixed' stands twice.*\n.*line 3"),
+        (["11", "-f", "twice"], "11.twice.yaml: 'a' stands twice.*\n.*line 3"),
         (["unknown.yaml"], "the keys notebook, preset, fixed, grid, draws, not .*girds"),
         (["typo.yaml"], "no parameter 'sede': did you mean 'seed'?"),
         (["11", "--ray", "127.0.0.1:1"], "No Ray cluster answers at 127.0.0.1:1 .*refused"),
@@ -91,6 +93,8 @@ def test_what_cannot_be_run_is_said_before_anything_runs(folder, capsys, monkeyp
     (folder / "broken.yaml").write_text("a: b: c")
     (folder / "unknown.yaml").write_text("{notebook: 11, girds: {}}")
     (folder / "typo.yaml").write_text("{notebook: 11, preset: typo}")
+    (folder / "twice.yaml").write_text("notebook: 11\nfixed: {}\nfixed: {a: 1}\n")
+    (folder / "notebooks/presets/11.twice.yaml").write_text("a: 1\nmark: x\na: 2\n")
     monkeypatch.chdir(folder)
     pytest.importorskip("ray")
     assert run(folder, *arguments) == 2

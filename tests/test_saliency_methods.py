@@ -73,7 +73,7 @@ def test_methods_by_hand(method, raw):
     weights = torch.tensor([[1.0, 2.0]]) if method == "cam" else None
     combined = saliency.combine_maps(method, maps, gradients, weights)[0]
     torch.testing.assert_close(combined, raw, rtol=1e-4, atol=1e-6)  # 1e-6 in Grad-CAM++'s denominator
-    shown = saliency.attention_maps(Mean(), PIXELS, method)
+    shown = saliency.attention_maps(Mean(), PIXELS, method, layer="pick")
     assert shown.classes.tolist() == [0] and not shown.constant.any()
     torch.testing.assert_close(shown.maps[0], raw / raw.max(), rtol=1e-4, atol=1e-6)
 
@@ -112,7 +112,7 @@ def test_layers_of_networks(images):
     )
     for name, layer in (("mobilenet_v3_small", "features"), ("swin_t", "permute"), ("resnet18", "layer4")):
         network = seeded(partial(torchvision.models.get_model, name, weights=None))
-        assert find_layer(network, torch.zeros(1, 3, 64, 64)) == layer, name
+        assert find_layer(network) == layer, name
     # behind the last attention of a vision transformer only the class token counts
     vit = saliency.attention_maps(seeded(torchvision_vit), torch.randn(2, 3, 32, 32), "gradcam")
     assert vit.maps.shape == (2, 4, 4) and not vit.constant.any()
@@ -141,7 +141,7 @@ def test_bad_input_is_named(images):
     with pytest.raises(ModelError, match="has no layer whose output lies over space"):
         saliency.attention_maps(nn.Sequential(nn.Flatten(), nn.Linear(12288, 3)), images)
     with pytest.raises(ModelError, match="neither logits"):
-        saliency.attention_maps(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(0)), images)
+        saliency.attention_maps(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(0)), images, layer="0")
 
 
 def test_what_is_no_map(images):
@@ -163,7 +163,7 @@ def test_what_is_no_map(images):
             return self.maps(x).abs().sqrt().mean((2, 3))
 
     with pytest.raises(saliency.SaliencyError, match="gradients of image 0 at layer 'maps' are NaN"):
-        saliency.attention_maps(Sharp(), torch.zeros(1, 3, 4, 4))
+        saliency.attention_maps(Sharp(), torch.zeros(1, 3, 4, 4), layer="maps")
 
 
 def test_a_segmenters_score_over_its_own_or_all_pixels():

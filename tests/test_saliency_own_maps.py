@@ -59,6 +59,52 @@ def test_maps_are_cut_as_the_pictures_are(pictures, tmp_path):
     assert torch.equal(asked.maps, read.maps) and asked.predicted == read.predicted == ["bird", "bird"]
 
 
+def test_ids_of_maps_are_compared_as_text(pictures, tmp_path):
+    (tmp_path / "pictures" / "2.png").rename(tmp_path / "pictures" / "Mo\u0308we.png")
+    data = datasets.load(str(tmp_path / "pictures"))
+    np.savez(tmp_path / "mine.npz", maps=left_and_right(), image_ids=["0.png ", "1.png", "M\u00f6we.png"])
+    assert saliency.own_maps(tmp_path / "mine.npz", data, range(3), VIEW).constant.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("kind", ["npz", "safetensors", "dict", "attribute"])
+def test_a_map_may_cover_the_middle(kind, pictures, tmp_path):
+    """The middle 20 · 3/5 = 12 of 20 pixels: of the 10 that the view makes of them, 2 to 8."""
+    ones, file = np.ones((3, 4, 4)), tmp_path / "mine"
+    ones[:, :, 2:] = 2  # brighter on the right
+    if kind == "npz":
+        np.savez(file.with_suffix(".npz"), maps=ones, image_ids=IDS, covers="3/5")
+    elif kind == "safetensors":
+        header = {"image_ids": json.dumps(IDS), "covers": "3/5"}
+        save_file({"maps": torch.from_numpy(ones)}, file.with_suffix(".safetensors"), header)
+    else:
+        source = (
+            "def maps_of(images):\n    return {'maps': [[[1, 1, 2, 2]] * 4] * len(images), 'covers': '3/5'}"
+        )
+        if kind == "attribute":
+            source = source.replace(", 'covers': '3/5'", "") + "\nmaps_of.covers = '3/5'"
+        file.with_suffix(".py").write_text(source)
+    (found,) = tmp_path.glob("mine.*")
+    maps = saliency.own_maps(found, pictures, [0], VIEW).maps[0]
+    assert maps[:, :4].eq(0).all() and maps[:2].lt(0.3).all() and maps[8:].lt(0.3).all()
+    assert maps[3:7, 6:8].gt(0.7).all() and maps[:, 9:].lt(0.3).all()
+
+
+def test_square_maps_of_wide_pictures_say_what_they_cover(pictures, tmp_path):
+    square = np.zeros((3, 4, 4))
+    square[:, :, 3] = 1
+    for covers, message in (
+        ({}, r"the map of '0.png' is square and its picture 40 × 20: say in `covers`"),
+        ({"covers": "the middle"}, "covers 'the middle': write image, or crop/size as 224/256"),
+        ({"covers": "256/224"}, "covers '256/224': write image"),
+    ):
+        np.savez(tmp_path / "mine.npz", maps=square, image_ids=IDS, **covers)
+        with pytest.raises(OwnModelError, match=message):
+            saliency.own_maps(tmp_path / "mine.npz", pictures, range(3), VIEW)
+    np.savez(tmp_path / "mine.npz", maps=square, image_ids=IDS, covers="image")
+    maps = saliency.own_maps(tmp_path / "mine.npz", pictures, [0], VIEW).maps[0]
+    assert maps[:, 9].eq(1).all() and maps[:, :5].eq(0).all()  # the right quarter of 40 pixels is 30 to 40
+
+
 @pytest.mark.parametrize(
     "content, message",
     [

@@ -12,11 +12,12 @@ from PIL import Image
 from safetensors.numpy import save_file
 
 from xaihelpers import scorecard
-from xaihelpers.datasets import Dataset, DatasetError, class_concepts, concept_labels
+from xaihelpers.datasets import Dataset, class_concepts, concept_labels
 from xaihelpers.outputs import ConceptOutputs, save_outputs
 from xaihelpers.scorecard import __main__ as command
-from xaihelpers.scorecard.reading import Cases, pseudo_cases, reading
+from xaihelpers.scorecard.reading import Reading, pseudo_cases
 from xaihelpers.scores import interval
+from xaihelpers.yardsticks.fault_record import read_worth
 
 CONCEPTS = ["has_crown_color::red", "has_wing_color::blue", "has_belly_color::white"]
 PARTS = ["crown", "left wing", "right wing", "belly"]  # the crown to the right, all else to the left
@@ -46,15 +47,15 @@ def of_birds():
         part_locations=places,
     )
     world.sizes = dict.fromkeys(paths, (20, 20))
-    return scorecard.Ground(world, scorecard.LABELLED, "image", None, None, 0)
+    return scorecard.Ground(world)
 
 
 @pytest.fixture(scope="module")
 def card_of(of_birds):
     """A function from outputs, and what else is given, to their card."""
-    worth = scorecard.read_worth("birds")
+    worth = read_worth("birds")
     return lambda outputs, ground=of_birds, **given: scorecard.score(
-        scorecard.gather(outputs, ground, **given), worth
+        scorecard.Evidence(outputs, ground, **given), worth
     )
 
 
@@ -86,11 +87,11 @@ def test_pseudo_values_are_the_statistic_and_its_jackknife():
 def test_a_reading_by_hand():
     """The hardest blind rival is the best of them; the lead is paired and turned so that high is good."""
     about = SimpleNamespace(yardstick="x", unit="%", least=0, most=100, good="high", sighted=100)
-    one = reading(about, Cases([1, 1, 1, 0], {"easy": 0, "hard": np.array([1, 1, 0, 0])}))
+    one = Reading([1, 1, 1, 0], {"easy": 0, "hard": np.array([1, 1, 0, 0])}).of(about)
     assert one.value().value == 75 and one.hardest() == ("hard", 50.0)
     assert one.lead().value == 25 and scorecard.verdict(one.lead()) == scorecard.OPEN
     good_if_low = SimpleNamespace(**vars(about) | {"good": "low"})
-    low = reading(good_if_low, Cases(np.zeros(40), {"coin": np.tile([0, 1], 20)}))
+    low = Reading(np.zeros(40), {"coin": np.tile([0, 1], 20)}).of(good_if_low)
     assert low.lead().value == 50 and scorecard.verdict(low.lead()) == scorecard.ABOVE
     assert scorecard.verdict(low._replace(about=about).lead()) == scorecard.BELOW
     nothing = one._replace(blind={})
@@ -138,8 +139,8 @@ def test_unlabelled_pictures_say_so_and_what_is_written(of_birds, card_of, tmp_p
     names = [f"{number}.png" for number in range(CLASSES * 8)]
     for name in names:
         Image.new("RGB", (8, 8)).save(tmp_path / name)
-    ground = scorecard.ground(str(tmp_path))
-    assert ground.kind == scorecard.UNLABELLED
+    ground = scorecard.Ground(str(tmp_path))
+    assert ground.kind == "unlabelled"
     card = card_of(outputs_of(of_birds, image_ids=names), ground, name="bare")
     assert {one.about.truth for one in card.readings.values()} == {"unlabelled"}
     assert {"T", "CGIM1", "CRI", "S+", "accuracy", "CTL", "interventions, random"} <= set(card.missing)
@@ -171,15 +172,35 @@ def test_judgements_texts_and_maps(of_birds, card_of, tmp_path):
     header = {"image_ids": '["x", "y", "z"]', "concepts": json.dumps(CONCEPTS)}
     save_file({"concept_maps": np.ones((3, 3, 2, 2), np.float32)}, maps, header)
     for given, message in (
-        ({"judgements": file}, "score 7 of image .* is outside 0 to 5"),
-        ({"judgements": texts}, "needs the columns image and score, but has image, text"),
+        ({"judgements": file}, "line 2: score is '7.0', not a number from 0 to 5"),
+        ({"judgements": texts}, "has no column 'score'; its columns: 'image', 'text'"),
         ({"maps": maps}, "24 of the 24 image ids of the outputs have no map"),
         ({"maps": tmp_path / "nowhere.safetensors"}, "no concept maps"),
     ):
-        with pytest.raises(DatasetError, match=message):
-            scorecard.gather(outputs, of_birds, **given)
+        with pytest.raises(ValueError, match=message):
+            scorecard.Evidence(outputs, of_birds, **given)
     with pytest.raises(ValueError, match="no scorecard to draw"):
         scorecard.card_figure([])
+
+
+def test_judgements_are_read_as_they_stand_or_refused_by_line(of_birds, tmp_path):
+    """A mark of a spreadsheet, blanks, empty scores, images that nobody asked for: counted, never guessed."""
+    outputs, file = outputs_of(of_birds), tmp_path / "judged.csv"
+    ids = [name for name, train in zip(outputs.image_ids, of_birds.world.train, strict=True) if not train]
+    rows = [f" {name} , {score}" for name, score in zip(ids, ["4", "", "1.5", *"2" * 21], strict=True)]
+    file.write_text("\ufeff" + "\r".join(["image,score", *rows[:-1], "another.png,3"]), encoding="utf-8")
+    evidence = scorecard.Evidence(outputs, of_birds, judgements=file)
+    expected = [4, np.nan, 1.5, *[2] * 20, np.nan]
+    assert np.array_equal(evidence.judgements["score"], expected, equal_nan=True)
+    assert any("1 of its 24 images are not among" in note for note in evidence.notes)
+    assert any("1 images have no score" in note for note in evidence.notes), evidence.notes
+    for score, message in (("4/5", "line 3: score is '4/5'"), ('"4,0"', "line 3: score is '4,0'")):
+        file.write_text(f"image,score\n{ids[0]},4\n{ids[1]},{score}\n")
+        with pytest.raises(ValueError, match=message):
+            scorecard.Evidence(outputs, of_birds, judgements=file)
+    file.write_text(f"image,score\n{ids[0]},4\n{ids[0]},1\n")
+    with pytest.raises(ValueError, match="line 3: image .* stands twice"):
+        scorecard.Evidence(outputs, of_birds, judgements=file)
 
 
 def test_names_permuted_lose_truth_and_keep_the_decision(of_birds, card_of):
@@ -188,7 +209,7 @@ def test_names_permuted_lose_truth_and_keep_the_decision(of_birds, card_of):
     assert honest.reading("T").value().value == 100 and honest.reading("concept AUC").value().value == 1
     assert scorecard.verdict(leads["T"]) == scorecard.ABOVE
     assert leads["accuracy"].value == 0 and leads["decision kept by 5"].value == 0
-    partly = scorecard.gather(outputs_of(of_birds, concepts=[*CONCEPTS[:2], "teapot"]), of_birds)
+    partly = scorecard.Evidence(outputs_of(of_birds, concepts=[*CONCEPTS[:2], "teapot"]), of_birds)
     assert "1 of 3 concepts have no label in birds, the first 'teapot'" in partly.notes[0]
 
 
@@ -199,14 +220,14 @@ UNFIT = [
     ({"image_ids": None}, "48 rows without image ids"),
     ({"rows": slice(4)}, "0 of its 4 images belong to the test images"),
     (UNKNOWN, "none of its 3 concepts is an attribute of birds, the first 'red c"),
-    ({"classes": [f"c{k}" for k in range(CLASSES)]}, "they must be the same, in the same order"),
+    ({"classes": [f"c{k}" for k in range(CLASSES)]}, "they must be the same, by their names"),
 ]
 
 
 @pytest.mark.parametrize("changed, message", UNFIT)
 def test_outputs_that_do_not_fit(of_birds, changed, message):
     with pytest.raises(ValueError, match=message):
-        scorecard.gather(outputs_of(of_birds, **changed), of_birds)
+        scorecard.Evidence(outputs_of(of_birds, **changed), of_birds)
 
 
 def test_the_command_names_what_is_wrong(of_birds, tmp_path, capsys):

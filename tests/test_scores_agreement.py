@@ -137,6 +137,46 @@ def test_one_rater_left_out_by_hand():
     assert isnan(agreement.leave_one_rater_out(table, judge.iloc[:3])["judge"].value)
 
 
+@pytest.mark.parametrize(
+    "rows, message",
+    [
+        ("a,x,4/5\na,y,1\n", r"line 2: rating is '4/5', not a number from 1 to 4"),
+        ('a,x,1\n\na,y,"4,0"\n', "line 4: rating is '4,0', not a number"),
+        ("a,x,1\na,y,5\n", "line 3: rating is '5'"),
+        ("a,x,1\na,y,NA\n", "line 3: rating is 'NA'"),
+        ("a,x,nan\n", "line 2: rating is 'nan'"),
+        ("a,x,1\na,y,2\na , x,3\n", r"line 4: rater 'x' rates item 'a' more than once \(1 such"),
+        ("a,,1\na,y,2\n", "line 2: 1 ratings name no rater"),
+        ("a,x\n", "line 2: 2 values under 3 columns"),
+    ],
+)
+def test_ratings_that_cannot_be_read_as_they_stand(rows, message, tmp_path):
+    (tmp_path / "own.csv").write_text(f"item,rater,rating\n{rows}")
+    with pytest.raises(ValueError, match=f"own.csv.*{message}"):
+        agreement.read_ratings(tmp_path / "own.csv")
+
+
+def test_an_item_is_one_thing_and_an_answer_one_answer(tmp_path):
+    file = tmp_path / "own.csv"
+    file.write_text("item,rater,rating,image\na,x,1,one.png\na,y,2,two.png\n")
+    with pytest.raises(ValueError, match="line 3: item 'a' has had another image before"):
+        agreement.read_ratings(file, (*agreement.COLUMNS, "image"))
+    file.write_text("item,rating\na,1\nb,1\na,1\n")
+    with pytest.raises(ValueError, match="line 4: item 'a' is rated more than once"):
+        agreement.read_ratings(file, ("item", "rating"))
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+def test_ratings_as_programs_save_them(ends, tmp_path):
+    """A byte order mark, line endings, blanks, letters composed or not, an item that somebody skipped."""
+    lines = ["item , rater,rating,note", "ma\u00efs, x,4.0,", "mai\u0308s,y , 1,None", "NA,x,,", "NA,y,2,NA"]
+    (tmp_path / "own.csv").write_bytes(("\ufeff" + ends.join(lines) + ends).encode())
+    table = agreement.read_ratings(tmp_path / "own.csv")
+    assert table.groupby("item").rating.mean().to_dict() == {"ma\u00efs": 2.5, "NA": 2.0}
+    assert table["rating"].isna().sum() == 1 and table["note"].tolist() == ["", "None", "", "NA"]
+    assert agreement.check_ratings(table)["rating"].tolist() == [4, 1, 2]
+
+
 VALUES = {(): 0.0, ("a",): 0.3, ("b",): 0.2, ("c",): 0.0, ("a", "b"): 0.4, ("a", "c"): 0.5, ("b", "c"): 0.2}
 VALUES["a", "b", "c"] = 0.45
 

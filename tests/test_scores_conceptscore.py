@@ -33,7 +33,7 @@ def test_the_five_templates():
 def test_templates_of_a_file(tmp_path):
     file, entry = tmp_path / "mine.json", {"id": 7, "name": "mine", "head": "", "between": "; ", "tail": "!"}
     entry["pair"] = "{weight} of {concept}"
-    file.write_text(json.dumps([entry]))
+    file.write_text("\ufeff" + json.dumps([entry]))
     (mine,) = conceptscore.load_templates(file)
     said = conceptscore.describe(["red crown", "long bill"], [1, 0.5], mine)
     assert said == "1 of red crown; 0.50 of long bill!"

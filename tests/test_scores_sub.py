@@ -6,6 +6,7 @@ and yellow eyes are none of the 112 concepts.
 """
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -177,7 +178,8 @@ def test_any_order_and_any_names(tmp_path):
     own = sub.read_predictions(predictions(tmp_path, change, "own.parquet"), ids)
     assert own.concepts == known.concepts and torch.equal(own.values, known.values)
     assert known.concepts[0] == "has_wing_color::blue"  # in CUB's order
-    assert torch.equal(sub.read_predictions(SEEING, ids[:2]).values, known.values[:2])
+    with pytest.raises(DatasetError, match="its 3 images are called by their rows, and the data have 2"):
+        sub.read_predictions(SEEING, ids[:2])
     # some of them, in another order
     some = sub.read_predictions(SEEING, ids, known.concepts[::-2])
     assert some.concepts == known.concepts[::-2] and torch.equal(some.values, known.values.flip(1)[:, ::2])
@@ -192,10 +194,10 @@ def test_any_order_and_any_names(tmp_path):
 WRONG = [
     (lambda t: t[t["image id"] != "2"], "1 of the 3 images have no predictions, the first '2'"),
     (lambda t: t.assign(**{"image id": "x" + t["image id"]}), "3 of the 3 images have no predictions.*'a'"),
-    (lambda t: t.iloc[:0], "it holds no row of predictions"),
+    (lambda t: t.iloc[:0], "own.csv has no row"),
     (lambda t: t.rename(columns={"probability": "p"}), "there is no column probability"),
     (lambda t: t.assign(probability=t.probability * 2), "is 1.8 .*a probability from 0 to 1 is wanted"),
-    (lambda t: t.assign(probability=np.nan), "row 0 has no number as its probability"),
+    (lambda t: t.assign(probability=np.nan), "line 2: probability is '', not a number"),
     (lambda t: t.replace(RED, "has_crown_color::rad"), "did you mean 'has_crown_color::red'"),
     (lambda t: pd.concat([t, t.iloc[:1]]), "has_crown_color::black of image '0' has 2 rows"),
     (lambda t: t.iloc[1:], "has_crown_color::black of image '0' has no row|of image '1' has"),
@@ -205,7 +207,7 @@ WRONG = [
 @pytest.mark.parametrize("change, message", WRONG, ids=[message[:30] for _, message in WRONG])
 def test_a_file_that_is_wrong_is_named(change, message, tmp_path):
     file = predictions(tmp_path, change)
-    with pytest.raises(DatasetError, match=message) as caught:
+    with pytest.raises(ValueError, match=message) as caught:
         sub.read_predictions(file, ["a", "b", "c"])
     assert str(file) in str(caught.value)
 
@@ -219,7 +221,7 @@ def test_no_file_and_another_kind_of_file(tmp_path):
         ("own.parquet", "own.parquet"),
         ("own.safetensors", "own.safetensors"),
     ):
-        with pytest.raises(DatasetError, match=message):
+        with pytest.raises(ValueError, match=message):
             sub.read_predictions(tmp_path / name, ["a"])
     (tmp_path / "mine.py").write_text("def attributes_of(images): pass")
     with pytest.raises(DatasetError, match="mine.py: a Python file is asked about images"):
@@ -235,6 +237,49 @@ def test_outputs_of_a_bottleneck(tmp_path):
     held = sub.read_predictions(file, ["a.png", "b.png"])
     assert held.concepts == ["has_crown_color::black", "has_crown_color::red"]
     assert held.values.flatten().tolist() == pytest.approx([0.2, 0.25, 0.9, 0.5625])
+
+
+def test_concepts_of_outputs_are_matched_as_everywhere(images, world, tmp_path, caplog):
+    """Crown, wings and eye of three images, two of them seen: S+ is 67, and not 100 over the first two."""
+    spelt = ["Black Crown", "has_wing_color--white", " yellow_eyes"]
+    for more, said in (([], ""), (["teapot", "kettle"], "2 of 5 concepts .*'teapot': left out")):
+        caplog.clear()
+        names = spelt + more
+        values = torch.eye(3, len(names)) * torch.tensor([[0.9], [0.9], [0.4]])
+        about = values.clone(), None, torch.zeros(3, 1), names, ["bird"], images.id.tolist()
+        file = save_outputs(ConceptOutputs(values, *about), tmp_path / "own.safetensors")
+        held = sub.read_predictions(file, images.id)
+        rows = sub.judge_predictions(images, world, held.concepts, held.values[None]).rows
+        found = rows[(rows.scoring == "corrected") & (rows.metric == "S+")].iloc[0]
+        assert found.value == pytest.approx(2 * THIRD) and found.cases == 3
+        assert bool(said) == ("left out" in caplog.text) and re.search(said, caplog.text)
+
+
+def test_what_is_given_is_not_merged_nor_clipped(tmp_path):
+    """Names of one attribute, columns of one meaning, thresholds of no probability; a text is no number."""
+    values = torch.rand(2, 2)
+
+    for names, thresholds, message in (
+        (["red breast", "blue breast"], [0.5, 1.2], "the threshold of 'blue breast' is not within 0 and 1"),
+        (["red breast", "a red breast"], [0.5, 0.5], "has_breast_color::red is written in several ways"),
+    ):
+        about = values, None, torch.zeros(2, 1), names, ["bird"], ["a", "b"]
+        outputs = ConceptOutputs(values, *about, thresholds=torch.tensor(thresholds))
+        with pytest.raises(DatasetError, match=message):
+            sub.read_predictions(save_outputs(outputs, tmp_path / "own.safetensors"), ["a", "b"])
+    head, file = "image,attribute,", tmp_path / "own.csv"
+    for text, message in (
+        (f"{head}value,score\na,red breast,1,0", "value and score may each be its probability"),
+        (f"{head}value\na,red breast,4/5", "line 2: value is '4/5', not a number"),
+        (f"{head}value\na,red breast,,", "line 2: 4 values under 3 columns"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            sub.read_predictions(file, ["a"])
+    # a byte order mark, blanks, any line ending, composed for decomposed; "None" is a name
+    rows = " Mo\u0308we , Red Breast , 0.25 \r\nNone,Red Breast,1\r\n"
+    file.write_text(f"{head}probability\r\n{rows}", "utf-8-sig", newline="")
+    assert sub.read_predictions(file, ["None", "M\u00f6we"]).values.tolist() == [[1.0], [0.25]]
 
 
 def test_the_command_compares_and_measures_on_real_birds(world, benchmark, tmp_path, capsys):

@@ -65,6 +65,12 @@ def test_who_costs_what(tmp_path):
     [
         ("model,currency\nm,USD\n", "needs the column 'in_per_million'"),
         ("model,currency,in_per_million,out_per_million\nm,USD,dear,2\n", "the price of 'm' is no number"),
+        ("model,currency,in_per_million,out_per_million\nm,USD,nan,2\n", "line 2: the price of 'm' is no"),
+        ("model,currency,in_per_million,out_per_million\nm,USD,1,-2\n", "line 2: the price of 'm' is no"),
+        (
+            "model,currency,in_per_million,out_per_million\nm,USD,1,2\nserver:m,USD,3,4\n",
+            "line 3: 'm' has a price already",
+        ),
     ],
 )
 def test_a_bad_table_is_named(text, message, tmp_path):

@@ -49,7 +49,8 @@ def test_pairs_are_checked_against_the_birds(drawn_birds):
 
 def test_what_is_wrong_with_a_prompt(drawn_birds, tmp_path):
     file = tmp_path / "mine.json"
-    file.write_text('{"color": {"reference": "{reference}, {attribute}", "guide": "{guide}!"}, "guides": {}}')
+    color = '{"reference": "{reference}, {attribute}", "guide": "{guide}!"}'
+    file.write_text(f'\ufeff{{"color": {color}, "guides": {{}}}}')
     prompts = pair_prompts("Blue Jay", "has_crown_color::red", forms=file)
     assert prompts == ("a Blue Jay, a red crown", "a bird!")
     for error, message, attribute, forms in (

@@ -8,6 +8,7 @@ from xaihelpers import plots
 
 def test_a_board_follows_its_controls():
     drawn = []
+    plt.close("all")  # what an earlier test left open
 
     def draw(height, color):
         drawn.append((height, color))

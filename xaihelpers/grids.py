@@ -14,6 +14,7 @@ from typing import NamedTuple
 import yaml
 
 from xaihelpers.parameters import complete_parameters, declared_parameters, parameters_hash
+from xaihelpers.text_files import read_yaml
 
 ENTRY = ("notebook", "preset", "fixed", "grid", "draws")
 
@@ -61,7 +62,7 @@ def read_preset(name: str, notebook: Path) -> dict:
     if not files:
         known = ", ".join(sorted(path.name for path in folder.glob(f"{number}.*.yaml"))) or "none"
         raise ValueError(f"There is no preset {name} of {notebook.name}; there are: {known}.")
-    content = yaml.safe_load(files[0].read_text())
+    content = read_yaml(files[0])
     if not isinstance(content, dict):
         raise ValueError(f"{files[0]} must hold parameters, as `name: value` lines.")
     return {key: value for key, value in content.items() if key != "results"}
@@ -85,7 +86,7 @@ def asked_entries(options: argparse.Namespace) -> list[dict]:
         options.ids or [path.name[:2] for path in sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))] or [0]
     ):
         if str(name).endswith(".yaml"):
-            content = yaml.safe_load(Path(name).read_text())
+            content = read_yaml(name)
             entries += content if isinstance(content, list) else [content]
             continue
         notebook, fixed, grid = find_notebook(name, notebooks), {}, {}

@@ -1,44 +1,55 @@
 """The contract: what a bottleneck says of a batch of images is one `ConceptOutputs`, in memory and on disk.
 
 Every model of `bottlenecks/` gives it, every concept metric of `scores/` takes it, and a model of your own
-joins by giving it, as an object or as a file.
+joins by giving it, as an object or as a file. What is given is held against itself.
 """
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from xaihelpers.datasets.dataset import class_name
 from xaihelpers.devices import require_one_device
 from xaihelpers.paths import write_whole
+from xaihelpers.text_files import places, plain, words
 
+log = logging.getLogger(__name__)
+AXES = {
+    "values": ("images", "concepts"),
+    "contributions": ("images", "concepts"),
+    "logits": ("images", "classes"),
+    "class_weights": ("concepts", "classes"),
+    "concept_maps": ("images", "concepts", "H", "W"),
+    "thresholds": ("concepts",),
+}
 OPTIONAL = ("class_weights", "concept_maps", "thresholds")
-TENSORS = ("values", "contributions", "logits", *OPTIONAL)
-PER_IMAGE = ("values", "contributions", "logits", "concept_maps")
 NAMES = ("concepts", "classes", "image_ids")
+TOLERANCE = 0.01  # what half precision may make of a number, as a share of it
 
 
 def check_names(concepts: Sequence[str]) -> None:
     """Check a list of concepts.
 
-    Raises ValueError for an empty list, an empty name, and a name that stands twice (case and blanks aside).
+    Raises ValueError for an empty list, an empty name, and a name that stands twice (see `text_files.words`).
     """
     if not concepts:
         raise ValueError("the list of concepts is empty: give at least one")
     seen = {}
     for place, name in enumerate(concepts):
-        plain = " ".join(name.lower().split())
-        if not plain:
+        if not plain(name):
             raise ValueError(f"concept {place} has an empty name")
-        if plain in seen:
+        first = seen.setdefault(words(name), place)
+        if first != place:
             raise ValueError(
-                f"concept {name!r} stands twice, at places {seen[plain]} and {place}: keep one of them"
+                f"concept {name!r} stands twice, at places {first} and {place}: keep one of them"
             )
-        seen[plain] = place
 
 
 @dataclass
@@ -66,12 +77,15 @@ class ConceptOutputs:
 
     def __post_init__(self):
         check_names(self.concepts)
-        tensors = {name: getattr(self, name) for name in TENSORS}
-        require_one_device(**tensors)
-        for name, shape in self._shapes().items():
-            tensor = tensors[name]
+        require_one_device(**self._tensors())
+        sizes = {"images": len(self.values), "concepts": len(self.concepts), "classes": len(self.classes)}
+        for name, axes in AXES.items():
+            tensor = getattr(self, name)
             if tensor is None and name in OPTIONAL:
                 continue
+            if tensor.ndim == 4:  # maps may be of any height and width
+                sizes |= zip("HW", tensor.shape[2:], strict=True)
+            shape = tuple(sizes.get(axis, axis) for axis in axes)
             if tuple(tensor.shape) != shape:
                 raise ValueError(
                     f"{name} is {tuple(tensor.shape)}, but {len(self.values)} images, {len(self.concepts)} "
@@ -79,45 +93,28 @@ class ConceptOutputs:
                 )
             not_finite = (~tensor.isfinite()).nonzero()
             if len(not_finite):
-                row = int(not_finite[0, 0])
+                axis = axes.index("classes" if name == "logits" else "concepts")
+                column = getattr(self, axes[axis])[not_finite[0, axis]]
                 raise ValueError(
-                    f"{name} has {len(not_finite)} values that are NaN or infinite, the first in row {row}, "
-                    f"{self._column_name(name, not_finite[0])!r}"
+                    f"{name} has {len(not_finite)} values that are NaN or infinite, the first in row "
+                    f"{int(not_finite[0, 0])}, {column!r}"
                 )
         if self.image_ids is not None:
             self._check_ids()
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape that each tensor must have; maps may be of any height and width."""
-        n_images, n_concepts, n_classes = len(self.values), len(self.concepts), len(self.classes)
-        shapes = {
-            "values": (n_images, n_concepts),
-            "contributions": (n_images, n_concepts),
-            "class_weights": (n_concepts, n_classes),
-            "logits": (n_images, n_classes),
-            "thresholds": (n_concepts,),
-        }
-        if self.concept_maps is not None:
-            size = tuple(self.concept_maps.shape[2:])
-            shapes["concept_maps"] = (n_images, n_concepts, *(size if len(size) == 2 else ("H", "W")))
-        return shapes
-
-    def _column_name(self, name: str, place: torch.Tensor) -> str:
-        """The concept or class that the value at `place` of tensor `name` belongs to."""
-        if name == "logits":
-            return self.classes[place[1]]
-        return self.concepts[place[0] if name in ("class_weights", "thresholds") else place[1]]
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        """The tensors that there are, by name."""
+        return {name: getattr(self, name) for name in AXES if getattr(self, name) is not None}
 
     def _check_ids(self) -> None:
         if len(self.image_ids) != len(self.values):
             raise ValueError(
                 f"{len(self.image_ids)} image ids for {len(self.values)} images: give one for each image"
             )
-        seen = set()
-        for name in self.image_ids:
-            if name in seen:
+        last, _ = places(self.image_ids, self.image_ids)  # where a name stands last
+        for row, name in enumerate(self.image_ids):
+            if last[row] != row:
                 raise ValueError(f"image {name!r} stands twice among the image ids: keep one of its rows")
-            seen.add(name)
 
     @property
     def predictions(self) -> torch.Tensor:
@@ -153,84 +150,196 @@ class ConceptOutputs:
             )
         if wanted == self.image_ids:
             return self
-        row_of = {name: row for row, name in enumerate(self.image_ids)}
-        missing = [name for name in wanted if name not in row_of]
+        rows, missing = places(wanted, self.image_ids)
         if missing:
             raise ValueError(
                 f"{source}: outputs of other images. {len(missing)} of the {len(wanted)} images wanted have "
                 f"no row, the first {', '.join(map(repr, missing[:3]))}; the rows there are of "
                 f"{', '.join(map(repr, self.image_ids[:3]))}, …"
             )
-        return self.take([row_of[name] for name in wanted])
+        if len(rows) < len(self.image_ids):
+            log.info(
+                "%s: %d images more than are asked for are left out", source, len(self.image_ids) - len(rows)
+            )
+        return self._picked("images", rows, image_ids=wanted)
 
     def take(self, rows: Sequence[int] | torch.Tensor) -> "ConceptOutputs":
         """The outputs of some images, by their rows, in this order."""
-        rows = torch.as_tensor(rows, device=self.values.device)
-        taken = {}
-        for name in PER_IMAGE:
-            tensor = getattr(self, name)
-            taken[name] = None if tensor is None else tensor[rows]
-        if self.image_ids is not None:
-            taken["image_ids"] = [self.image_ids[row] for row in rows.tolist()]
-        return replace(self, **taken)
+        ids = self.image_ids and [self.image_ids[row] for row in torch.as_tensor(rows).tolist()]
+        return self._picked("images", rows, image_ids=ids)
 
     def of_concepts(self, names: Sequence[str]) -> "ConceptOutputs":
         """The outputs of some concepts, by their names, in this order; the logits stay those of all.
 
         Raises ValueError for a concept that the outputs do not have.
         """
-        columns = [self.concepts.index(name) for name in names]
-        taken = {"concepts": list(names)}
-        for name in ("values", "contributions", "concept_maps", "class_weights", "thresholds"):
-            tensor = getattr(self, name)
-            if tensor is not None:
-                taken[name] = tensor[:, columns] if name in PER_IMAGE else tensor[columns]
-        return replace(self, **taken)
+        return self._picked("concepts", [self.concepts.index(name) for name in names], concepts=list(names))
+
+    def of_classes(self, classes: Sequence[str], source: str = "these outputs") -> "ConceptOutputs":
+        """The outputs with the K classes of a data set in its order; 018.Spotted_Catbird is Spotted Catbird.
+
+        source: as of `align`. Raises ValueError where the names are not the same.
+        """
+        held, wanted = ([words(class_name(name)) for name in names] for names in (self.classes, classes))
+        if held == wanted:
+            return replace(self, classes=list(classes))
+        if sorted(held) != sorted(wanted) or len(set(held)) < len(held):
+            raise ValueError(
+                f"{source} holds {len(held)} classes, the first {self.classes[:3]}; the data have "
+                f"{len(wanted)}, the first {list(classes[:3])}: they must be the same, by their names"
+            )
+        return self._picked("classes", [held.index(name) for name in wanted], classes=list(classes))
+
+    def _picked(self, axis: str, wanted: Sequence[int], **names) -> "ConceptOutputs":
+        """The outputs at some places of an axis, with their names."""
+        wanted = torch.as_tensor(wanted, dtype=torch.int64, device=self.values.device)
+        for name, tensor in self._tensors().items():
+            if axis in AXES[name]:
+                names[name] = tensor.index_select(AXES[name].index(axis), wanted)
+        return replace(self, **names)
 
     def to(self, device: str | torch.device) -> "ConceptOutputs":
         """The same outputs, detached, with tensors on a device."""
-        moved = {}
-        for name in TENSORS:
-            tensor = getattr(self, name)
-            moved[name] = None if tensor is None else tensor.detach().to(device)
-        return replace(self, **moved)
+        return replace(self, **{name: one.detach().to(device) for name, one in self._tensors().items()})
 
     def cpu(self) -> "ConceptOutputs":
         """The same outputs, detached, with tensors on the CPU."""
         return self.to("cpu")
 
 
+def outputs_of_fields(fields: Mapping) -> ConceptOutputs:
+    """Outputs from fields as a program gives them, on the CPU in float32, names composed and trimmed.
+
+    fields: those of `ConceptOutputs`, arrays or tensors of any kind of number. Contributions may be left out
+        where class weights are given: they are then θ_jk û_ij of the predicted class k.
+    Raises ValueError: a field that is missing or unknown, what is no number, and as `ConceptOutputs` does.
+    """
+    unknown = [name for name in fields if name not in (*NAMES, *AXES)]
+    missing = [name for name in ("concepts", "classes", "values", "logits") if fields.get(name) is None]
+    if unknown or missing:
+        wrong = f"has no {missing[0]}" if missing else f"has {unknown[0]!r}, which is no field"
+        raise ValueError(f"it {wrong}; its fields: {', '.join((*NAMES, *AXES))}")
+    found = {name: _numbers(name, fields.get(name)) for name in AXES}
+    if not len(found["values"]):
+        raise ValueError("it holds no image")
+    if found["contributions"] is None:
+        if found["class_weights"] is None:
+            raise ValueError(
+                "it has neither contributions nor class_weights: what each concept adds to the predicted "
+                "class's logit is not known without one of them"
+            )
+        found["contributions"] = found["values"] * found["class_weights"].T[found["logits"].argmax(1)]
+    for name in NAMES:
+        if isinstance(fields.get(name), str):
+            raise ValueError(f"{name} is the one text {fields[name]!r}: a list of texts is wanted")
+        if fields.get(name) is not None:
+            found[name] = [plain(one) for one in fields[name]]
+    return ConceptOutputs(**found)
+
+
+def _numbers(name: str, given: object) -> torch.Tensor | None:
+    """An array or a tensor of numbers as float32 on the CPU; what is true or false as 1 and 0."""
+    if given is None:
+        return None
+    tensor = given if isinstance(given, torch.Tensor) else torch.as_tensor(np.ascontiguousarray(given))
+    if tensor.is_complex() or (tensor.dtype == torch.bool and name in ("contributions", "logits")):
+        raise ValueError(f"{name} is of type {tensor.dtype}: give numbers, such as float32")
+    return tensor.detach().cpu().float()
+
+
+def hold_against_itself(outputs: ConceptOutputs, source: str) -> None:
+    """Hold contributions against values × class weights, and logits against values @ class weights + a bias.
+
+    What logits have beyond the concepts is right for a model with a side channel, and without class weights
+    values are held against nothing: the log says so, and a run keeps it as a note.
+    source: what the outputs are called, for instance their file.
+
+    Raises ValueError where contributions are not θ_jk û_ij of the predicted class k, but for half precision.
+    """
+    groups, said = torch.zeros_like(outputs.predictions), ""
+    if outputs.class_weights is None:  # the predicted class alone, whose bias is its own
+        said = "there are no class_weights, so values are held against nothing. "
+        groups = outputs.predictions
+        rest = outputs.logits.amax(1, keepdim=True) - outputs.contributions.sum(1, keepdim=True)
+    else:
+        _require_products(outputs, source)
+        rest = outputs.logits - outputs.values @ outputs.class_weights
+    bias = torch.zeros(len(outputs.classes), rest.shape[1]).index_add_(0, groups, rest)
+    rest = (rest - (bias / groups.bincount(minlength=len(bias))[:, None])[groups]).abs()
+    spread = (outputs.logits - outputs.logits.mean(0)).abs().max()
+    if rest.max() > TOLERANCE * spread + 1e-5 * outputs.contributions.abs().max():
+        what = "values @ class_weights" if outputs.class_weights is not None else "contributions"
+        image = _image(outputs, int(rest.amax(1).argmax()))
+        said += (
+            f"logits have up to {rest.max():.3g} (image {image}) beyond {what} and a bias, where they vary "
+            f"by {spread:.3g}: as of a side channel beside the concepts, or they are of another model"
+        )
+    if said:
+        log.warning("%s: %s", source, said.strip(), extra={"note": True})
+
+
+def _require_products(outputs: ConceptOutputs, source: str) -> None:
+    """Raise ValueError, naming the worst, where contributions are not values × class weights."""
+    given, weights = outputs.contributions, outputs.class_weights.T
+    best, classes = outputs.logits.topk(min(5, len(weights)))
+    fits = torch.zeros(len(given), dtype=torch.bool)
+    for rank in range(
+        best.shape[1]
+    ):  # half precision makes ties: any of the highest may be the predicted one
+        product = outputs.values * weights[classes[:, rank]]
+        near = (given - product).abs() <= TOLERANCE * product.abs() + 1e-4 * given.abs().max()
+        fits |= near.all(1) & (best[:, rank] >= best[:, 0] - TOLERANCE * best[:, 0].abs())
+    if not fits.all():
+        off = (given - outputs.values * weights[outputs.predictions]).abs() * ~fits[:, None]
+        row, column = divmod(int(off.argmax()), off.shape[1])
+        raise ValueError(
+            f"{source}: contributions are not values × class_weights of the predicted class in "
+            f"{int((~fits).sum())} of {len(fits)} images, by up to {off.max():.3g} (image "
+            f"{_image(outputs, row)}, concept {outputs.concepts[column]!r}). Give all of the same images, "
+            "concepts and classes, in the order of their names, and values on the scale that the head takes. "
+            "safetensors writes the memory of a transposed or cut NumPy array as it lies: write "
+            "np.ascontiguousarray of each. Where the head is not linear in values, leave class_weights out"
+        )
+
+
+def _image(outputs: ConceptOutputs, row: int) -> str:
+    return f"of row {row}" if outputs.image_ids is None else repr(outputs.image_ids[row])
+
+
 def save_outputs(outputs: ConceptOutputs, file: str | Path) -> Path:
     """Write outputs as safetensors, whole or not at all; names go into the header, as JSON lists.
 
+    What is written is the memory as it lies, so tensors are made contiguous, each apart from the others.
     Returns the file's path. Raises OSError where it cannot be written.
     """
-    tensors, header = {}, {}
-    for name in TENSORS:
-        tensor = getattr(outputs, name)
-        if tensor is not None:
-            tensors[name] = tensor.detach().cpu().contiguous()
-    for name in NAMES:
-        names = getattr(outputs, name)
-        if names is not None:
-            header[name] = json.dumps(names)
+    tensors = {}
+    for name, tensor in outputs._tensors().items():
+        tensors[name] = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+    names = {name: getattr(outputs, name) for name in NAMES}
+    header = {name: json.dumps(held) for name, held in names.items() if held is not None}
     return write_whole(file, save(tensors, header))
 
 
-def read_outputs(file: str | Path) -> ConceptOutputs:
+def read_outputs(file: str | Path, trusted: bool = False) -> ConceptOutputs:
     """Outputs from a file of `save_outputs`, or one that another program wrote in its form.
 
-    Raises ValueError, naming the file, if it is no such file.
+    Numbers of any kind are read, as float32.
+    trusted: of a cache of our own, which is not held against itself.
+    Raises ValueError, naming the file, if it is no such file, and as `hold_against_itself` does.
     """
     try:
         with safe_open(file, framework="pt") as content:
             header = content.metadata() or {}
-            tensors = {name: content.get_tensor(name) for name in TENSORS if name in content.keys()}
-        names = {name: json.loads(header[name]) for name in NAMES if name in header}
-        return ConceptOutputs(**dict.fromkeys(OPTIONAL) | tensors | names)
+            fields = {name: content.get_tensor(name) for name in content.keys()}
+        if "contributions" not in fields:  # a function may leave them out, whose memory nobody has written
+            raise ValueError("it has no contributions")
+        outputs = outputs_of_fields(fields | {key: json.loads(header[key]) for key in NAMES if key in header})
     except (SafetensorError, OSError, KeyError, ValueError, AttributeError, TypeError) as error:
         raise ValueError(
             f"{file}: no outputs of a bottleneck ({error or type(error).__name__}). It must be a safetensors "
-            "file with the tensors values, contributions, logits and perhaps class_weights and "
+            "file with the tensors values, contributions, logits and perhaps class_weights, thresholds and "
             "concept_maps, and the names as JSON lists under concepts, classes and image_ids in its header."
         ) from error
+    if not trusted:
+        hold_against_itself(outputs, str(file))
+    return outputs

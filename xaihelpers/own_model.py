@@ -4,31 +4,27 @@
     maps_of(images)      -> attention maps                     notebooks 41-44 (`saliency.own_maps`)
     answer(requests)     -> answers of a language model        python:FILE wherever one is named (`ask`)
 
-`images` is a list of RGB PIL images as the data set holds them, some at a time. Such a file runs as any
-program does: it is found by the path that is given, from the working folder, and never looked for among data.
-Its folder is on Python's path while it runs. `python -m xaihelpers.own_model FILE --out outputs.safetensors`
-writes the outputs to a file, which is then read by all notebooks without running the model again.
+`images` is a list of RGB PIL images as the data set holds them, some at a time. The file is found by the path
+that is given, never looked for among data, and its folder is on Python's path while it runs.
+`python -m xaihelpers.own_model FILE --out outputs.safetensors` writes outputs for all notebooks to read.
 """
 
 import argparse
+import functools
 import hashlib
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 
 import torch
-from PIL import Image
 from tqdm.auto import tqdm
 
-from xaihelpers.datasets import Dataset, DatasetError, load, load_image
-from xaihelpers.outputs import OPTIONAL, PER_IMAGE, TENSORS, ConceptOutputs, save_outputs
+from xaihelpers.datasets import Dataset, load, load_image
+from xaihelpers.outputs import OPTIONAL, ConceptOutputs, hold_against_itself, outputs_of_fields, save_outputs
 from xaihelpers.paths import find
-
-FIELDS = ("concepts", "classes", *TENSORS)  # of a dict that outputs_of may return
 
 
 class OwnModelError(ValueError):
@@ -59,18 +55,19 @@ def load_function(file: str | Path, name: str) -> Callable:
             "from the path that is given and never looked for under XAI_DATA: give its path"
         )
     module = _run(file, place, "<module>", _module, place, file_hash(place))
-    if not callable(getattr(module, name, None)):
+    function = getattr(module, name, None)
+    if not callable(function):
         found = [
-            one for one, held in vars(module).items() if getattr(held, "__module__", "") == module.__name__
+            one for one in vars(module) if getattr(vars(module)[one], "__module__", "") == module.__name__
         ]
         raise OwnModelError(
             f"{file} has no function {name} (it defines {', '.join(found) or 'nothing'}): write "
             f"def {name}(...) in it, at the top level"
         )
-    return partial(_run, file, place, name, getattr(module, name))
+    return functools.update_wrapper(functools.partial(_run, file, place, name, function), function)
 
 
-@lru_cache(maxsize=None)
+@functools.lru_cache(maxsize=None)
 def _module(place: Path, content: str) -> ModuleType:
     """The file as a module, run once for each of its contents."""
     module = ModuleType(f"own_model_{place.stem}_{content}")
@@ -96,94 +93,64 @@ def _run(file: str | Path, place: Path, name: str, function: Callable, *argument
 
 
 def outputs_of_file(
-    file: str | Path,
-    images: Sequence[str | Path | Image.Image],
-    image_ids: Sequence[str],
-    batch_size: int = 64,
+    file: str | Path, images: Sequence[str | Path], image_ids: Sequence[str], batch_size: int = 64
 ) -> ConceptOutputs:
-    """The outputs of a user's bottleneck for N images, on the CPU, under the images' ids.
+    """The outputs of a user's bottleneck for N image files, on the CPU in float32, under the images' ids.
 
-    file: with `outputs_of(images)`, which returns for n RGB images ConceptOutputs, or a dict of its fields as
-        arrays: concepts, classes, values (n, L), logits (n, K), and perhaps class_weights (L, K),
-        contributions (n, L), thresholds (L,), concept_maps (n, L, H, W). Contributions may be left out where
-        class weights are given: they are then θ_jk û_ij of the predicted class k.
-    images: N image files or images, of which `batch_size` at a time are opened.
-    Raises OwnModelError: as `load_function`; something else returned, another number of rows, wrong shapes or
-        NaN, names or weights that change between batches; DatasetError for an image that cannot be read.
+    file: with `outputs_of(images)`, which returns ConceptOutputs, or a dict of fields as `outputs_of_fields`
+        takes it, for n RGB images, of which `batch_size` at a time are opened.
+    Raises OwnModelError: as `load_function` and `outputs_of_fields`; something else returned, another number
+        of rows, names or weights that change between batches. Raises ValueError as `hold_against_itself`;
+        DatasetError for an image that cannot be read.
     """
     function, parts = load_function(file, "outputs_of"), []
     if not len(images):
         raise OwnModelError(f"{file}: there is no image to ask it about")
     starts = range(0, len(images), batch_size)
     for start in tqdm(starts, desc=Path(file).stem, disable=len(starts) < 2):
-        some = images[start : start + batch_size]
-        opened = [one.convert("RGB") if isinstance(one, Image.Image) else load_image(one) for one in some]
-        parts.append(_checked(file, function(opened), len(some)))
+        opened = [load_image(image) for image in images[start : start + batch_size]]
+        parts.append(_checked(file, function(opened), len(opened)))
         for name in ("concepts", "classes", *OPTIONAL):
-            if not _alike(getattr(parts[0], name), getattr(parts[-1], name), name in PER_IMAGE):
+            one, other = getattr(parts[0], name), getattr(parts[-1], name)
+            if one is None or other is None or name == "concept_maps":  # which are an image's own
+                alike = (one is None) == (other is None)
+            else:
+                alike = one == other if isinstance(one, list) else torch.allclose(one, other)
+            if not alike:
                 raise OwnModelError(
                     f"{file}: outputs_of returned other {name} for image {start} on than for the first ones: "
                     "what is the model's is the same whatever the image"
                 )
-    tensors = {}
-    for name in PER_IMAGE:
+    whole = {"image_ids": list(image_ids)}
+    for name in ("values", "contributions", "logits", "concept_maps"):
         if getattr(parts[0], name) is not None:
-            tensors[name] = torch.cat([getattr(part, name) for part in parts])
-    return replace(parts[0], **tensors, image_ids=list(image_ids))
-
-
-def _alike(one, other, of_image: bool) -> bool:
-    """Whether names or tensors of two batches are the same; of those of images, whether both are there."""
-    if one is None or other is None or of_image:
-        return (one is None) == (other is None)
-    return torch.allclose(one, other) if isinstance(one, torch.Tensor) else one == other
+            whole[name] = torch.cat([getattr(part, name) for part in parts])
+    outputs = replace(parts[0], **whole)
+    hold_against_itself(outputs, str(file))
+    return outputs
 
 
 def _checked(file: str | Path, returned: object, n_images: int) -> ConceptOutputs:
-    """What outputs_of returned, as ConceptOutputs of so many images on the CPU."""
-    if isinstance(returned, dict):
-        returned = _from_fields(file, returned)
-    if not isinstance(returned, ConceptOutputs):
+    """What outputs_of returned, as ConceptOutputs of so many images."""
+    fields = vars(returned) if isinstance(returned, ConceptOutputs) else returned
+    if not isinstance(fields, Mapping):
         kind = "nothing" if returned is None else f"an object of type {type(returned).__name__}"
         raise OwnModelError(
             f"{file}: outputs_of returned {kind}: it has to return ConceptOutputs, or a dict with "
             "concepts, classes, values, logits and class_weights (or contributions)"
         )
-    if len(returned.values) != n_images:
-        raise OwnModelError(
-            f"{file}: outputs_of returned {len(returned.values)} rows for {n_images} images: one row for "
-            "each image is wanted, in their order"
-        )
-    return returned.cpu()
-
-
-def _from_fields(file: str | Path, given: dict) -> ConceptOutputs:
-    missing = [name for name in ("concepts", "classes", "values", "logits") if given.get(name) is None]
-    unknown = [name for name in given if name not in (*FIELDS, "image_ids")]
-    if unknown or missing:
-        wrong = f"has no {missing[0]}" if missing else f"has {unknown[0]!r}, which is no field"
-        raise OwnModelError(
-            f"{file}: the dict that outputs_of returned {wrong}; its fields: {', '.join(FIELDS)}"
-        )
-    fields = dict.fromkeys(TENSORS) | given
-    if fields["contributions"] is None and fields["class_weights"] is None:
-        raise OwnModelError(
-            f"{file}: outputs_of returned neither contributions nor class_weights: what each concept adds to "
-            "the predicted class's logit is not known without one of them"
-        )
     try:
-        for name in ("concepts", "classes"):
-            fields[name] = [str(one) for one in fields[name]]
-        for name in TENSORS:
-            if fields[name] is not None:
-                fields[name] = torch.as_tensor(fields[name]).detach().float()
-        if fields["contributions"] is None:
-            fields["contributions"] = fields["values"] * fields["class_weights"].T[fields["logits"].argmax(1)]
-        return ConceptOutputs(**fields)
+        outputs = outputs_of_fields(fields)
     except (ValueError, TypeError, RuntimeError, IndexError, AttributeError) as error:
         raise OwnModelError(
             f"{file}: what outputs_of returned is of wrong types or shapes: {error}"
         ) from error
+    if len(outputs.values) != n_images:
+        raise OwnModelError(
+            f"{file}: outputs_of returned {len(outputs.values)} rows for {n_images} images: one row for "
+            "each image is wanted, in their order"
+        )
+    return outputs
 
 
 def outputs_of_data(file: str | Path, data: Dataset, split: str = "test") -> ConceptOutputs:
@@ -215,7 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         outputs = outputs_of_data(options.file, load(options.data, attributes="class"), options.split)
         save_outputs(outputs, options.out)
-    except (OwnModelError, DatasetError, OSError) as error:
+    except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     shape = f"{len(outputs.values)} images, {len(outputs.concepts)} concepts, {len(outputs.classes)} classes"

@@ -13,8 +13,9 @@ import pandas as pd
 import seaborn as sns
 import torch
 from pandas.io.formats.style import Styler
+from PIL import Image
 
-from xaihelpers.datasets import load_image
+from xaihelpers.datasets import as_seen, load_image
 
 PALETTE = sns.color_palette("colorblind")
 
@@ -37,7 +38,7 @@ def to_picture(image) -> np.ndarray:
     """
     if isinstance(image, torch.Tensor):
         image = image.detach().cpu().movedim(0, -1)
-    array = np.asarray(image)
+    array = np.asarray(as_seen(image) if isinstance(image, Image.Image) else image)
     if array.dtype == np.uint8:
         return array
     return (array.clip(0, 1) * 255).round().astype(np.uint8)

@@ -75,11 +75,7 @@ def ratings_file(name: str = "ratings.sqlite") -> Path:
 
 
 def item(
-    id: str,
-    text: str,
-    answers: dict[str, float] | Sequence[str],
-    image: object = None,
-    hidden: dict | None = None,
+    id: str, text: str, answers: dict | Sequence[str], image: object = None, hidden: dict | None = None
 ) -> Item:
     """One thing to rate, whose id and `hidden` (model, truth; as JSON types) no rater sees.
 
@@ -147,11 +143,10 @@ def open_study(file: str | Path, name: str, items: Sequence[Item] | None = None,
         for id, text, answers, hidden, image, key in new.values():
             row = [name, id, form, text, json.dumps(answers), json.dumps(hidden), image, key]
             database.execute("insert into items values (?, ?, ?, ?, ?, ?, ?, ?)", row)
-        query = "select item, text, answers, hidden, image, key from items where study = ? order by rowid"
-        for id, text, answers, hidden, image, key in database.execute(query, [name]):
+        rows = database.execute("select * from items where study = ? order by rowid", [name]).fetchall()
+        for _, id, _, text, answers, hidden, image, key in rows:
             new[id] = Item(id, text, json.loads(answers), json.loads(hidden), image, key)
-        (form,) = database.execute("select form from items where study = ?", [name]).fetchone()
-    return Study(file, name, form, new)
+    return Study(file, name, rows[0][2], new)
 
 
 def studies(file: str | Path) -> list[str]:
@@ -216,13 +211,12 @@ class RatingPanel(ipywidgets.VBox):
     def _show(self) -> None:
         """Show the first item without an answer; after the last one, nothing."""
         table = ratings(self.study.file, self.study.name)
-        self.done = table["item"][table.rater == self.rater].tolist()
-        self.place.value = f"<b>{len(self.done)} of {len(self.order)} rated</b> by {html.escape(self.rater)}"
+        done = table["item"][table.rater == self.rater].tolist()
+        self.place.value = f"<b>{len(done)} of {len(self.order)} rated</b> by {html.escape(self.rater)}"
         nothing = Item("", "", {}, {}, b"", "")
-        self.item = next((one for one in self.order if one.id not in self.done), nothing)
-        self.text.value = (
-            f"<div style='white-space: pre-wrap; line-height: 1.4'>{html.escape(self.item.text)}</div>"
-        )
+        self.item = next((one for one in self.order if one.id not in done), nothing)
+        text = html.escape(self.item.text)
+        self.text.value = f"<div style='white-space: pre-wrap; line-height: 1.4'>{text}</div>"
         self.picture.value = self.item.image
         self.picture.layout.display = None if self.item.image else "none"
         answers = list(self.item.answers)
@@ -242,9 +236,8 @@ class RatingPanel(ipywidgets.VBox):
             self._write("insert or replace into ratings values (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def _take_back(self, button: ipywidgets.Button) -> None:
-        if self.done:
-            row = [self.study.name, self.rater, self.done[-1]]
-            self._write("delete from ratings where study = ? and rater = ? and item = ?", row)
+        last = "select max(rowid) from ratings where study = ? and rater = ?"
+        self._write(f"delete from ratings where rowid = ({last})", [self.study.name, self.rater])
 
     def _write(self, query: str, values: list) -> None:
         """Change the file and go on, or say why not."""

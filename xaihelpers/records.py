@@ -213,7 +213,8 @@ def start(notebook: str, namespace: dict) -> Run:
     Raises ParameterError (unknown name, wrong type, no such device) and FolderError (results cannot be
         written).
     """
-    _show_log()
+    notes: list[str] = []
+    _show_log(notes)
     parameters = check_parameters(namespace)
     seed = parameters.get("seed", 0)
     random.seed(seed)
@@ -224,15 +225,25 @@ def start(notebook: str, namespace: dict) -> Run:
         results_home(parameters.get("results", "results")),
         "make room or permit writing there, or name another folder by the parameter results",
     )
-    run = Run(notebook, parameters, device, folder)
+    run = Run(notebook, parameters, device, folder, notes)
     spending.begin(0.0, name=run.run_folder.name)  # nothing is spent unless the notebook says so
     return run
 
 
-def _show_log() -> None:
-    """Print what the helpers log, a line each; where no run has begun they log nothing but warnings."""
+def _show_log(notes: list[str]) -> None:
+    """Print what the helpers log, a line each; where no run has begun they log nothing but warnings.
+
+    notes: where what is logged with `extra={"note": True}` is kept, each once.
+    """
     log, handler = logging.getLogger("xaihelpers"), logging.Handler()
-    handler.emit = lambda record: tqdm.write(handler.format(record))  # beside progress bars
+
+    def emit(record: logging.LogRecord) -> None:
+        text = handler.format(record)
+        tqdm.write(text)  # beside progress bars
+        if getattr(record, "note", False) and text not in notes:
+            notes.append(text)
+
+    handler.emit = emit
     log.handlers = [handler]
     log.setLevel(logging.INFO)
     log.propagate = False  # some libraries give the root logger a handler of its own

@@ -5,9 +5,9 @@ wherever it is called from, `records` keeps it in run.json, and `bill` (the esti
 with a limit.
 """
 
-import csv
 import json
 import logging
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from xaihelpers import paths
+from xaihelpers.text_files import TextFileError, read_table
 
 log = logging.getLogger(__name__)
 SHIPPED_PRICES = paths.PROJECT / "data" / "bill" / "prices.csv"
@@ -56,29 +57,36 @@ def read_prices(file: str = "") -> dict[str, Price]:
     """The prices of a table, by model.
 
     file: a CSV with the columns of `COLUMNS`, a name under XAI_DATA or a path; empty takes the shipped one.
-    Raises SpendingError: no such file, a column that is missing, a price that is no number.
+    Raises SpendingError: no such file, a column that is missing, a price that is no number from 0 up, a model
+        that stands twice.
     """
     place = SHIPPED_PRICES if not file else paths.find(file)
     if place is None or not Path(place).is_file():
         raise SpendingError(f"prices: there is no file {file}: give a CSV file with {', '.join(COLUMNS)}.")
-    with open(place, encoding="utf-8", newline="") as opened:
-        reader = csv.DictReader(opened)
-        if missing := set(COLUMNS[:4]) - set(reader.fieldnames or ()):
+    try:
+        table = read_table(place)
+    except TextFileError as error:
+        raise SpendingError(f"prices: {error}") from error
+    if missing := set(COLUMNS[:4]) - set(table.columns):
+        raise SpendingError(
+            f"{place}: a table of prices needs the column {sorted(missing)[0]!r}; its columns are "
+            f"{', '.join(COLUMNS)}, the last two of which may be left out."
+        )
+    prices = {}
+    for line, row in table.iterrows():
+        try:
+            values = [row["in_per_million"], row["out_per_million"], row.get("batch_factor") or 1]
+            numbers = [float(value) for value in values]
+        except ValueError:
+            numbers = [math.nan]
+        if not all(0 <= number < math.inf for number in numbers):
             raise SpendingError(
-                f"{place}: a table of prices needs the column {sorted(missing)[0]!r}; its columns are "
-                f"{', '.join(COLUMNS)}, the last two of which may be left out."
+                f"{place}, line {line}: the price of {row['model']!r} is no number from 0 up: correct it."
             )
-        prices = {}
-        for row in reader:
-            try:
-                numbers = [float(row[name]) for name in COLUMNS[2:4]]
-                numbers.append(float(row.get("batch_factor") or 1))
-            except (TypeError, ValueError) as error:
-                raise SpendingError(
-                    f"{place}: the price of {row['model']!r} is no number: correct that line."
-                ) from error
-            name = plain_name(row["model"].strip())
-            prices[name] = Price(name, row["currency"].strip(), *numbers, row.get("source") or "")
+        name = plain_name(row["model"])
+        if name in prices:
+            raise SpendingError(f"{place}, line {line}: {name!r} has a price already: keep one of the two.")
+        prices[name] = Price(name, row["currency"], *numbers, row.get("source", ""))
     return prices
 
 

@@ -11,9 +11,12 @@ from pathlib import Path
 
 from PIL import Image
 
+from xaihelpers.datasets.images import as_seen, load_image, orientation
+
 THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.S)
 ROLES = ("system", "user", "assistant")
 MEDIA_TYPES = {b"\xff\xd8\xff": "jpeg", b"\x89PN": "png"}  # by the first three bytes of a file
+PLAIN_MODES = ("1", "L", "P", "RGB")  # of the pixels that every program shows alike
 
 
 class AskError(ValueError):
@@ -150,24 +153,26 @@ def split_reasoning(text: str, reasoning: str = "") -> tuple[str, str]:
 
 
 def open_image(image: str | Path | Image.Image) -> Image.Image:
-    """An image as RGB. Raises AskError: a file that cannot be read; it is named."""
-    if isinstance(image, Image.Image):
-        return image.convert("RGB")
+    """An image as people see it, RGB: see `datasets.images.as_seen`.
+
+    Raises AskError: a file that cannot be read, or grey values of an unknown range; it is named.
+    """
     try:
-        with Image.open(image) as opened:
-            return opened.convert("RGB")
-    # SyntaxError is what Pillow raises for some damaged PNGs
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise _unreadable(image, error) from error
+        return as_seen(image) if isinstance(image, Image.Image) else load_image(image)
+    except ValueError as error:
+        raise _unreadable(image, error.__cause__ or error) from error
 
 
 def data_url(image: str | Path | Image.Image) -> str:
-    """An image as a data URL: the bytes of a JPEG or PNG file as they are, anything else converted to PNG.
+    """An image as a data URL, as people see it.
+
+    A JPEG or PNG file is sent as it is where every program shows it alike: upright, opaque, grey or RGB with
+    8 bits. Anything else is sent as a PNG of what `open_image` gives.
 
     Raises AskError: a file that cannot be read, or is incomplete.
     """
     pixels = open_image(image)
-    content = b"" if isinstance(image, Image.Image) else Path(image).read_bytes()
+    content = Path(image).read_bytes() if _is_plain_file(image) else b""
     kind = MEDIA_TYPES.get(content[:3])
     if kind is None:
         buffer = io.BytesIO()
@@ -222,14 +227,23 @@ def _image_name(image: str | Path | Image.Image) -> str | int:
 
 
 def _image_hash(image: str | Path | Image.Image) -> str:
-    """The sha256 of a file, or of the size and the pixels of an image in memory."""
-    if isinstance(image, Image.Image):
-        image = image.convert("RGB")
-        return hashlib.sha256(repr(image.size).encode() + image.tobytes()).hexdigest()
-    try:
+    """The sha256 of a plain file, or of the size and the pixels of what is seen of any other image."""
+    if _is_plain_file(image):
         return hashlib.sha256(Path(image).read_bytes()).hexdigest()
-    except OSError as error:
-        raise _unreadable(image, error.strerror) from error
+    image = open_image(image)
+    return hashlib.sha256(repr(image.size).encode() + image.tobytes()).hexdigest()
+
+
+def _is_plain_file(image: str | Path | Image.Image) -> bool:
+    """Whether an image is a file that shows what it holds: upright, opaque, grey or RGB with 8 bits."""
+    if isinstance(image, Image.Image):
+        return False
+    try:
+        with Image.open(image) as opened:
+            is_opaque = opened.mode in PLAIN_MODES and not opened.has_transparency_data
+            return is_opaque and orientation(opened) == 1
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise _unreadable(image, error) from error
 
 
 def _unreadable(image: str | Path, reason: object) -> AskError:

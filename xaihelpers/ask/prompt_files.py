@@ -5,6 +5,7 @@ from pathlib import Path
 
 from xaihelpers import paths
 from xaihelpers.ask.messages import AskError
+from xaihelpers.text_files import TextFileError, read_text
 
 FOLDER = paths.PROJECT / "data" / "prompts"
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -19,12 +20,11 @@ def prompt(name: str | Path, **fields: str) -> str:
     """
     file = paths.find(f"{name}.txt", FOLDER) or paths.find(name) or Path(name)
     try:
-        text = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(file).strip()
+    except TextFileError as error:
         known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.txt")))
-        reason = type(error).__name__
         raise AskError(
-            f"{name}: no prompt that can be read ({reason}); name a text file, or one of {known}"
+            f"{name}: no prompt that can be read ({error}); name a text file, or one of {known}"
         ) from error
     needed = [f"{{{field}}}" for field in fields]
     missing = [placeholder for placeholder in needed if placeholder not in text]

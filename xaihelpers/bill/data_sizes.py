@@ -101,9 +101,8 @@ def _as_it_lies(name: str, place: Path, attributes: str) -> DataSize:
     data = datasets.load(str(place), attributes)
     labels = data.labels.numpy()
     try:
-        with Image.open(data.images.path.iloc[0]) as first:
-            size = first.size
-    except (OSError, IndexError):
+        size = tuple(datasets.image_sizes(data, [0])[0].tolist())
+    except (datasets.DatasetError, IndexError):
         size = (256, 256)
     near = _neighbours(len(data.class_names))
     if data.class_attributes is not None and len(data.class_names) > 4:

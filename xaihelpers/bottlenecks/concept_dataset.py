@@ -1,19 +1,29 @@
 """What bottlenecks are trained on: images, features, classes, and concepts, annotated or only named."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 import torch
 from torch import nn
 
-from xaihelpers.datasets import Dataset, choose_concepts, concept_labels, load, phrase, plain_name
-from xaihelpers.models.backbones import Backbone, feature_maps, load_backbone
+from xaihelpers.datasets import (
+    Dataset,
+    choose_concepts,
+    concept_labels,
+    load,
+    normalise_attribute,
+    phrase,
+    plain_name,
+)
+from xaihelpers.models.backbones import load_backbone
 from xaihelpers.models.clip import Clip, embed_images, embed_texts, load_clip
-from xaihelpers.models.features import extract_features, read_pixels
+from xaihelpers.models.features import extract_features
+from xaihelpers.models.image_network import ImageNetwork, feature_maps, read_pixels
 from xaihelpers.outputs import check_names
 from xaihelpers.paths import find
+from xaihelpers.text_files import read_text, words
 
 
 @dataclass(eq=False, repr=False)
@@ -24,6 +34,7 @@ class ConceptDataset:
     names in the data set.
     `present`: the labels that models are trained on. `truth`: those that they are judged by.
     `phrases`: L' concepts by name only, with `phrase_truth` where the annotations happen to tell them.
+    `told`: (N,) of 0 and 1 by the `words` that any annotated attribute may be said in.
     `backbone_name`, `backbone_identity`: the network and the weights that `pooled` comes from;
     `clip_identity`: those of `image_embeddings`.
     `pixels`, `trunk`: for training end to end, else None.
@@ -44,6 +55,7 @@ class ConceptDataset:
     truth: torch.Tensor | None  # (N, L) of 0 and 1
     phrases: list[str]
     phrase_truth: torch.Tensor | None  # (N, L') of 0 and 1
+    told: dict[str, torch.Tensor] = field(default_factory=dict)
     drawn: bool = False  # whether its images are of a drawn world, which the shipped networks know
     clip: Clip | None = None
     clip_identity: str = ""
@@ -136,24 +148,29 @@ def read_concepts(file: str | Path) -> list[str]:
     Raises ValueError, naming the file, where it cannot be read, for no concept at all and for a name that
     stands twice.
     """
+    place = find(file)
+    if place is None:
+        raise ValueError(f"concept file {file}: No such file or directory")
     try:
-        text = (find(file) or Path(file)).read_text(encoding="utf-8")
-        names = [line.strip() for line in text.splitlines() if line.strip()]
+        names = [line.strip() for line in read_text(place).split("\n") if line.strip()]
         check_names(names)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"concept file {file}: {getattr(error, 'strerror', None) or error}") from error
+    except ValueError as error:
+        raise ValueError(f"concept file {file}: {error}") from error
     return names
 
 
 def concept_truth(dataset: ConceptDataset, concepts: list[str]) -> torch.Tensor:
-    """Hard labels (N, n) of concepts or phrases by name; NaN where no annotation tells a concept."""
-    columns = {}
-    if dataset.phrase_truth is not None:
-        columns |= dict(zip(dataset.phrases, dataset.phrase_truth.T, strict=True))
-    if dataset.truth is not None:
-        columns |= dict(zip(dataset.concepts, dataset.truth.T, strict=True))
+    """Hard labels (N, n) of concepts or phrases by name; NaN where no annotation tells a concept.
+
+    A concept has an attribute's own name (as SUB writes it, too), or is in plain words or a phrase; case,
+    underscores and blanks make no difference.
+    """
+    columns = dict(dataset.told)
+    for names, truth in ((dataset.phrases, dataset.phrase_truth), (dataset.concepts, dataset.truth)):
+        if truth is not None:
+            columns |= zip(map(words, names), truth.T, strict=True)
     unknown = torch.full((len(dataset.images),), torch.nan)
-    return torch.stack([columns.get(name, unknown) for name in concepts], 1)
+    return torch.stack([columns.get(words(normalise_attribute(name)), unknown) for name in concepts], 1)
 
 
 def rows_of_another_class(labels: torch.Tensor) -> torch.Tensor:
@@ -175,7 +192,7 @@ def rows_of_another_class(labels: torch.Tensor) -> torch.Tensor:
 class Trunk(nn.Module):
     """A backbone as a trainable network: pixels (B, 3, crop, crop) uint8 -> pooled features (B, d)."""
 
-    def __init__(self, backbone: Backbone):
+    def __init__(self, backbone: ImageNetwork):
         super().__init__()
         self.model, self.backbone = backbone.model, backbone
 
@@ -183,7 +200,7 @@ class Trunk(nn.Module):
         return feature_maps(self.backbone, self.backbone.normalised(pixels))[0].mean((2, 3))
 
 
-def _features(network: Backbone | None, world: Dataset) -> dict:
+def _features(network: ImageNetwork | None, world: Dataset) -> dict:
     """The pooled features of all images, and where they come from; empty ones without a network."""
     if network is None:
         return {"backbone_name": "", "backbone_identity": "", "pooled": torch.empty(len(world.images), 0)}
@@ -196,20 +213,20 @@ def _annotations(world: Dataset, concepts: str, labels: str, label_kind: str, tr
     if world.attributes is None:
         empty = {"concepts": [], "attributes": [], "phrases": []}
         return empty | dict.fromkeys(("present", "truth", "phrase_truth"))
-    attributes = choose_concepts(world, concepts)
-    names_of_phrase: dict[str, list[str]] = {}  # several attributes may be said in the same words
-    for name in world.attributes.name:
-        names_of_phrase.setdefault(phrase(name), []).append(name)
-    phrase_truth = []
-    for names in names_of_phrase.values():
-        phrase_truth.append(concept_labels(world, names, level=truth_labels).amax(1))
+    attributes, every = choose_concepts(world, concepts), world.attributes.name.tolist()
+    told: dict[str, torch.Tensor] = {}  # several attributes may be said in the same words
+    for name, column in zip(every, concept_labels(world, every, level=truth_labels).T, strict=True):
+        for key in {words(said) for said in (name, plain_name(name), phrase(name))}:
+            told[key] = torch.maximum(told[key], column) if key in told else column
+    phrases = list(dict.fromkeys(map(phrase, every)))
     return {
         "concepts": [plain_name(name) for name in attributes],
         "attributes": attributes,
         "present": concept_labels(world, attributes, level=labels, kind=label_kind),
         "truth": concept_labels(world, attributes, level=truth_labels),
-        "phrases": list(names_of_phrase),
-        "phrase_truth": torch.stack(phrase_truth, 1),
+        "phrases": phrases,
+        "phrase_truth": torch.stack([told[words(said)] for said in phrases], 1),
+        "told": told,
     }
 
 
@@ -226,7 +243,7 @@ def _clip_parts(clip: Clip, world: Dataset) -> dict:
 
 
 def _trainable_parts(
-    network: Backbone, world: Dataset, backbone: str, weights: str, layer: str, transform: str
+    network: ImageNetwork, world: Dataset, backbone: str, weights: str, layer: str, transform: str
 ) -> dict:
     def new_trunk() -> Trunk:
         return Trunk(load_backbone(backbone, weights, layer, transform=transform))

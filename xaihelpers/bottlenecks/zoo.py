@@ -22,7 +22,7 @@ import torch
 from safetensors import SafetensorError
 
 from xaihelpers import paths
-from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, load_concept_dataset
+from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, concept_truth, load_concept_dataset
 from xaihelpers.bottlenecks.model_files import read_model, save_model
 from xaihelpers.bottlenecks.recipes import MODEL_NAMES, RECIPES
 from xaihelpers.datasets import Dataset
@@ -138,6 +138,7 @@ def load_draws(
     if draws < 1:
         raise ValueError(f"draws must be 1 or more, not {draws}")
     names = list(names)
+    _require_other_names(names)
     if names and all(map(is_own, names)):
         dataset_settings |= {"backbone": "", "clip": ""}
     dataset = load_concept_dataset(**dataset_settings, device=device)
@@ -188,19 +189,26 @@ def zoo_outputs(
     labelfree_settings: of the label-free models alone.
 
     Raises ValueError for a file whose rows are of other images or without image ids, or whose classes are not
-    the data set's (where it has any), for two files of one stem, and as `fit_or_load`, `read_outputs` and
-    `outputs_of_file` do.
+    the data set's by their names (where it has any), for two files of one stem, and as `fit_or_load`,
+    `read_outputs` and `outputs_of_file` do.
     """
-    outputs_of = {}
+    outputs_of, names = {}, list(names)
+    _require_other_names(names)
     for name in names:
         if is_own(name):
-            if Path(name).stem in outputs_of:
-                raise ValueError(f"two models are called {Path(name).stem}: rename one of the files")
             outputs_of[Path(name).stem] = _own_outputs(name, dataset)
         else:
             settings = labelfree_settings if name.startswith("lf") else {}
             outputs_of[name] = fit_or_load(name, dataset, seed, device, **settings).outputs
     return outputs_of
+
+
+def _require_other_names(names: list[str]) -> None:
+    """Raise ValueError for a file that is called as another file or a model of the zoo is."""
+    shown = [Path(name).stem if is_own(name) else name for name in names]
+    for name, called in zip(names, shown, strict=True):
+        if is_own(name) and shown.count(called) > 1:
+            raise ValueError(f"two models are called {called}: rename one of the files")
 
 
 def _own_outputs(name: str, dataset: ConceptDataset) -> ConceptOutputs:
@@ -210,11 +218,15 @@ def _own_outputs(name: str, dataset: ConceptDataset) -> ConceptOutputs:
         outputs = outputs_of_file(name, files, dataset.test_ids)
     else:
         outputs = read_outputs(paths.find(name) or name)
-    if dataset.classes and outputs.classes != dataset.classes:
-        raise ValueError(
-            f"{name} holds {len(outputs.classes)} classes, the first {outputs.classes[:3]}; {dataset.data} "
-            f"has {len(dataset.classes)}, the first {dataset.classes[:3]}: they must be the same, in the "
-            "same order"
+    if dataset.classes:
+        outputs = outputs.of_classes(dataset.classes, str(name))
+    untold = concept_truth(dataset, outputs.concepts).isnan().all(0)
+    if untold.any() and dataset.truth is not None:
+        first = outputs.concepts[int(untold.int().argmax())]
+        log.warning(
+            "%s: %d of %d concepts are no attribute of %s, the first %r: left out of all that needs labels",
+            *(name, untold.sum(), len(untold), dataset.data, first),
+            extra={"note": True},
         )
     return outputs.align(dataset.test_ids, str(name))
 
@@ -238,7 +250,7 @@ def _read_cached(kind, file, device, dataset):
     if not (file.exists() and outputs_file.exists()):
         return None
     try:
-        outputs = read_outputs(outputs_file)
+        outputs = read_outputs(outputs_file, trusted=True)
     except ValueError as error:
         paths.set_aside(outputs_file, error)
         return None

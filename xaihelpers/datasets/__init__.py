@@ -3,7 +3,7 @@
 from xaihelpers.datasets.attribute_names import (
     attributes_by_words,
     cbm_concepts,
-    class_name,
+    find_attributes,
     known_attribute,
     normalise_attribute,
     parts_of,
@@ -13,9 +13,17 @@ from xaihelpers.datasets.attribute_names import (
     with_article,
 )
 from xaihelpers.datasets.cub import class_label, part_index
-from xaihelpers.datasets.dataset import Dataset, DatasetError
+from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name
 from xaihelpers.datasets.download import download_cub
-from xaihelpers.datasets.images import crop_to_box, image_sizes, load_image, part_points, place_points
+from xaihelpers.datasets.images import (
+    as_seen,
+    boxes,
+    crop_to_box,
+    image_sizes,
+    load_image,
+    part_points,
+    place_points,
+)
 from xaihelpers.datasets.labels import choose_concepts, class_concepts, concept_labels, image_attributes
 from xaihelpers.datasets.loading import DRAWN, load
 from xaihelpers.datasets.sub_benchmark import write_sub
@@ -25,7 +33,9 @@ __all__ = [
     "DRAWN",
     "Dataset",
     "DatasetError",
+    "as_seen",
     "attributes_by_words",
+    "boxes",
     "cbm_concepts",
     "choose_concepts",
     "class_concepts",
@@ -34,6 +44,7 @@ __all__ = [
     "concept_labels",
     "crop_to_box",
     "download_cub",
+    "find_attributes",
     "image_attributes",
     "image_sizes",
     "imagenet_names",

@@ -1,8 +1,8 @@
-"""Names of attributes, parts and concepts: normalised, checked, and mapped to body parts.
+"""Names of attributes, parts, classes and concepts: normalised, checked, and mapped to body parts.
 
-The concept -> part map is that of tables 4 and 5 of the alignment paper (89 of the 112 concepts lie on 12
-parts), carried over to all 312 attributes by attribute group. The 112 concepts are an index list, because the
-rule that once chose them does not choose them again from the annotations.
+cub_attributes.csv holds CUB's 312 attributes; the parts that each is looked for on, as tables 4 and 5 of the
+alignment paper have it for 89 of the 112 concepts, carried over to all by attribute group; and the numbers of
+the 112, a list because the rule that once chose them does not choose them again from the annotations.
 """
 
 import difflib
@@ -13,40 +13,15 @@ from pathlib import Path
 import pandas as pd
 
 from xaihelpers.datasets.dataset import DatasetError
-from xaihelpers.worlds.aviary.individuals import ATTRIBUTES
+from xaihelpers.text_files import plain, words
 
+CUB = pd.read_csv(Path(__file__).with_name("cub_attributes.csv"), keep_default_na=False, dtype=str)
+ATTRIBUTES: list[str] = CUB["name"].tolist()  # (312,), id = position + 1
 # The parts of CUB that a group of attributes is looked for on; a group of the whole bird has none.
 GROUP_PARTS: dict[str, tuple[str, ...]] = {
-    "has_back_color": ("back",),
-    "has_back_pattern": ("back",),
-    "has_bill_shape": ("beak",),
-    "has_bill_length": ("beak",),
-    "has_bill_color": ("beak",),
-    "has_belly_color": ("belly",),
-    "has_belly_pattern": ("belly",),
-    "has_breast_color": ("breast",),
-    "has_breast_pattern": ("breast",),
-    "has_crown_color": ("crown",),
-    "has_forehead_color": ("forehead",),
-    "has_head_pattern": ("forehead",),  # "Head" in the paper
-    "has_eye_color": ("left eye", "right eye"),
-    "has_leg_color": ("left leg", "right leg"),
-    "has_wing_color": ("left wing", "right wing"),
-    "has_wing_pattern": ("left wing", "right wing"),
-    "has_wing_shape": ("left wing", "right wing"),
-    "has_nape_color": ("nape",),
-    "has_tail_shape": ("tail",),
-    "has_tail_pattern": ("tail",),
-    "has_upper_tail_color": ("tail",),
-    "has_under_tail_color": ("tail",),
-    "has_throat_color": ("throat",),
-    "has_upperparts_color": (),
-    "has_underparts_color": (),
-    "has_primary_color": (),
-    "has_size": (),
-    "has_shape": (),
+    name.split("::")[0]: tuple(filter(None, parts.split("/")))
+    for name, parts in zip(CUB["name"], CUB["parts"], strict=True)
 }
-
 
 # beginnings that are written with a vowel and spoken with a consonant: European, ewe, one-eyed, once, unique,
 # union (but not unidentified, unimportant, uninhabited), unanimous, Ural, usual, used, utility, ubiquitous,
@@ -67,7 +42,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> DatasetError:
 
 def normalise_attribute(name: str) -> str:
     """`group::value` of an attribute's name, which may be written `group--value` (as in SUB)."""
-    name = name.strip()
+    name = plain(name)
     return name if "::" in name else name.replace("--", "::", 1)
 
 
@@ -94,11 +69,6 @@ def plain_name(attribute: str) -> str:
     part = group.split()[0]
     value = plain_value(value).removesuffix(f" {part}").removesuffix(f"-{part}s")
     return f"{value} {group}"
-
-
-def class_name(name: str) -> str:
-    """A class's name in plain words: "018.Spotted_Catbird", "Spotted_Catbird" -> "Spotted Catbird"."""
-    return re.sub(r"^\d+\.", "", name.strip()).replace("_", " ")
 
 
 def with_article(name: str) -> str:
@@ -146,13 +116,27 @@ def phrase(attribute: str) -> str:
 def attributes_by_words(attributes: Iterable[str]) -> dict[str, str]:
     """What an attribute may be called (its own name, in plain words, as a phrase) -> the attribute.
 
-    Of two attributes that are said alike, the first.
+    Words that stand for two attributes are left out.
     """
-    found: dict[str, str] = {}
+    meant: dict[str, set[str]] = {}
     for attribute in attributes:
-        for words in (attribute, plain_name(attribute), phrase(attribute)):
-            found.setdefault(words, attribute)
-    return found
+        for name in (attribute, plain_name(attribute), phrase(attribute)):
+            meant.setdefault(name, set()).add(attribute)
+    return {name: min(some) for name, some in meant.items() if len(some) == 1}
+
+
+def find_attributes(names: Iterable[str], attributes: Iterable[str]) -> list[str]:
+    """The attribute that each name stands for, "" where it stands for none, or for several.
+
+    A name is an attribute's own (as SUB writes it, too), in plain words or as a phrase; case, underscores and
+    blanks make no difference.
+    """
+    called: dict[str, set[str]] = {}
+    for attribute in attributes:
+        for name in (attribute, plain_name(attribute), phrase(attribute)):
+            called.setdefault(words(name), set()).add(attribute)
+    found = [called.get(words(normalise_attribute(name)), set()) for name in names]
+    return [min(meant) if len(meant) == 1 else "" for meant in found]
 
 
 def parts_of(attribute: str, parts: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -177,7 +161,8 @@ def cbm_concepts() -> pd.DataFrame:
     Columns: attribute_id (1-based among the 312), name, group, value, and parts, a tuple of CUB part names
     that may be empty.
     """
-    table = pd.read_csv(Path(__file__).with_name("cub_concepts.csv"), index_col="concept")
+    table = CUB[CUB["concept"] != ""].astype({"attribute_id": int, "concept": int})
+    table = table.set_index("concept")[["attribute_id", "name"]]
     table[["group", "value"]] = table["name"].str.split("::", n=1, expand=True)
     table["parts"] = [GROUP_PARTS[group] for group in table["group"]]
     return table
@@ -188,23 +173,22 @@ def find_id(kind: str, name: str | int, names: pd.Series) -> int:
 
     Raises DatasetError: an unknown name (with the nearest one), an id out of range.
     """
-    if not isinstance(name, str):
-        if int(name) not in names.index:
-            raise DatasetError(
-                f"unknown {kind} id {name}: ids run from {names.index.min()} to {names.index.max()}"
-            )
-        return int(name)
-    matches = names.index[names == name]
-    if len(matches) == 0:
-        raise unknown_name(kind, name, names)
-    return int(matches[0])
+    if isinstance(name, str):
+        matches = names.index[names.map(plain) == plain(name)]
+        if len(matches) == 0:
+            raise unknown_name(kind, name, names)
+        return int(matches[0])
+    if int(name) not in names.index:
+        raise DatasetError(
+            f"unknown {kind} id {name}: ids run from {names.index.min()} to {names.index.max()}"
+        )
+    return int(name)
 
 
 def attribute_ids(attributes: pd.DataFrame, concepts: Sequence[str | int] | pd.DataFrame) -> list[int]:
     """The 1-based attribute ids of `concepts` in a data set's table `attributes`.
 
-    concepts: names, ids, or a table with the columns `attribute_id` and `name` (`cbm_concepts()`), whose
-        names must be those of the data set.
+    concepts: names, ids, or a table with a column `name`, as `cbm_concepts()`.
     Raises DatasetError: one text in place of a list, a name or an id that the data set does not have.
     """
     if isinstance(concepts, str):
@@ -212,19 +196,6 @@ def attribute_ids(attributes: pd.DataFrame, concepts: Sequence[str | int] | pd.D
             f"concepts must be a list of attribute names or ids, not the one text {concepts!r}"
         )
     if isinstance(concepts, pd.DataFrame):
-        _require_names(attributes, concepts)
-        concepts = concepts["attribute_id"].tolist()
+        concepts = concepts["name"]
     wanted = [normalise_attribute(concept) if isinstance(concept, str) else concept for concept in concepts]
     return [find_id("attribute", concept, attributes["name"]) for concept in wanted]
-
-
-def _require_names(attributes: pd.DataFrame, concepts: pd.DataFrame) -> None:
-    """Raise where the ids of `concepts` bear other names among the data set's `attributes`."""
-    names = attributes["name"].reindex(concepts["attribute_id"]).to_numpy()
-    differs = names != concepts["name"].to_numpy()
-    if differs.any():
-        raise DatasetError(
-            f"these data have attributes of their own ({len(attributes)}, first "
-            f"{attributes['name'].iloc[0]!r}), not CUB's 312: {differs.sum()} of the {len(concepts)} "
-            f"concepts asked for, first {concepts['name'].iloc[differs.argmax()]!r}, are not among them"
-        )

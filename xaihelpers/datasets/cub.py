@@ -1,56 +1,41 @@
 """One reader for all data in CUB-200-2011's folders and files: the aviary, the real CUB, subsets of it."""
 
 import logging
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 
-from xaihelpers.datasets.attribute_names import class_name, find_id, normalise_attribute, unknown_name
-from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
-from xaihelpers.datasets.folders import IMAGE_SUFFIXES
-from xaihelpers.datasets.text_tables import (
-    REMEDY,
-    broken_line,
-    check_rows,
-    lines_of,
-    read_names,
-    read_table,
-    to_number,
-)
+from xaihelpers.datasets.attribute_names import find_id, normalise_attribute, unknown_name
+from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name, require_annotations
+from xaihelpers.datasets.folders import is_image_file
+from xaihelpers.text_files import on_disk, read_text, require_distinct, words
 
 log = logging.getLogger(__name__)
 ATTRIBUTE_LEVELS = ("auto", "image", "class")
-NO_SUCH_IMAGE = "image id {} is not in images.txt (one of the two is truncated or damaged)"
-OUT_OF_ORDER = "id {} out of order (they count from 1)"
+REMEDY = "Unpack the data set again (the aviary: delete its folder, it is drawn anew)."
+NUMBER = {
+    "int32": r"[+-]?[0-9]{1,9}",
+    "float32": r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?",
+}
+# what an id is called, by the file that lists it
+KEYS = {"images.txt": "image id", "parts.txt": "part id", "attributes.txt": "attribute id"}
 
 
-class CubDataset(Dataset):
-    """A data set in CUB-200-2011's format: boxes, attributes and parts are known; masks in drawn worlds.
+def load_cub(root: str | Path, attributes: str = "auto", check_files: bool = False) -> Dataset:
+    """Read a folder in CUB-200-2011's format: boxes, attributes and parts are known; masks in drawn worlds.
 
-    `images`: by image_id, with class_id, x, y, width and height (pixels).
-    `classes`: by class_id, ascending, only those with images, named as in the files ("018.Spotted_Catbird";
-        `class_names` are plain).
-    """
-
-    @property
-    def class_names(self) -> list[str]:
-        """K names in plain words: "Spotted Catbird"."""
-        return [class_name(name) for name in self.classes["name"]]
-
-
-def load_cub(root: str | Path, attributes: str = "auto", check_files: bool = False) -> CubDataset:
-    """Read a folder in CUB-200-2011's format.
-
-    Image and class ids may have gaps; row k of class_attribute_labels_continuous.txt is class id k.
+    Image and class ids may have gaps; row k of class_attribute_labels_continuous.txt is class id k. Classes
+    are those with images, by ascending id, named as in the files ("018.Spotted_Catbird").
 
     attributes: "image" takes each image's own attribute labels; "class" gives every image those of its class,
         for sets without attributes/image_attribute_labels.txt; "auto" takes the images' own where they are
         recorded.
     check_files: check that the image files are there as well.
     Raises DatasetError naming file, line and remedy where a file is missing, truncated, or holds what it
-        should not.
+        should not; TextFileError for one that is not UTF-8, and for two names that would be one.
     """
     if attributes not in ATTRIBUTE_LEVELS:
         raise DatasetError(
@@ -58,27 +43,33 @@ def load_cub(root: str | Path, attributes: str = "auto", check_files: bool = Fal
         )
     root = Path(root)
     _require_cub(root)
-    names = read_names(root / "classes.txt")
-    check_rows(
-        [key > 0 for key in names], root / "classes.txt", "class id {}, but ids count from 1", list(names)
-    )
-    images = _read_images(root, names)
-    if check_files:
-        _require_image_files(images)
+    file = root / "classes.txt"
+    names = _read_names(file)
+    _check(names.index > 0, file, "class id {}, but ids count from 1", names.index)
+    require_distinct(names, f"{file}", class_name)
+    images = _read_images(root, names.index)
+    missing = [path for path in images["path"] if check_files and not Path(path).is_file()]
+    if missing:
+        raise DatasetError(
+            f"{missing[0]}: image file missing, named in images.txt ({len(missing):,} such in all). {REMEDY}"
+        )
     class_ids = np.sort(images["class_id"].unique())
     classes = pd.DataFrame(
-        {"name": [names[key] for key in class_ids], "label": range(len(class_ids))},
+        {"name": names[class_ids].tolist(), "label": range(len(class_ids))},
         index=pd.Index(class_ids, name="class_id"),
     )
     images.insert(2, "label", images["class_id"].map(classes["label"]).astype("int64"))
     attribute_table = _read_attributes(root)
-    parts, locations = _read_parts(root, images.index)
+    image_ids = images.index.rename("images.txt")
+    parts, locations = _read_parts(root, image_ids)
     percentages = root / "attributes/class_attribute_labels_continuous.txt"
     class_attributes = _read_class_attributes(percentages, class_ids, len(attribute_table))
     labels = root / "attributes/image_attribute_labels.txt"
     present = certainty = None
     if labels.is_file():
-        present, certainty = _read_image_attributes(labels, images.index, len(attribute_table))
+        present, certainty = _read_image_attributes(
+            labels, image_ids, attribute_table.index.rename("attributes.txt")
+        )
     elif attributes == "image":
         raise DatasetError(
             f"{labels}: missing, so the images have no attribute labels of their own. Restore the file, "
@@ -94,7 +85,7 @@ def load_cub(root: str | Path, attributes: str = "auto", check_files: bool = Fal
         # number P + 1 in the aviary's masks
         rest = ["rest of the body"] if (root / "aviary.json").exists() else []
         mask_names = [*parts, *rest]
-    return CubDataset(
+    return Dataset(
         root,
         images,
         classes,
@@ -109,6 +100,32 @@ def load_cub(root: str | Path, attributes: str = "auto", check_files: bool = Fal
     )
 
 
+def class_label(data: Dataset, name: str) -> int:
+    """The label (0 … K−1) of a class by name: "018.Spotted_Catbird" or, in any case, "spotted catbird".
+
+    Raises DatasetError, with the nearest name, for an unknown one, and for one that may be two classes.
+    """
+
+    def said(text: str) -> str:
+        return words(class_name(text).replace("-", " "))
+
+    known = data.classes["name"].map(class_name)
+    matches = known[known.map(said) == said(name)]
+    if len(matches) > 1:
+        matches = matches[matches == class_name(name)]
+    if len(matches) != 1:
+        raise unknown_name("class", name, known)
+    return int(data.classes["label"][matches.index[0]])
+
+
+def part_index(data: Dataset, name: str) -> int:
+    """The position of a part ("left wing") in `data.parts`.
+
+    Raises DatasetError, with the nearest name, for an unknown one, and for a data set without parts.
+    """
+    return find_id("part", name, pd.Series(require_annotations(data, "parts").parts))
+
+
 def _require_cub(root: Path) -> None:
     """Raise where a folder is not in CUB's format, naming a folder in it that is."""
     if (root / "images.txt").is_file():
@@ -120,199 +137,174 @@ def _require_cub(root: Path) -> None:
     )
 
 
-def _require_image_files(images: pd.DataFrame) -> None:
-    missing = [path for path in images["path"] if not Path(path).is_file()]
-    if missing:
-        raise DatasetError(
-            f"{missing[0]}: image file missing, named in images.txt ({len(missing):,} such in all). {REMEDY}"
-        )
+def _lines(file: Path) -> list[tuple[int, str]]:
+    """Number (from 1) and text of each line that is not blank."""
+    if not file.is_file():
+        raise DatasetError(f"{file}: file missing. {REMEDY}")
+    lines = enumerate(read_text(file).split("\n"), 1)
+    return [(number, line.strip()) for number, line in lines if line.strip()]
 
 
-def class_label(data: Dataset, name: str) -> int:
-    """The label (0 … K−1) of a class by name: "018.Spotted_Catbird" or, in any case, "spotted catbird".
+def _check(good, file: Path, problem: str, values, rows: pd.Index | None = None) -> None:
+    """Raise for the first row of a file that is not `good`, with its line and, in {}, its value.
 
-    Raises DatasetError, with the nearest name, for an unknown one.
+    good, values: (n,), of the lines that are not blank, in their order, or of those in `rows` (n,).
     """
-
-    def normalised(text: str) -> str:
-        return text.lower().replace("_", " ").replace("-", " ").strip()
-
-    known = data.classes["name"].map(class_name)
-    matches = data.classes["label"][known.map(normalised) == normalised(class_name(name))]
-    if matches.empty:
-        raise unknown_name("class", name, known)
-    return int(matches.iloc[0])
+    bad = np.flatnonzero(~np.asarray(good, dtype=bool))
+    if len(bad):
+        row = bad[0] if rows is None else rows[bad[0]]
+        found = problem.format(list(values)[bad[0]])
+        raise DatasetError(f"{file}, line {_lines(file)[row][0]}: {found}. {REMEDY}")
 
 
-def part_index(data: Dataset, name: str) -> int:
-    """The position of a part ("left wing") in `data.parts`.
+def _read_names(file: Path, counted: bool = False) -> pd.Series:
+    """The lines `<id> <name>` of a file, names by id; counted: ids run 1, 2, 3, …"""
+    lines = [line for _, line in _lines(file)]
+    if not lines:
+        raise DatasetError(f"{file}: the file is empty. {REMEDY}")
+    split = [re.fullmatch(r"([0-9]{1,9})\s+(.+)", line) for line in lines]
+    _check(split, file, "'<id> <name>' expected, found {!r}", lines)
+    names = pd.Series([match[2] for match in split], [int(match[1]) for match in split], dtype=object)
+    names.index.name = file.name
+    _check(~names.index.duplicated(), file, "id {} for the second time", names.index)
+    if counted:
+        in_order = names.index == range(1, len(names) + 1)
+        _check(in_order, file, "id {} out of order (they count from 1)", names.index)
+    return names
 
-    Raises DatasetError, with the nearest name, for an unknown one, and for a data set without parts.
+
+def _read_numbers(file: Path, columns: dict[str, str]) -> pd.DataFrame:
+    """The first fields of every line as columns of these types; further fields are passed over."""
+    options = {"names": list(columns), "usecols": range(len(columns)), "dtype": columns}
+    cause = "there are numbers without end"
+    try:
+        table = pd.read_csv(file, sep=r"\s+", header=None, quoting=3, encoding="utf-8-sig", **options)
+        if np.isfinite(table.to_numpy()).all():
+            return table
+    except (ValueError, OverflowError, OSError) as error:  # pandas' parser errors are ValueErrors
+        cause = error
+    # pandas reads quickly but does not say where it failed
+    lines = [line for _, line in _lines(file)]
+    numbers = re.compile(r"\s+".join(NUMBER[kind] for kind in columns.values()) + r"(\s|$)")
+    wanted = " ".join(f"<{name}>" for name in columns)
+    problem = f"'{wanted}' in numbers expected, found {{!r}}: damaged or truncated"
+    _check([numbers.match(line) for line in lines], file, problem, lines)
+    raise DatasetError(f"{file}: cannot be read as a table ({cause}). {REMEDY}")
+
+
+def _read_rows(
+    file: Path,
+    keys: list[pd.Index],
+    columns: dict[str, str],
+    choices: dict[str, tuple[int, ...] | pd.Index],
+    others_too: bool = False,
+) -> dict[str, np.ndarray]:
+    """Columns of a table that has just one row for each image (and part, or attribute), in their order.
+
+    keys: the known ids of its first columns, named by the file that lists them: the images, and perhaps parts
+        or attributes.
+    columns: types by name of those that follow.
+    choices: the only values of some columns, numbers or the ids of another file.
+    others_too: rows of other images are passed over.
+    Returns arrays, each in the shape of the keys.
     """
-    return find_id("part", name, pd.Series(require_annotations(data, "parts").parts))
-
-
-def _read_by_image(path: Path, index: pd.Index, columns: dict[str, type]) -> pd.DataFrame:
-    """A table with just one row for every image, in the file's order."""
-    table = read_table(path, {"image_id": int, **columns})
-    check_rows(table["image_id"].isin(index), path, NO_SUCH_IMAGE, table["image_id"])
-    check_rows(~table["image_id"].duplicated(), path, "image id {} for the second time", table["image_id"])
-    missing = index.difference(table["image_id"])
-    if len(missing):
+    names = [KEYS[ids.name] for ids in keys]
+    table = _read_numbers(file, dict.fromkeys(names, "int32") | columns)
+    for name, allowed in choices.items():
+        known = allowed.name if isinstance(allowed, pd.Index) else allowed
+        problem = f"{name} {{}} is not in {known}"
+        _check(table[name].isin(allowed), file, problem, table[name])
+    if others_too:
+        table = table[table[names[0]].isin(keys[0])]
+    shape, place = [len(ids) for ids in keys], np.zeros(len(table), dtype="int64")
+    for name, ids in zip(names, keys, strict=True):
+        found = ids.get_indexer(table[name])
+        problem = f"{name} {{}} is not in {ids.name} (one of the two is damaged)"
+        _check(found >= 0, file, problem, table[name], table.index)
+        place = place * len(ids) + found
+    filled = np.bincount(place, minlength=np.prod(shape))
+    if filled.max(initial=0) > 1:
+        problem = ", ".join(f"{name} {{0[{k}]}}" for k, name in enumerate(names)) + " for the second time"
+        _check(~pd.Series(place).duplicated(), file, problem, table[names].to_numpy(), table.index)
+    if filled.min() == 0:
+        absent = np.unravel_index(filled.argmin(), shape)
+        first = [f"{name} {ids[k]}" for name, ids, k in zip(names, keys, absent, strict=True)]
         raise DatasetError(
-            f"{path}: {len(table):,} rows for {len(index):,} images, none for image id {missing[0]}: the "
-            f"file is truncated. {REMEDY}"
+            f"{file}: no row for {' and '.join(first)}, and {(filled == 0).sum():,} such in all: the file "
+            f"is truncated. {REMEDY}"
         )
-    return table
+    row_of = np.empty_like(place)
+    row_of[place] = np.arange(len(place))
+    return {name: table[name].to_numpy()[row_of].reshape(shape) for name in columns}
 
 
-def _read_images(root: Path, class_names: dict[int, str]) -> pd.DataFrame:
+def _read_images(root: Path, class_ids: pd.Index) -> pd.DataFrame:
     """The table of images by image_id: path, class_id, train, x, y, width, height."""
     file = root / "images.txt"
-    names = read_names(file)
-    paths = pd.Series(names)
-    check_rows(
-        [Path(path).suffix.lower() in IMAGE_SUFFIXES for path in paths],
-        file,
-        "{!r} is no image file's name (.jpg, .jpeg, .png), the file is truncated or damaged",
-        paths,
-    )
-    check_rows(
-        [not Path(path).is_absolute() and ".." not in Path(path).parts for path in paths],
-        file,
-        "{!r} leads out of the folder images",
-        paths,
-    )
-    check_rows(~paths.duplicated(), file, "the image {!r} for the second time", paths)
-    images = pd.DataFrame(
-        {"path": [str(root / "images" / path) for path in paths]}, index=pd.Index(names, name="image_id")
-    )
-
+    names = _read_names(file)
+    problem = "{!r} is no image file's name (.jpg, .png …), the file is truncated or damaged"
+    _check(names.map(is_image_file), file, problem, names)
+    within = [not Path(name).is_absolute() and ".." not in Path(name).parts for name in names]
+    _check(within, file, "{!r} leads out of the folder images", names)
+    paths = [str(on_disk(root / "images" / name)) for name in names]
+    _check(~pd.Series(paths).duplicated(), file, "the image {!r} for the second time", names)
+    columns = {"path": paths}
     file = root / "image_class_labels.txt"
-    labels = _read_by_image(file, images.index, {"class_id": int})
-    check_rows(
-        labels["class_id"].isin(class_names),
-        file,
-        "class id {} is not in classes.txt",
-        labels["class_id"],
-    )
+    columns |= _read_rows(file, [names.index], {"class_id": "int32"}, {"class_id": class_ids})
     file = root / "train_test_split.txt"
-    split = _read_by_image(file, images.index, {"train": int})
-    check_rows(
-        split["train"].isin([0, 1]), file, "0 (test) or 1 (training) expected, found {}", split["train"]
-    )
-    split["train"] = split["train"].astype(bool)
-    columns = {"x": float, "y": float, "width": float, "height": float}
-    boxes = _read_by_image(root / "bounding_boxes.txt", images.index, columns)
-    for table in (labels, split, boxes):
-        images = images.join(table.set_index("image_id"))
-    return images
+    columns |= _read_rows(file, [names.index], {"train": "int32"}, {"train": (0, 1)})
+    box = dict.fromkeys(["x", "y", "width", "height"], "float32")
+    columns |= _read_rows(root / "bounding_boxes.txt", [names.index], box, {})
+    return pd.DataFrame(columns, index=names.index.rename("image_id")).astype({"train": bool})
 
 
 def _read_attributes(root: Path) -> pd.DataFrame:
     # CUB's own archive has this one file beside its folder.
     places = [root / "attributes/attributes.txt", root.parent / "attributes.txt"]
-    path = next((place for place in places if place.is_file()), places[0])
-    names = read_names(path)
-    check_rows([key == row for row, key in enumerate(names, 1)], path, OUT_OF_ORDER, list(names))
-    check_rows(
-        ["::" in normalise_attribute(name) for name in names.values()],
-        path,
-        "'group::value' expected, found {!r}",
-        list(names.values()),
-    )
-    table = pd.DataFrame(
-        {"name": map(normalise_attribute, names.values())}, index=pd.Index(names, name="attribute_id")
-    )
-    check_rows(~table["name"].duplicated(), path, "{!r} for the second time", table["name"])
+    file = next((place for place in places if place.is_file()), places[0])
+    names = _read_names(file, counted=True).map(normalise_attribute)
+    _check(["::" in name for name in names], file, "'group::value' expected, found {!r}", names)
+    require_distinct(names, str(file))
+    table = pd.DataFrame({"name": names.tolist()}, index=names.index.rename("attribute_id"))
     table[["group", "value"]] = table["name"].str.split("::", n=1, expand=True)
     return table
 
 
-def _read_parts(root: Path, index: pd.Index) -> tuple[list[str], torch.Tensor]:
+def _read_parts(root: Path, image_ids: pd.Index) -> tuple[list[str], torch.Tensor]:
     """Names of the parts, and their locations (N, P, 2), NaN where not visible."""
-    file = root / "parts/parts.txt"
-    names = read_names(file)
-    check_rows([key == row for row, key in enumerate(names, 1)], file, OUT_OF_ORDER, list(names))
+    names = _read_names(root / "parts/parts.txt", counted=True)
+    require_distinct(names, str(root / "parts/parts.txt"))
+    columns = {"x": "float32", "y": "float32", "visible": "int32"}
     file = root / "parts/part_locs.txt"
-    table = read_table(file, {"image_id": int, "part_id": int, "x": float, "y": float, "visible": int})
-    check_rows(table["visible"].isin([0, 1]), file, "visible must be 0 or 1, found {}", table["visible"])
-    check_rows(table["image_id"].isin(index), file, NO_SUCH_IMAGE, table["image_id"])
-    cell = _cells(file, table, index, "part", len(names))
-    locations = np.empty((len(index) * len(names), 2), dtype="float32")
-    locations[cell] = table[["x", "y"]]
-    locations[cell[table["visible"] == 0]] = np.nan
-    return list(names.values()), torch.from_numpy(locations.reshape(len(index), len(names), 2))
+    found = _read_rows(file, [image_ids, names.index], columns, {"visible": (0, 1)})
+    locations = np.stack([found["x"], found["y"]], -1)
+    locations[found["visible"] == 0] = np.nan
+    return names.tolist(), torch.from_numpy(locations)
 
 
-def _cells(path: Path, table: pd.DataFrame, index: pd.Index, kind: str, count: int) -> np.ndarray:
-    """The flat position of each row in an (N, count) matrix, after checking that each is filled just once.
-
-    kind: "part" or "attribute", whose ids run from 1 to `count`.
-    """
-    ids = table[f"{kind}_id"].to_numpy()
-    check_rows(
-        (ids >= 1) & (ids <= count), path, f"{kind} id {{}} out of range (1 to {count})", ids, table.index
-    )
-    row_of = pd.Series(range(len(index)), index=index)
-    cell = row_of.reindex(table["image_id"]).to_numpy(dtype="int64") * count + ids - 1
-    filled = np.bincount(cell, minlength=len(index) * count)
-    if (filled > 1).any():
-        check_rows(
-            ~pd.Series(cell).duplicated(),
-            path,
-            f"the same image and {kind} for the second time (image id {{}})",
-            table["image_id"],
-            table.index,
-        )
-    if (filled == 0).any():
-        row, column = divmod(int(np.argmin(filled)), count)
-        raise DatasetError(
-            f"{path}: no row for image id {index[row]}, {kind} id {column + 1}, and "
-            f"{(filled == 0).sum():,} such in all: the file is truncated. {REMEDY}"
-        )
-    return cell
-
-
-def _read_class_attributes(path: Path, class_ids: np.ndarray, count: int) -> torch.Tensor:
+def _read_class_attributes(file: Path, class_ids: np.ndarray, count: int) -> torch.Tensor:
     """Percentages of each class as shares, (K, A) float32 in [0, 1]; line k of the file is class id k."""
-    rows = []
-    for number, line in lines_of(path):
-        fields = line.split()
-        if len(fields) != count:
-            raise broken_line(path, number, f"{len(fields)} numbers where {count} belong, one per attribute")
-        row = [
-            to_number(path, number, f"column {column}", float, text) for column, text in enumerate(fields, 1)
-        ]
-        if not 0 <= min(row) <= max(row) <= 100:
-            raise broken_line(path, number, "a percentage outside 0 to 100")
-        rows.append(row)
-    if len(rows) < class_ids.max():
+    lines = [line for _, line in _lines(file)]
+    numbers = re.compile(r"\s+".join([NUMBER["float32"]] * count))
+    problem = f"{count} percentages expected, one an attribute, found {{!r}}"
+    _check([numbers.fullmatch(line) for line in lines], file, problem, [line[:60] for line in lines])
+    values = np.array([line.split() for line in lines], dtype=float).reshape(len(lines), count)
+    _check(((values >= 0) & (values <= 100)).all(1), file, "a percentage outside 0 to 100", lines)
+    if len(lines) < class_ids.max():
         raise DatasetError(
-            f"{path}: {len(rows)} rows, but row k is class id k and the ids go up to {class_ids.max()}: "
+            f"{file}: {len(lines)} rows, but row k is class id k and the ids go up to {class_ids.max()}: "
             f"the file is truncated. {REMEDY}"
         )
-    return torch.tensor(rows, dtype=torch.float64)[class_ids - 1].div(100).float()
+    return torch.from_numpy(values)[class_ids - 1].div(100).float()
 
 
-def _read_image_attributes(path: Path, index: pd.Index, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _read_image_attributes(
+    file: Path, image_ids: pd.Index, attribute_ids: pd.Index
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Each image's labels: present (N, A) bool and certainty (N, A) int8."""
-    # Some lines of the official file have a field too many after these four.
-    table = read_table(path, {"image_id": int, "attribute_id": int, "is_present": int, "certainty_id": int})
-    check_rows(
-        table["is_present"].isin([0, 1]), path, "is_present must be 0 or 1, found {}", table["is_present"]
-    )
-    check_rows(
-        table["certainty_id"].between(1, 4),
-        path,
-        "certainty id {} out of range (1 to 4)",
-        table["certainty_id"],
-    )
-    table = table[table["image_id"].isin(index)]  # a subset of CUB may keep the whole file
-    cell = _cells(path, table, index, "attribute", count)
-    present = np.empty(len(index) * count, dtype=bool)
-    certainty = np.empty(len(index) * count, dtype="int8")
-    present[cell] = table["is_present"] == 1
-    certainty[cell] = table["certainty_id"]
-    shape = (len(index), count)
-    return torch.from_numpy(present.reshape(shape)), torch.from_numpy(certainty.reshape(shape))
+    columns = {"is_present": "int32", "certainty_id": "int32"}
+    choices = {"is_present": (0, 1), "certainty_id": (1, 2, 3, 4)}
+    # A subset of CUB may keep the whole file; some lines of the official one have a field too many.
+    found = _read_rows(file, [image_ids, attribute_ids], columns, choices, others_too=True)
+    present = torch.from_numpy(found["is_present"] == 1)
+    return present, torch.from_numpy(found["certainty_id"].astype("int8"))

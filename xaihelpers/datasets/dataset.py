@@ -1,6 +1,7 @@
 """A data set: its images, and what is known of them. What nobody recorded is None."""
 
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,11 @@ import numpy as np
 import pandas as pd
 import torch
 from PIL import Image
+
+from xaihelpers.text_files import plain
+
+# CUB's zero-padded id before a class's name, which is no number such as 1.0 or 100.5
+CLASS_ID = re.compile(r"^\d{3,}\.(?=[^\W\d])")
 
 
 class DatasetError(ValueError):
@@ -20,8 +26,11 @@ class Dataset:
     """N images of K classes; row n of every tensor is row n of `images`, label k is row k of `classes`.
 
     `images` has the columns path, label (0 … K-1; -1 where nobody labelled the image) and train. A data set
-    in CUB-200-2011's format (see `CubDataset`) adds the box of the object, x, y, width and height in pixels
-    of the stored image, and a substitution benchmark the columns attribute, bird and id.
+    in CUB-200-2011's format adds class_id and the box of the object, x, y, width and height, and a
+    substitution benchmark the columns attribute, bird and id.
+
+    Boxes and part_locations are in pixels of the stored image, as the files have them; where EXIF has it
+    turned, `boxes` and `part_points` turn them with it.
     """
 
     root: Path  # the folder of the data set
@@ -39,8 +48,10 @@ class Dataset:
     part_locations: torch.Tensor | None = None  # (N, P, 2) float32, x and y in pixels, NaN where not visible
     mask_names: list[str] | None = None  # what the numbers 1 … of a part mask stand for; None without masks
     note: str = ""  # what the author of the data set wants its readers to know
-    # (width, height) by path, as far as read
+    left_out: str = ""  # which files of its folders were not read, and how many
+    # by path, as far as read: upright (width, height), and EXIF's orientation where it is not 1
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
+    turns: dict[str, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self):
         self.name = self.name or self.root.name
@@ -53,7 +64,7 @@ class Dataset:
     @property
     def labels(self) -> torch.Tensor:
         """(N,) int64, classes counted from 0 in the order of `classes`."""
-        return torch.tensor(self.images["label"].to_numpy())
+        return torch.tensor(self.images["label"].to_numpy(dtype="int64"))
 
     @property
     def train(self) -> torch.Tensor:
@@ -62,12 +73,12 @@ class Dataset:
 
     @property
     def class_names(self) -> list[str]:
-        """K names in plain words."""
-        return self.classes["name"].tolist()
+        """K names in plain words: "Spotted Catbird", where the files have "018.Spotted_Catbird"."""
+        return [class_name(name) for name in self.classes["name"]]
 
     @property
     def image_ids(self) -> list[str]:
-        """N unique file names, by which outputs are matched with images.
+        """N unique file names (as `plain` has them), by which outputs are matched with images.
 
         They are relative to the data set's folder of images, so that they are the same wherever it lies. An
         image that lies elsewhere (unpacked into the cache, say) has its bare name, or its path where that is
@@ -76,7 +87,7 @@ class Dataset:
         Raises DatasetError naming a file that stands twice.
         """
         if "id" in self.images:
-            return self.images["id"].tolist()
+            return [plain(name) for name in self.images["id"]]
         folder = self.root / "images" if (self.root / "images").is_dir() else self.root
         prefix = f"{folder}{os.sep}"
         paths = [str(path) for path in self.images["path"]]
@@ -88,6 +99,7 @@ class Dataset:
                 ids.append(path.removeprefix(prefix).replace(os.sep, "/"))
             else:
                 ids.append(name if elsewhere[name] == 1 else path)
+        ids = [plain(name) for name in ids]
         if len(set(ids)) < len(ids):
             twice, count = Counter(ids).most_common(1)[0]
             raise DatasetError(f"{self.name}: the image {twice!r} stands {count} times: keep one of its rows")
@@ -111,7 +123,17 @@ class Dataset:
         known = f"{self.name}: {counts}, {len(self.classes)} classes"
         if self.attributes is not None:
             known += f", {len(self.attributes)} attributes per {self.attribute_level}"
+        if self.left_out:
+            known += f"; left out: {self.left_out}"
         return f"{type(self).__name__}({known})"
+
+
+def class_name(name: str) -> str:
+    """A class's name in plain words: "018.Spotted_Catbird", "Spotted_Catbird" -> "Spotted Catbird".
+
+    Only CUB's zero-padded ids are cut off: "1.0" and "1.5 l bottle" stay.
+    """
+    return CLASS_ID.sub("", plain(name)).replace("_", " ")
 
 
 def require_annotations(data: Dataset, kind: str = "attributes") -> Dataset:

@@ -1,6 +1,5 @@
 """Fetching the real CUB-200-2011; never done unasked."""
 
-import shutil
 import tarfile
 import tempfile
 from pathlib import Path
@@ -19,7 +18,7 @@ def download_cub(folder: str | Path, url: str = CUB_URL, known_hash: str = CUB_H
     the folder, and the data set takes its name only when whole: a killed call leaves nothing that could be
     taken for it (only a folder `.CUB_200_2011-unfinished-…`, which may be deleted).
 
-    Raises DatasetError saying what failed (network, checksum, archive) and what to do.
+    Raises DatasetError saying what failed and what to do.
     """
     import pooch  # imports requests; only the download needs it
 
@@ -31,31 +30,22 @@ def download_cub(folder: str | Path, url: str = CUB_URL, known_hash: str = CUB_H
         raise DatasetError(f"{target}: exists but has no images.txt. Move it away, then download again.")
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{CUB_NAME}-unfinished-", dir=folder) as temporary:
-        try:
-            archive = pooch.retrieve(url, known_hash, fname="archive.tgz", path=temporary, progressbar=True)
-        except ValueError as error:
-            raise DatasetError(
-                f"{url}: the download is not the file expected ({error}). Try again; nothing was kept."
-            ) from error
-        except OSError as error:  # requests' errors are OSErrors
-            raise DatasetError(
-                f"{url}: download failed ({error}). Try again with a network, or unpack the archive "
-                f"yourself to {target}."
-            ) from error
         unpacked = Path(temporary) / "unpacked"
         try:
+            archive = pooch.retrieve(url, known_hash, fname="archive.tgz", path=temporary, progressbar=True)
             with tarfile.open(archive) as tar:
                 tar.extractall(unpacked, filter="data")
-        except (tarfile.TarError, EOFError, OSError) as error:
+            beside = unpacked / "attributes.txt"  # CUB's archive keeps this file one folder up
+            if beside.is_file() and not (unpacked / CUB_NAME / "attributes/attributes.txt").exists():
+                (unpacked / CUB_NAME / "attributes").mkdir(parents=True, exist_ok=True)
+                beside.rename(unpacked / CUB_NAME / "attributes/attributes.txt")
+            if not (unpacked / CUB_NAME / "images.txt").is_file():
+                raise ValueError(f"it holds no {CUB_NAME}/images.txt")
+        except (OSError, ValueError, EOFError, tarfile.TarError) as error:  # requests' errors are OSErrors
             raise DatasetError(
-                f"{url}: the archive cannot be unpacked ({error}). Nothing was kept; is the disk full?"
+                f"{url}: the download failed, or is not the whole archive ({type(error).__name__}: {error}). "
+                "Nothing was kept. Try again with a network and room on the disk, or unpack the archive "
+                f"yourself to {target}."
             ) from error
-        whole = unpacked / CUB_NAME
-        if not (whole / "images.txt").is_file():
-            raise DatasetError(f"{url}: the archive holds no {CUB_NAME}/images.txt. Nothing was kept.")
-        beside = unpacked / "attributes.txt"  # CUB's archive keeps this file one folder up
-        if beside.is_file() and not (whole / "attributes/attributes.txt").exists():
-            (whole / "attributes").mkdir(exist_ok=True)
-            shutil.move(beside, whole / "attributes/attributes.txt")
-        whole.replace(target)
+        (unpacked / CUB_NAME).replace(target)
     return target

@@ -1,114 +1,201 @@
 """Images in folders by class, by a CSV table, or as they lie in one folder."""
 
+import logging
+import os
+import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from xaihelpers.datasets.dataset import Dataset, DatasetError
+from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name
 from xaihelpers.datasets.wordnet_names import wordnet_names
-from xaihelpers.worlds.cub_writer import TRAIN_SHARE
+from xaihelpers.text_files import are_training, on_disk, plain, read_table, require_distinct
 
-IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png"}
-SPLITS = {"train": True, "test": False}
+log = logging.getLogger(__name__)
+# those of torchvision's ImageFolder, and GIF
+IMAGE_SUFFIXES = tuple(".jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp .gif".split())
+TRAIN, TEST = ("train", "training"), ("test", "testing", "val", "valid", "validation")
+TRAIN_SHARE = 0.6
+WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")  # a whole number, also as a float column writes it
 
 
 def make_dataset(
-    root: Path, rows: list[tuple[str, int, bool]], class_names: list[str], name: str = ""
+    root: Path,
+    rows: list[tuple[str, int, bool]],
+    class_names: list[str],
+    name: str = "",
+    source: Path | None = None,
+    left_out: Iterable[str] = (),
 ) -> Dataset:
     """A data set of which only (path, label, train) of each image and the names of the classes are known.
 
-    class_names: as they are written; ImageNet's WordNet ids become plain names (`wordnet_names`).
+    class_names: as they are written, all different; ImageNet's WordNet ids become plain names
+        (`wordnet_names`).
+    source: what names the classes, where it is not the folder.
+    left_out: files that were not read; they are counted by kind, in the log and where the data are shown.
+    Raises TextFileError for two names that would be one.
     """
-    class_names = wordnet_names(class_names)
-    ids = pd.RangeIndex(1, len(class_names) + 1, name="class_id")
-    classes = pd.DataFrame({"name": class_names, "label": range(len(class_names))}, index=ids)
-    return Dataset(root, pd.DataFrame(rows, columns=["path", "label", "train"]), classes, name)
+    require_distinct(class_names, f"classes of {source or root}", class_name)
+    names = wordnet_names([plain(one).replace("_", " ") for one in class_names])
+    ids = pd.RangeIndex(1, len(names) + 1, name="class_id")
+    classes = pd.DataFrame({"name": names, "label": range(len(names))}, index=ids)
+    data = Dataset(root, pd.DataFrame(rows, columns=["path", "label", "train"]), classes, name)
+    if kinds := Counter(map(_kind, left_out)):
+        counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        data.left_out = f"{kinds.total()} ({counted})"
+        log.warning("%s: files left out: %s", root, data.left_out)
+    return data
 
 
-def has_image_files(folder: Path) -> bool:
-    """Whether image files lie in a folder itself (not in folders within it)."""
-    return any(_is_image_file(path) for path in folder.iterdir())
+def is_image_file(name: str) -> bool:
+    """Whether a file is taken for an image, by its name; hidden ones are not."""
+    return name.lower().endswith(IMAGE_SUFFIXES) and not os.path.basename(name).startswith(".")
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Class names in order: as numbers where all are whole numbers."""
+    names = sorted(names, key=plain)
+    return sorted(names, key=float) if all(map(WHOLE.fullmatch, map(plain, names))) else names
+
+
+def load_image_folder(root: Path) -> Dataset:
+    """Class folders (see `load_class_folders`), or a folder of pictures without labels.
+
+    Pictures have label −1 and no classes, and are for testing.
+    Raises DatasetError as `load_class_folders`, and for pictures beside folders of pictures.
+    """
+    loose, others = [], []
+    for file in sorted(entry.path for entry in os.scandir(root) if entry.is_file()):
+        (loose if is_image_file(file) else others).append(file)
+    if not loose or _splits(root):
+        return load_class_folders(root)
+    for folder in _folders(root):
+        within, _ = image_files(root / folder)
+        if within:
+            raise DatasetError(
+                f"{root}: holds pictures ({Path(loose[0]).name!r} …) and folders of pictures ({folder!r} …): "
+                "move the former into the folder of their class, or the latter elsewhere"
+            )
+    return make_dataset(root, [(path, -1, False) for path in loose], [], left_out=others)
 
 
 def load_class_folders(root: Path) -> Dataset:
-    """A folder with train/<class>/ and test/<class>/ of images, or with <class>/ alone (see `drawn_split`).
+    """A folder with train/<class>/ and test/<class>/ of images (or val/), or with <class>/ alone.
 
-    Raises DatasetError: classes that differ between the splits, a class without images, or fewer than two
-        classes.
+    Images are found as torchvision's ImageFolder finds them, in folders within a class's too. Without a
+    split `drawn_split` makes one. Classes that are whole numbers are in the order of numbers.
+
+    Raises DatasetError: one part of a split without the other, classes that differ between them, a class
+        without images, or fewer than two classes. Raises TextFileError for two names that would be one.
     """
-    if not any((root / split).is_dir() for split in SPLITS):
-        return _without_split(root)
-    classes = {split: _class_folders(root / split) for split in SPLITS}
-    if not classes["train"] or classes["train"] != classes["test"]:
-        differing = sorted(set(classes["train"]) ^ set(classes["test"]))
+    splits = _splits(root)
+    if splits is None:
+        names, rows, left_out = read_classes(root, train=False)
+        if len(names) < 2:
+            raise DatasetError(
+                f"{root}: needs train/<class>/ and test/<class>/ with the same classes, or <class>/ with "
+                f"images for at least two classes, but has {len(names)}"
+            )
+        train = drawn_split(np.array([label for _, label, _ in rows]), len(names))
+        rows = [(path, label, bool(one)) for (path, label, _), one in zip(rows, train, strict=True)]
+        return make_dataset(root, rows, names, left_out=left_out)
+    training, testing = splits
+    classes = [{plain(name) for name in _folders(folder)} for folder in splits]
+    if not classes[0] or classes[0] != classes[1]:
+        differing = sorted(classes[0] ^ classes[1])
         reason = f"{differing[0]!r} is in one of them only" if differing else "has none"
         raise DatasetError(
-            f"{root}: needs train/<class>/ and test/<class>/ with the same classes, but {reason}"
+            f"{root}: needs {training.name}/<class>/ and {testing.name}/<class>/ with the same classes, but "
+            f"{reason}"
         )
-    rows = []
-    for split, train in SPLITS.items():
-        for label, name in enumerate(classes[split]):
-            rows += [(path, label, train) for path in _image_files(root / split / name)]
-    return make_dataset(root, rows, [name.replace("_", " ") for name in classes["train"]])
+    names, rows, left_out = read_classes(training, train=True)
+    _, of_test, more = read_classes(testing, train=False)
+    for name in _folders(root):
+        if root / name not in splits:
+            images, others = image_files(root / name)
+            more += images + others
+    return make_dataset(root, rows + of_test, names, left_out=left_out + more)
 
 
-def _without_split(root: Path) -> Dataset:
-    names = _class_folders(root)
-    if len(names) < 2:
-        raise DatasetError(
-            f"{root}: needs train/<class>/ and test/<class>/ with the same classes, or <class>/ with "
-            f"images for at least two classes, but has {len(names)}"
-        )
-    files = [(path, label) for label, name in enumerate(names) for path in _image_files(root / name)]
-    train = drawn_split(np.array([label for _, label in files]), len(names))
-    rows = [(path, label, bool(is_train)) for (path, label), is_train in zip(files, train, strict=True)]
-    return make_dataset(root, rows, [name.replace("_", " ") for name in names])
+def read_classes(
+    folder: Path, train: bool, without: str = ""
+) -> tuple[list[str], list[tuple[str, int, bool]], list[str]]:
+    """Names of the class folders in a folder, rows of their images, and the files that are no images.
+
+    without: a folder that is no class. Raises DatasetError for a class without images.
+    """
+    names, rows = in_order(name for name in _folders(folder) if name != without), []
+    left_out = [file.path for file in os.scandir(folder) if file.is_file() and is_image_file(file.name)]
+    for label, name in enumerate(names):
+        images, others = image_files(folder / name)
+        if not images:
+            raise DatasetError(f"{folder / name}: no image file ({', '.join(sorted(IMAGE_SUFFIXES))}) in it")
+        rows += [(path, label, train) for path in images]
+        left_out += others
+    return names, rows, left_out
+
+
+def image_files(folder: Path) -> tuple[list[str], list[str]]:
+    """Images in a folder and the folders within it, in ImageFolder's order; and all other files."""
+    images, others = [], []
+    for place, _, names in sorted(os.walk(folder, followlinks=True)):
+        is_hidden = any(part.startswith(".") for part in Path(place).relative_to(folder).parts)
+        for name in sorted(names):
+            some = images if is_image_file(name) and not is_hidden else others
+            some.append(os.path.join(place, name))
+    return images, others
 
 
 def load_image_table(file: Path) -> Dataset:
     """A CSV file beside its images: columns file (relative to it), label or class_name, and, perhaps, split.
 
-    split is "train" or another word; without it all images are for testing.
+    split is train or test, or 1 or 0; without it all images are for testing. Labels are texts ("NA" is one);
+    where all are whole numbers, they are in the order of numbers.
 
     Raises DatasetError: no such columns, a line without file or label, images that are not there, a file that
-        stands twice.
+        stands twice. Raises TextFileError as `read_table` and `are_training`, and for two labels that would
+        be one.
     """
-    try:
-        table = pd.read_csv(file, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{file} cannot be read as a table ({error})") from error
+    table = read_table(file)
+    require_distinct(table.columns, f"columns of {file}")
+    table.columns = table.columns.str.lower()
     label_column = next((column for column in ("label", "class_name") if column in table), None)
-    if "file" not in table or label_column is None or table.empty:
+    if "file" not in table or label_column is None:
         raise DatasetError(
             f"{file}: a table of images has the columns file and label (or class_name) and one row per "
             f"image; this one has {len(table)} rows of {', '.join(table.columns)}"
         )
     names, labels = table["file"], table[label_column]
-    empty = [row + 2 for row in range(len(table)) if not names[row] or not labels[row]]
-    if empty:
+    empty = table.index[(names == "") | (labels == "")]
+    if len(empty):
         raise DatasetError(f"{file}: line {empty[0]} has no file or no label")
-    absent = [name for name in names if not (file.parent / name).is_file()]
+    paths = listed_files(file, names)
+    places = pd.Series([os.path.realpath(path) for path in paths], names.index)
+    if places.duplicated().any():
+        name, count = names[places.duplicated()].iloc[0], places.value_counts().iloc[0]
+        raise DatasetError(f"{file}: {name!r} stands {count} times: keep one of its rows")
+    classes = in_order(labels.unique())
+    train = are_training(table["split"], file) if "split" in table else [False] * len(table)
+    numbers = labels.map({label: number for number, label in enumerate(classes)})
+    rows = list(zip(paths, numbers, train, strict=True))
+    return make_dataset(file.parent, rows, classes, file.stem, file)
+
+
+def listed_files(table: Path, names: Iterable[str]) -> list[str]:
+    """Paths of the images that a table names, relative to it.
+
+    Raises DatasetError for images that are not there.
+    """
+    paths = [on_disk(table.parent / name) for name in names]
+    absent = [name for name, path in zip(names, paths, strict=True) if not path.is_file()]
     if absent:
         raise DatasetError(
-            f"{file}: {len(absent)} of its {len(table)} images are not there, {absent[0]!r} first"
+            f"{table}: {len(absent)} of its {len(paths)} images are not there, {absent[0]!r} first"
         )
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        raise DatasetError(f"{file}: {name!r} stands {count} times: keep one of its rows")
-    number_of = {label: number for number, label in enumerate(sorted(labels.unique()))}
-    splits = table.get("split", [""] * len(table))
-    rows = [
-        (str(file.parent / name), number_of[label], split == "train")
-        for name, label, split in zip(names, labels, splits, strict=True)
-    ]
-    return make_dataset(file.parent, rows, [label.replace("_", " ") for label in number_of], file.stem)
-
-
-def load_pictures(folder: Path) -> Dataset:
-    """A folder of image files without labels: label −1, no classes, all for testing."""
-    return make_dataset(folder, [(path, -1, False) for path in _image_files(folder)], [])
+    return [str(path) for path in paths]
 
 
 def drawn_split(labels: np.ndarray, n_classes: int) -> np.ndarray:
@@ -120,18 +207,33 @@ def drawn_split(labels: np.ndarray, n_classes: int) -> np.ndarray:
     return train
 
 
-def _class_folders(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        return []
-    return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+def _folders(folder: Path) -> list[str]:
+    """Names of the folders in a folder that are not hidden. Raises TextFileError as `require_distinct`."""
+    names = [entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")]
+    require_distinct(names, f"folders of {folder}", class_name)
+    return sorted(names)
 
 
-def _is_image_file(path: Path) -> bool:
-    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".")
+def _splits(root: Path) -> tuple[Path, Path] | None:
+    """The folders for training and testing, or None where there is no split.
+
+    Raises DatasetError for one of them, with folders within it, where the other is missing.
+    """
+    by_name = {plain(name).lower(): root / name for name in _folders(root)}
+    train, test = [next((by_name[name] for name in some if name in by_name), None) for some in (TRAIN, TEST)]
+    if train and test:
+        return train, test
+    only = train or (test if test and plain(test.name).lower() in TEST[:2] else None)
+    if only and _folders(only):
+        missing = "test/ (or val/)" if train else "train/"
+        raise DatasetError(
+            f"{root}: needs train/<class>/ and test/<class>/ with the same classes, but has {only.name}/ and "
+            f"no {missing}"
+        )
+    return None
 
 
-def _image_files(folder: Path) -> list[str]:
-    files = sorted(str(path) for path in folder.iterdir() if _is_image_file(path))
-    if not files:
-        raise DatasetError(f"{folder}: no image file ({', '.join(sorted(IMAGE_SUFFIXES))}) in it")
-    return files
+def _kind(file: str) -> str:
+    """What a file that was left out is: hidden, or its name's ending."""
+    parts = Path(file).parts
+    return "hidden" if any(part.startswith(".") for part in parts[-2:]) else Path(file).suffix or "others"

@@ -1,26 +1,40 @@
 """Image files: reading them, and where their parts lie in a network's input."""
 
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
 
+# What turns an image upright, by EXIF's orientation.
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+# By orientation from 1: whether the upright image's x and y run against the stored axes. From 5 on, x is the
+# stored y.
+MIRRORED = torch.tensor([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0), (1, 0), (1, 1), (0, 1)]).bool()
+INSIDE = 2**-8  # pixels: a point on a pixel's upper left corner belongs to it in the mirror, too
+
 
 def load_image(path: str | Path) -> Image.Image:
-    """The image at `path`, wholly decoded, as RGB; transparent pixels lie on white.
+    """The image at `path`, wholly decoded, as people see it: see `as_seen`.
 
     Raises DatasetError naming a file that is missing or cannot be read.
     """
     try:
         with Image.open(path) as image:
-            if image.has_transparency_data:
-                image = image.convert("RGBA")
-                return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
-            return image.convert("RGB")
+            return as_seen(image)
     except FileNotFoundError:
         raise DatasetError(
             f"{path}: image file missing. Restore it; or, where a file lists the images (images.txt, a CSV "
@@ -32,20 +46,103 @@ def load_image(path: str | Path) -> Image.Image:
         ) from error
 
 
+def as_seen(image: Image.Image) -> Image.Image:
+    """An image as people see it: RGB, upright, transparent pixels on white, of several frames the first.
+
+    Turns that EXIF asks for are applied, and 16-bit grey is scaled to 8 bits.
+    Raises ValueError for grey values of an unknown range (32 bits, or floating-point numbers).
+    """
+    if getattr(image, "is_animated", False):
+        image.seek(0)
+    form = image.format
+    image.load()  # which turns TIFFs, and forgets their orientation
+    if (turn := orientation(image)) != 1:
+        image = image.transpose(TURNS[turn])
+    if image.mode == "F" or image.mode.startswith("I"):
+        image = _grey_as_seen(image, form)
+    elif image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    seen = image.convert("RGB")
+    seen.info = {}  # with EXIF's orientation it would be turned once more where it is passed on
+    return seen
+
+
+def orientation(image: Image.Image) -> int:
+    """EXIF's orientation, 1 … 8; 1 is upright, as is an image without, or with EXIF data that are broken."""
+    try:
+        found = image.getexif().get(ExifTags.Base.Orientation)
+    except (SyntaxError, ValueError, OSError, struct.error):
+        return 1  # as viewers do
+    return found if found in TURNS else 1
+
+
+def _grey_as_seen(image: Image.Image, form: str | None) -> Image.Image:
+    """16-bit grey as 8-bit grey; the one value that is transparent, if there is one, is white."""
+    grey = np.array(image).astype(np.int64)
+    # Pillow reads 16-bit PGM (and, once, PNG) as 32-bit numbers
+    is_16_bit = image.mode.startswith("I;16") or (image.mode == "I" and form in ("PNG", "PPM"))
+    if not is_16_bit:
+        raise ValueError(
+            f"its grey values ({image.mode}) go from {grey.min()} to {grey.max()}, and what is white is not "
+            "known: save it with 8 or 16 bits"
+        )
+    if "transparency" in image.info:
+        grey[grey == image.info["transparency"]] = 65535
+    return Image.fromarray(np.round(grey / 257).astype(np.uint8))
+
+
 def image_sizes(data: Dataset, rows: Sequence[int] | None = None) -> torch.Tensor:
-    """Width and height in pixels of the images at `rows` (0-based, all if None), (n, 2) int64.
+    """Width and height in pixels of the images at `rows` (0-based, all if None), upright, (n, 2) int64.
 
     Only the files' headers are read. Raises DatasetError as `load_image`.
     """
-    paths = data.images["path"] if rows is None else data.images["path"].iloc[np.asarray(rows)]
+    paths = _paths(data, rows)
     for path in paths:
         if path not in data.sizes:
             try:
                 with Image.open(path) as image:
-                    data.sizes[path] = image.size
+                    turn, size = orientation(image), image.size
             except (OSError, SyntaxError):
-                data.sizes[path] = load_image(path).size  # raises the error that names the file
+                size = load_image(path).size  # raises the error that names the file
+                turn = 1
+            if turn != 1:
+                data.turns[path] = turn
+            # Pillow gives the size of a TIFF upright
+            data.sizes[path] = size[::-1] if turn >= 5 and image.format != "TIFF" else size
     return torch.tensor([data.sizes[path] for path in paths], dtype=torch.int64).reshape(-1, 2)
+
+
+def boxes(data: Dataset, rows: Sequence[int] | None = None) -> torch.Tensor:
+    """Boxes of the objects in the upright images at `rows` (0-based, all if None), (n, 4) float32.
+
+    They are x, y, width and height in pixels, of data in CUB-200-2011's format.
+    Raises DatasetError: an image that cannot be read.
+    """
+    table = data.images if rows is None else data.images.iloc[np.asarray(rows)]
+    x, y, width, height = torch.tensor(table[["x", "y", "width", "height"]].to_numpy()).T
+    corners = torch.stack([torch.stack([x, y], 1), torch.stack([x + width, y + height], 1)], 1)
+    turned, is_turned = _upright(data, rows, corners)
+    first, last = turned.amin(1), turned.amax(1)
+    of_turned = torch.cat([first, last - first], 1)
+    return torch.where(is_turned[:, None], of_turned, torch.stack([x, y, width, height], 1))
+
+
+def _paths(data: Dataset, rows: Sequence[int] | None) -> pd.Series:
+    return data.images["path"] if rows is None else data.images["path"].iloc[np.asarray(rows)]
+
+
+def _upright(
+    data: Dataset, rows: Sequence[int] | None, points: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points of stored images, (n, m, 2) in pixels, in the upright ones; and which images turn, (n,) bool."""
+    sizes = image_sizes(data, rows)
+    turns = torch.tensor([data.turns.get(path, 1) for path in _paths(data, rows)])
+    if (turns == 1).all():
+        return points, turns != 1
+    is_mirrored = MIRRORED[turns - 1]  # (n, 2), of the upright image's axes
+    points = torch.where((turns >= 5)[:, None, None], points.flip(-1), points)
+    return torch.where(is_mirrored[:, None], sizes[:, None] - points, points), turns != 1
 
 
 def place_points(
@@ -95,11 +192,13 @@ def part_points(
     """
     locations = require_annotations(data, "parts").part_locations
     points = locations if rows is None else locations[torch.as_tensor(np.asarray(rows))]
+    turned, is_turned = _upright(data, rows, points + INSIDE)
+    points = torch.where(is_turned[:, None, None], turned, points)
     return place_points(points, image_sizes(data, rows), resize, crop)
 
 
 def crop_to_box(image: Image.Image, box: Sequence[float], margin: float = 0.1) -> Image.Image:
-    """The square of an image around a bounding box (x, y, width, height in pixels).
+    """The square of an image around a bounding box (x, y, width, height in pixels; see `boxes`).
 
     The square is moved, or made smaller, to lie within the image; an empty box gives the largest one.
 

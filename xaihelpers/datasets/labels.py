@@ -1,14 +1,14 @@
 """Concept labels of images and classes, hard (0/1) and soft (in [0, 1])."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
 import torch
 
-from xaihelpers.datasets.attribute_names import attribute_ids, cbm_concepts
+from xaihelpers.datasets.attribute_names import attribute_ids, cbm_concepts, find_attributes
 from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
 from xaihelpers.paths import find
+from xaihelpers.text_files import TextFileError, read_text, require_distinct
 
 # How present an attribute is, by annotation (absent, present) and certainty (not visible, guessing, probably,
 # definitely): the convention of concept bottleneck models, in which what is not visible is 0.
@@ -34,9 +34,10 @@ def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
     """The names of the attributes that are taken as concepts.
 
     concepts: "cbm" for the 112 of bottleneck models on CUB, "all" for every attribute, "auto" for the 112
-        where the data set has them and every attribute elsewhere; or a text file of attribute names, one a
-        line (a path, or a name under XAI_DATA).
-    Raises DatasetError: a data set without attributes, a file that cannot be read, an unknown attribute.
+        where the data set has them and every attribute elsewhere; or a text file of attributes, one a line,
+        as `find_attributes` knows them (a path, or a name under XAI_DATA).
+    Raises DatasetError: a data set without attributes, a file that cannot be read, an unknown attribute, one
+        that stands twice.
     """
     require_annotations(data)
     held = data.attributes["name"]
@@ -49,12 +50,15 @@ def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
         wanted = cbm.tolist()
     else:
         try:
-            lines = (find(concepts) or Path(concepts)).read_text(encoding="utf-8").splitlines()
-        except (OSError, ValueError) as error:
+            lines = read_text(find(concepts) or concepts).split("\n")
+            given = [line.strip() for line in lines if line.strip()]
+            found = find_attributes(given, held)
+            wanted = [attribute or name for attribute, name in zip(found, given, strict=True)]
+            require_distinct(wanted, f"concepts of {concepts}")
+        except TextFileError as error:
             raise DatasetError(
                 f"concepts {concepts!r}: neither cbm, all, auto nor a text file that can be read ({error})"
             ) from error
-        wanted = [line.strip() for line in lines if line.strip()]
     return [held[number] for number in attribute_ids(data.attributes, wanted)]
 
 

@@ -1,13 +1,14 @@
-"""A substitution benchmark on disk, in the layout of the published SUB.
+"""Substitution benchmarks: the published SUB's layout, written and read, and synCUB's pairs of pictures.
 
-Parquet files with the columns image, attr_label and bird_label; labels are numbers whose names stand in the
-metadata. Where more is known there are two columns more, which the published one lacks: before, the picture
-of the same bird before the change, and removed, the attributes that are gone, with blanks between them.
+SUB is parquet files with the columns image, attr_label and bird_label; labels are numbers whose names stand
+in the metadata. Where more is known there are two columns more, which the published one lacks: before, the
+picture of the same bird before the change, and removed, the attributes that are gone, with blanks between.
 """
 
 import hashlib
 import io
 import json
+import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +19,16 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from xaihelpers import paths
-from xaihelpers.datasets.attribute_names import class_name, known_attribute, normalise_attribute
-from xaihelpers.datasets.dataset import Dataset, DatasetError
+from xaihelpers.datasets.attribute_names import known_attribute, normalise_attribute
+from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name
+from xaihelpers.datasets.folders import listed_files, make_dataset
+from xaihelpers.text_files import read_table
 
+log = logging.getLogger(__name__)
 COLUMNS = ("image", "attr_label", "bird_label")
-FURTHER = ("before", "removed")
+SYNCUB_COLUMNS = ("orig_image", "syn_image", "class_name", "old_attr", "new_attr")
 SHARDS = re.compile(r"-of-(\d+)\.parquet$")
+PICTURE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])  # as the datasets library stores it
 
 
 def write_sub(
@@ -53,36 +58,31 @@ def write_sub(
         without a name, a removed attribute that is none of CUB's 312.
     Raises OSError where the file cannot be written.
     """
-    names = {"attr_label": _attribute_labels(attribute_names), "bird_label": _bird_labels(bird_names)}
-    labels = {"attr_label": _attribute_labels(attributes), "bird_label": _bird_labels(birds)}
-    for column in labels:
-        unnamed = sorted(set(labels[column]) - set(names[column]))
-        if len(labels[column]) != len(images) or unnamed:
+    columns = {"image": pa.array(_stored(images), PICTURE)}
+    features = {"image": {"_type": "Image"}}
+    for column, spelt, labels, names in (
+        ("attr_label", _published, attributes, attribute_names),
+        ("bird_label", class_name, birds, bird_names),
+    ):
+        labels, names = [spelt(label) for label in labels], [spelt(name) for name in names]
+        unnamed = sorted(set(labels) - set(names))
+        if len(labels) != len(images) or unnamed:
             raise DatasetError(
-                f"{len(images)} images with {len(labels[column])} labels in {column}, of which {unnamed} "
-                f"are not among the {len(names[column])} names given: every image needs a label, and every "
-                "label a name"
+                f"{len(images)} images with {len(labels)} labels in {column}, of which {unnamed} are not "
+                f"among the {len(names)} names given: every image needs a label, and every label a name"
             )
-    numbers, features = {}, {"image": {"_type": "Image"}}
-    for column in labels:
-        numbers[column] = [names[column].index(label) for label in labels[column]]
-        features[column] = {"names": names[column], "_type": "ClassLabel"}
+        columns[column] = pa.array([names.index(label) for label in labels], pa.int64())
+        features[column] = {"names": names, "_type": "ClassLabel"}
     for column, values in (("before", before), ("removed", removed)):
         if len(values) not in (0, len(images)):
             raise DatasetError(
                 f"{len(images)} images with {len(values)} in {column}: give one for each, or none"
             )
-    picture = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    columns = {
-        "image": pa.array(_stored(images), picture),
-        "attr_label": pa.array(numbers["attr_label"], pa.int64()),
-        "bird_label": pa.array(numbers["bird_label"], pa.int64()),
-    }
     if len(before):
-        columns["before"] = pa.array(_stored(before), picture)
+        columns["before"] = pa.array(_stored(before), PICTURE)
         features["before"] = {"_type": "Image"}
     if len(removed):
-        gone = [" ".join(_attribute_labels([known_attribute(name) for name in some])) for some in removed]
+        gone = [" ".join(_published(known_attribute(name)) for name in some) for some in removed]
         columns["removed"] = pa.array(gone, pa.string())
         features["removed"] = {"dtype": "string", "_type": "Value"}
     metadata = {"huggingface": json.dumps({"info": {"features": features}}), "note": note}
@@ -93,26 +93,21 @@ def write_sub(
 
 
 def _stored(images: Sequence[Image.Image | str | Path]) -> list[dict]:
-    """Images as the datasets library stores them."""
-    return [{"bytes": _image_bytes(image), "path": f"{row:06d}.png"} for row, image in enumerate(images)]
+    """Images as the datasets library stores them: files as they are, PIL images as PNG."""
+    stored = []
+    for row, image in enumerate(images):
+        content = io.BytesIO()
+        if isinstance(image, Image.Image):
+            image.save(content, "PNG")
+        else:
+            content.write(Path(image).read_bytes())
+        stored.append({"bytes": content.getvalue(), "path": f"{row:06d}.png"})
+    return stored
 
 
-def _attribute_labels(names: Sequence[str]) -> list[str]:
-    """Names of attributes as the published SUB writes them, group--value."""
-    return [normalise_attribute(name).replace("::", "--") for name in names]
-
-
-def _bird_labels(names: Sequence[str]) -> list[str]:
-    return [class_name(name) for name in names]
-
-
-def _image_bytes(image: Image.Image | str | Path) -> bytes:
-    """The content of an image file; a PIL image as PNG."""
-    if not isinstance(image, Image.Image):
-        return Path(image).read_bytes()
-    content = io.BytesIO()
-    image.save(content, "PNG")
-    return content.getvalue()
+def _published(name: str) -> str:
+    """The name of an attribute as the published SUB writes it, group--value."""
+    return normalise_attribute(name).replace("::", "--")
 
 
 def is_sub(place: Path) -> bool:
@@ -134,53 +129,12 @@ def load_sub(place: Path) -> Dataset:
     and `removed`, the list of attributes that are gone. `note` holds what the benchmark's author wants its
     readers to know. Images are unpacked into the cache, each once, even where several rows hold the same one.
 
-    Raises DatasetError as `read_sub` does.
-    """
-    table = read_sub(place)
-    birds = sorted(table["bird"].unique())
-    label_of = {bird: label for label, bird in enumerate(birds)}
-    images = pd.DataFrame(
-        {
-            "path": table["path"].map(str),
-            "label": table["bird"].map(label_of).astype("int64"),
-            "train": False,
-            "attribute": table["attribute"],
-            "bird": table["bird"],
-            "id": _row_ids(table["path"]),
-        }
-    )
-    for column in set(FURTHER) & set(table.columns):
-        images[column] = table[column]
-    class_ids = pd.RangeIndex(1, len(birds) + 1, name="class_id")
-    classes = pd.DataFrame({"name": birds, "label": range(len(birds))}, index=class_ids)
-    return Dataset(place, images, classes, place.stem, note=table.attrs["note"])
-
-
-def _row_ids(files: pd.Series) -> list[str]:
-    """An id for each row: its image's file name, and of further rows with the same image their count too."""
-    ids = []
-    for file, n_before in zip(files, files.groupby(files).cumcount(), strict=True):
-        ids.append(f"{file.stem}-{n_before + 1}{file.suffix}" if n_before else file.name)
-    return ids
-
-
-def read_sub(place: Path) -> pd.DataFrame:
-    """The table behind `load_sub`: a row for each image with path, attribute and bird, perhaps more.
-
-    Its `attrs["note"]` is the author's note.
-
     place: a parquet file, a folder of them or with them in data/. Labels may be numbers with their names in
         the file's metadata, or the names themselves.
-    Raises DatasetError: no parquet file there or a damaged one, a shard too many or too few, a missing
-        column, an image without bytes, a label without a name, an attribute that is none of CUB's 312.
+    Raises DatasetError: a damaged file, a shard too many or too few, a missing column, an image without
+        bytes, a label without a name, an attribute that is none of CUB's 312.
     """
     files = _parquet_files(place)
-    if not files:
-        raise DatasetError(
-            f"{place}: no parquet file there or in data/. Notebook 52 makes a benchmark; the published one "
-            "is the data set Jessica-bader/SUB on Hugging Face (hf download --repo-type dataset "
-            "Jessica-bader/SUB)."
-        )
     counts = {int(match[1]) for file in files if (match := SHARDS.search(file.name))}
     if len(counts) > 1 or (place.is_dir() and counts and len(files) != max(counts)):
         raise DatasetError(
@@ -188,28 +142,82 @@ def read_sub(place: Path) -> pd.DataFrame:
             f"{' and in '.join(map(str, sorted(counts)))} shards: remove those of another run, or make "
             "those that are missing"
         )
-    parts = [_read_file(file) for file in files]
-    shared = [name for name in parts[0].columns if all(name in part for part in parts)]
-    table = pd.concat([part[shared] for part in parts], ignore_index=True)
-    notes = [part.attrs["note"] for part in parts if part.attrs["note"]]
-    table.attrs = {"note": "; ".join(dict.fromkeys(notes))}
-    named = {"attr_label": set(table["attribute"])}
-    if "removed" in table:
-        named["removed"] = set().union(*table["removed"])
-    for column, names in named.items():
+    parts, notes = zip(*map(_read_file, files), strict=True)
+    table = pd.concat(parts, ignore_index=True, join="inner")
+    for column in ("before", "removed"):
+        if column not in table and any(column in part for part in parts):
+            log.warning("%s: %s stands in some of its files only, and is left out", place, column)
+    # of further rows with the same image, the id has their count, too
+    again = table.groupby("path").cumcount()
+    table["id"] = [
+        f"{path.stem}-{n + 1}{path.suffix}" if n else path.name
+        for path, n in zip(map(Path, table["path"]), again, strict=True)
+    ]
+    return _benchmark(place, table, place.stem, "; ".join(dict.fromkeys(filter(None, notes))))
+
+
+def is_syncub(place: Path) -> bool:
+    """Whether a table, or the metadata.csv of a folder, is one of synCUB's pairs."""
+    file = place / "metadata.csv" if place.is_dir() else place
+    if not file.is_file() or file.suffix.lower() != ".csv":
+        return False
+    with open(file, "rb") as content:
+        return b"syn_image" in content.readline()
+
+
+def load_syncub(place: Path) -> Dataset:
+    """synCUB's pairs: `images` as of `load_sub`, with `before` and `removed`.
+
+    place: its table, or a folder with metadata.csv. Columns are orig_image and syn_image (files, relative to
+        the table), class_name, old_attr and new_attr.
+    Raises DatasetError: an empty value, images that are not there, a picture after the change that stands
+        twice, an attribute that is none of CUB's 312, or one that does not change. Raises TextFileError as
+        `read_table`.
+    """
+    file = place / "metadata.csv" if place.is_dir() else place
+    table = read_table(file, SYNCUB_COLUMNS)[[*SYNCUB_COLUMNS]]
+    same = table["old_attr"].map(normalise_attribute) == table["new_attr"].map(normalise_attribute)
+    for wrong, problem in (
+        ((table == "").any(axis=1), "a value is empty: a pair has two pictures, a class and two attributes"),
+        (same, "old_attr and new_attr are the same: nothing was changed"),
+        (table["syn_image"].duplicated(), "syn_image for the second time: keep one of its rows"),
+    ):
+        if wrong.any():
+            raise DatasetError(f"{file}, line {wrong.idxmax()}: {problem}")
+    images = pd.DataFrame(
+        {
+            "path": listed_files(file, table["syn_image"]),
+            "attribute": table["new_attr"].map(normalise_attribute).tolist(),
+            "bird": table["class_name"].map(class_name).tolist(),
+            "before": listed_files(file, table["orig_image"]),
+            "removed": [[normalise_attribute(name)] for name in table["old_attr"]],
+            "id": table["syn_image"].tolist(),
+        }
+    )
+    return _benchmark(file.parent, images, file.parent.name)
+
+
+def _benchmark(root: Path, table: pd.DataFrame, name: str, note: str = "") -> Dataset:
+    """The data set of a benchmark's rows: path, attribute, bird, id, and perhaps before and removed."""
+    for attribute in sorted(set(table["attribute"]).union(*table.get("removed", default=()))):
         try:
-            for name in sorted(names):
-                known_attribute(name)
+            known_attribute(attribute)
         except DatasetError as error:
-            raise DatasetError(f"{place}, {column}: {error}") from error
-    return table
+            raise DatasetError(f"{root}: {error}") from error
+    birds = sorted(table["bird"].unique())
+    rows = [(path, birds.index(bird), False) for path, bird in zip(table["path"], table["bird"], strict=True)]
+    data = make_dataset(root, rows, birds, name)
+    data.images, data.note = data.images.join(table.drop(columns="path")), note
+    return data
 
 
-def _read_file(file: Path) -> pd.DataFrame:
-    """The rows of one file, as of `read_sub`."""
+def _read_file(file: Path) -> tuple[pd.DataFrame, str]:
+    """The rows of one file, path, attribute, bird, and perhaps before and removed; and its note."""
     try:
         content = pq.read_table(file, memory_map=True)
-    except (pa.ArrowInvalid, OSError) as error:
+        metadata = content.schema.metadata or {}
+        features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+    except (pa.ArrowInvalid, OSError, ValueError) as error:
         raise DatasetError(
             f"{file}: cannot be read as parquet ({str(error).splitlines()[0]}): it is truncated or damaged, "
             "fetch or make it again"
@@ -219,8 +227,8 @@ def _read_file(file: Path) -> pd.DataFrame:
             f"{file}: the column {missing[0]!r} is missing; a substitution benchmark has "
             f"{', '.join(COLUMNS)}, this file {', '.join(content.column_names)}"
         )
-    metadata = content.schema.metadata or {}
-    features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+    if unread := set(content.column_names) - {*COLUMNS, "before", "removed"}:
+        log.warning("%s: columns that are not read: %s", file, ", ".join(sorted(unread)))
     labels = {}
     for column in COLUMNS[1:]:
         names = features.get(column, {}).get("names")
@@ -234,12 +242,12 @@ def _read_file(file: Path) -> pd.DataFrame:
     )
     if "before" in content.column_names:
         table["before"] = _unpack(file, content["before"].to_pylist())
-        table["before"] = table["before"].map(str)
     if "removed" in content.column_names:
-        gone = [text.split() for text in content["removed"].to_pylist()]
-        table["removed"] = [[normalise_attribute(name) for name in names] for names in gone]
-    table.attrs = {"note": metadata.get(b"note", b"").decode()}
-    return table
+        gone = content["removed"].to_pylist()
+        if None in gone:
+            raise DatasetError(f"{file}: row {gone.index(None)} does not say what was removed")
+        table["removed"] = [[normalise_attribute(name) for name in text.split()] for text in gone]
+    return table, metadata.get(b"note", b"").decode()
 
 
 def _label_names(file: Path, column: str, labels: list, names: list[str] | None) -> list[str]:
@@ -258,7 +266,7 @@ def _label_names(file: Path, column: str, labels: list, names: list[str] | None)
     return [names[label] for label in labels]
 
 
-def _unpack(file: Path, images: list[bytes | dict | None]) -> list[Path]:
+def _unpack(file: Path, images: list[bytes | dict | None]) -> list[str]:
     """Files of the images in the cache, named by their content; the missing and damaged are written.
 
     images: bytes, or as the datasets library has it, bytes and path.
@@ -271,17 +279,9 @@ def _unpack(file: Path, images: list[bytes | dict | None]) -> list[Path]:
             raise DatasetError(f"{file}: row {row} has no image; a row's image is its bytes, not a path")
         # always .png: readers go by the content, not by the name
         target = folder / f"{hashlib.sha256(image).hexdigest()[:32]}.png"
-        if not _is_whole(target, image):
+        if target.exists() and target.read_bytes() != image:
+            paths.set_aside(target, "it is not the benchmark's image")
+        if not target.exists():
             paths.write_whole(target, image)
-        unpacked.append(target)
+        unpacked.append(str(target))
     return unpacked
-
-
-def _is_whole(file: Path, content: bytes) -> bool:
-    """Whether a file of the cache is there with this content; one with another is set aside."""
-    if not file.exists():
-        return False
-    if file.read_bytes() == content:
-        return True
-    paths.set_aside(file, "it is not the benchmark's image")
-    return False

@@ -4,7 +4,6 @@ CIFAR-10, CIFAR-100, Caltech-101, Flowers-102, Stanford Cars and ImageNet.
 """
 
 import os
-import shutil
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,7 +14,7 @@ from PIL import Image
 from tqdm.auto import tqdm
 
 from xaihelpers.datasets.dataset import Dataset, DatasetError
-from xaihelpers.datasets.folders import SPLITS, drawn_split, load_class_folders, make_dataset
+from xaihelpers.datasets.folders import drawn_split, load_class_folders, make_dataset, read_classes
 from xaihelpers.paths import data_home
 
 TORCHVISION_NAMES = ("cifar10", "cifar100", "caltech101", "flowers102", "stanford_cars", "imagenet")
@@ -48,12 +47,6 @@ CONTENTS = {
 }
 
 
-def _reason(error: Exception) -> str:
-    """The first line of an error's message, or its type where it has none."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0][:120]
-
-
 def load_torchvision(name: str) -> Dataset:
     """One of TORCHVISION_NAMES, its images indexed where they lie, in torchvision's folders.
 
@@ -70,16 +63,11 @@ def load_torchvision(name: str) -> Dataset:
     folder, contents = FOLDERS[name], CONTENTS[name]
     home = data_home() if (data_home() / folder).is_dir() else data_home() / "downloads"
     home.mkdir(parents=True, exist_ok=True)
-    index_of = {
-        "caltech101": _caltech,
-        "flowers102": _flowers,
-        "stanford_cars": _cars,
-        "imagenet": _imagenet,
-    }
+    read = {"caltech101": _caltech, "flowers102": _flowers, "stanford_cars": _cars, "imagenet": _imagenet}
     lock = FileLock(f"{home / folder}.lock") if os.access(home, os.W_OK) else nullcontext()
     with lock:  # one process downloads, the others wait
         try:
-            rows, names = index_of[name](home)
+            rows, names, left_out = read[name](home)
         except DatasetError:
             raise
         except Exception as error:  # no connection, a broken archive or table: each in ways of its own
@@ -87,14 +75,21 @@ def load_torchvision(name: str) -> Dataset:
                 f"{name} is not whole in {home / folder} and could not be had ({_reason(error)}): place "
                 f"there {contents}, and run this again."
             ) from error
-    # ImageNet's rows are files that were found
-    missing = [] if name == "imagenet" else [path for path, *_ in rows if not Path(path).is_file()]
+    # the others' rows are files that were found
+    listed = rows if name in ("flowers102", "stanford_cars") else []
+    missing = [path for path, *_ in listed if not Path(path).is_file()]
     if missing:
         raise DatasetError(
             f"{missing[0]}: image file missing ({len(missing):,} such in all). Place in {home / folder} "
             f"the whole set: {contents}."
         )
-    return make_dataset(home / folder, rows, names)
+    return make_dataset(home / folder, rows, names, left_out=left_out)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error's message, or its type where it has none."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0][:120]
 
 
 def _rows(part, train: bool) -> list[tuple[str, int, bool]]:
@@ -106,21 +101,17 @@ def _rows(part, train: bool) -> list[tuple[str, int, bool]]:
 def _caltech(home: Path):
     from torchvision.datasets import Caltech101
 
-    data = Caltech101(home, download=True)
-    images = Path(data.root) / "101_ObjectCategories"
-    if len(data.categories) != 101:  # torchvision takes the folder of an interrupted unpacking for the whole
+    images = Path(Caltech101(home, download=True).root) / "101_ObjectCategories"
+    names, rows, left_out = read_classes(images, train=False, without="BACKGROUND_Google")
+    if len(names) != 101:  # torchvision takes the folder of an interrupted unpacking for the whole
         raise DatasetError(
-            f"{images} holds {len(data.categories)} categories where Caltech-101 has 101 (and its "
-            "background): delete that folder and run this again, it is then unpacked from caltech-101.zip "
-            "beside it, or downloaded."
+            f"{images} holds {len(names)} categories where Caltech-101 has 101 (and its background): delete "
+            "that folder and run this again, it is then unpacked from caltech-101.zip beside it, or "
+            "downloaded."
         )
-    labels, numbers = np.array(data.y), np.array(data.index)
-    train = drawn_split(labels, len(data.categories))
-    rows = []
-    for label, number, is_train in zip(labels, numbers, train, strict=True):
-        path = images / data.categories[label] / f"image_{number:04d}.jpg"
-        rows.append((str(path), int(label), bool(is_train)))
-    return rows, [name.replace("_", " ") for name in data.categories]
+    train = drawn_split(np.array([label for _, label, _ in rows]), len(names))
+    rows = [(path, label, bool(one)) for (path, label, _), one in zip(rows, train, strict=True)]
+    return rows, names, left_out
 
 
 def _flowers(home: Path):
@@ -129,85 +120,67 @@ def _flowers(home: Path):
     rows = []
     for split, train in (("train", True), ("val", True), ("test", False)):
         rows += _rows(Flowers102(home, split, download=True, loader=str), train)
-    return rows, [name.rstrip("?") for name in Flowers102.classes]
+    return rows, [name.rstrip("?") for name in Flowers102.classes], []
 
 
 def _cars(home: Path):
     from torchvision.datasets import StanfordCars
 
-    rows = []
-    for split, train in SPLITS.items():
-        part = StanfordCars(home, split, loader=str)
-        rows += _rows(part, train)
-    return rows, part.classes
+    parts = {split: StanfordCars(home, split, loader=str) for split in ("train", "test")}
+    rows = [row for split, part in parts.items() for row in _rows(part, split == "train")]
+    return rows, parts["train"].classes, []
 
 
 def _imagenet(home: Path):
     from torchvision.datasets import ImageNet
 
-    root, rows, parts = home / "imagenet", [], []
-    for split, train in (("train", True), ("val", False)):
-        if train and not ((root / split).is_dir() or (root / "ILSVRC2012_img_train.tar").is_file()):
+    root, rows, left_out, classes = home / "imagenet", [], [], {}
+    for split in ("train", "val"):
+        folder, is_train = root / split, split == "train"
+        if is_train and not (folder.is_dir() or (root / "ILSVRC2012_img_train.tar").is_file()):
             continue
-        _require_unpacked(root / split)
-        part = ImageNet(root, split, loader=str)
-        rows += _rows(part, train)
-        parts.append(part)
-    if parts[0].wnids != parts[-1].wnids:
-        differing = sorted(set(parts[0].wnids) ^ set(parts[-1].wnids))
+        # torchvision sorts images into the folders of their classes only at the end
+        files = [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+        if files:
+            raise DatasetError(
+                f"{files[0]} lies in no class's folder: an unpacking was interrupted. Delete {folder} and "
+                "run this again, it is then unpacked anew."
+            )
+        ImageNet(root, split)  # unpacks what is not unpacked yet
+        classes[split], found, others = read_classes(folder, is_train)
+        rows, left_out = rows + found, left_out + others
+    differing = sorted(set(classes.get("train", classes["val"])) ^ set(classes["val"]))
+    if differing:
         raise DatasetError(
             f"{root}: train/ and val/ need the same classes, but {differing[0]} is in one of them only"
         )
-    return rows, parts[-1].wnids
-
-
-def _require_unpacked(folder: Path) -> None:
-    """Raise where a file lies in none of the classes' folders: torchvision sorts images only at the end."""
-    files = [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
-    if files:
-        raise DatasetError(
-            f"{files[0]} lies in no class's folder: an unpacking was interrupted. Delete {folder} and run "
-            "this again, it is then unpacked anew."
-        )
+    return rows, classes["val"], left_out
 
 
 def _cifar(name: str) -> Path:
     """The folder of a CIFAR as PNG files by split and class, unpacked once; it appears when it is whole."""
     from torchvision import datasets
 
-    root = data_home() / name
-    if root.is_dir():
-        return root
+    root, downloads = data_home() / name, data_home() / "downloads"
     root.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{root}.lock"):
+    with nullcontext() if root.is_dir() else FileLock(f"{root}.lock"):
         if root.is_dir():
             return root
         read = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}[name]
-        downloads = data_home() / "downloads"
         try:
-            parts = {split: read(downloads, train=train, download=True) for split, train in SPLITS.items()}
+            parts = {split: read(downloads, split == "train", download=True) for split in ("train", "test")}
         except Exception as error:  # no connection or a broken archive: each in ways of its own
             raise DatasetError(
                 f"{name} could not be downloaded ({_reason(error)}): place its archive {read.filename} in "
                 f"{downloads} and run this again; it is then unpacked from there."
             ) from error
-        partial = Path(tempfile.mkdtemp(prefix=f"{name}.partial-", dir=root.parent))
-        try:
-            _unpack(parts, partial, f"unpacking {name}")
-            partial.chmod(0o755)
-            os.replace(partial, root)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=f"{name}.partial-", dir=root.parent) as partial:
+            for split, part in parts.items():
+                folders = [Path(partial) / "whole" / split / name for name in part.classes]
+                for folder in folders:
+                    folder.mkdir(parents=True)
+                images = zip(tqdm(part.data, f"unpacking {name}, {split}"), part.targets, strict=True)
+                for number, (pixels, label) in enumerate(images):
+                    Image.fromarray(pixels).save(folders[label] / f"{number:05d}.png")
+            os.replace(Path(partial) / "whole", root)
     return root
-
-
-def _unpack(parts: dict, folder: Path, description: str) -> None:
-    """Write the images of each split to <split>/<class>/<number>.png in `folder`."""
-    with tqdm(total=sum(map(len, parts.values())), desc=description, unit="image") as bar:
-        for split, part in parts.items():
-            folders = [folder / split / name for name in part.classes]
-            for class_folder in folders:
-                class_folder.mkdir(parents=True)
-            for number, (pixels, label) in enumerate(zip(part.data, part.targets, strict=True)):
-                Image.fromarray(pixels).save(folders[label] / f"{number:05d}.png")
-                bar.update()

@@ -16,11 +16,6 @@ WORDNET_ID = re.compile(r"n\d{8}")
 BEGINNING = re.compile(r"[;,:(]| (?:of|in|on|that|having|used|with) ")
 
 
-def is_wordnet_id(name: str) -> bool:
-    """Whether a name has the form of ImageNet's ids."""
-    return WORDNET_ID.fullmatch(name) is not None
-
-
 def imagenet_names() -> list[str]:
     """The names of ImageNet's thousand classes, in the order of its networks' outputs."""
     return wordnet_names(_imagenet().label_names())
@@ -31,7 +26,7 @@ def wordnet_names(names: Sequence[str]) -> list[str]:
 
     names: of the K classes. What is no id, or an id that ImageNet does not know, stays as it is.
     """
-    if not any(map(is_wordnet_id, names)):
+    if not any(map(WORDNET_ID.fullmatch, names)):
         return list(names)
     synsets = _imagenet()
     known = set(_lemmas()) & set(names)

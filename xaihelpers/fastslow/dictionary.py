@@ -1,11 +1,11 @@
 """Which classes look alike: the semantic similarity dictionary (paper fse, section 5.3)."""
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
@@ -13,8 +13,11 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from xaihelpers import paths
 from xaihelpers.datasets import Dataset
-from xaihelpers.models.backbones import Backbone
+from xaihelpers.models.classes import class_outputs
 from xaihelpers.models.features import extract_features
+from xaihelpers.models.image_network import ImageNetwork
+from xaihelpers.models.weights import ModelError
+from xaihelpers.text_files import plain, read_lines
 
 LOOK_ALIKES = 4  # of a class: the distractors beside it
 
@@ -54,7 +57,7 @@ class Dictionary(NamedTuple):
     source: str  # what they were taken from: head, probe, attributes or a file
 
 
-def class_neighbours(data: Dataset, backbone: Backbone | None = None, source: str = "auto") -> Dictionary:
+def class_neighbours(data: Dataset, backbone: ImageNetwork | None = None, source: str = "auto") -> Dictionary:
     """The similarity dictionary of a data set.
 
     source: "head", the backbone's own outputs; "probe", a linear classifier on the backbone's features, whose
@@ -65,8 +68,8 @@ def class_neighbours(data: Dataset, backbone: Backbone | None = None, source: st
         probe, and attributes where the pictures are missing.
 
     Raises ValueError: fewer than five classes (pictures without labels have none), an unknown source, no
-    attributes, a class of one image where there is one split and no head for it, a file that lacks a class or
-    names another, and as `similarity_dictionary` does.
+    attributes, a class of one image where there is one split and no head for it, a file that lacks a class,
+    names another or a class twice, and as `similarity_dictionary` does.
     """
     if len(data.class_names) <= LOOK_ALIKES:
         raise ValueError(
@@ -84,7 +87,7 @@ def class_neighbours(data: Dataset, backbone: Backbone | None = None, source: st
 
 
 def class_scores(
-    data: Dataset, backbone: Backbone, source: str = "auto"
+    data: Dataset, backbone: ImageNetwork, source: str = "auto"
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Scores (n, K) of a classifier for the images that vote, their labels (n,), and which classifier.
 
@@ -94,12 +97,17 @@ def class_scores(
     train, labels = data.images["train"].to_numpy(), data.labels.numpy()
     voting = ~train if 0 < train.sum() < len(train) else np.ones_like(train)
     files, n_classes = data.images["path"], len(data.class_names)
-    if source == "head" or (source == "auto" and backbone.n_classes == n_classes):
-        logits = extract_features(backbone, files[voting], maps=False).logits.numpy()
-        if logits.shape[1] != n_classes:
-            raise ValueError(f"{backbone.name} has {logits.shape[1]} outputs, {data!r} {n_classes} classes")
-        if source == "head" or (logits.argmax(1) == labels[voting]).mean() >= 0.25:
-            return logits, labels[voting], "head"
+    if source == "head" and backbone.n_classes != n_classes:
+        raise ValueError(f"{backbone.name} has {backbone.n_classes} outputs, {data!r} {n_classes} classes")
+    if source in ("head", "auto") and backbone.n_classes == n_classes:
+        try:
+            outputs = class_outputs(backbone, data)  # (K,), by names
+            logits = extract_features(backbone, files[voting], maps=False).logits[:, outputs].numpy()
+            if source == "head" or (logits.argmax(1) == labels[voting]).mean() >= 0.25:
+                return logits, labels[voting], "head"
+        except ModelError:
+            if source == "head":
+                raise
     features = extract_features(backbone, files, maps=False).pooled.numpy()
     classifier = make_pipeline(StandardScaler(), RidgeClassifier(alpha=100.0))
     if voting.all():
@@ -127,12 +135,21 @@ def _by_attributes(data: Dataset) -> np.ndarray:
 def _from_file(file: Path, names: Sequence[str]) -> np.ndarray:
     if not file.is_file():
         raise ValueError(f"dictionary is auto, head, probe, attributes or a CSV file, not {str(file)!r}")
-    table = pd.read_csv(file, header=None, index_col=0, dtype=str)
-    label_of = {name: label for label, name in enumerate(names)}
-    unknown = [name for name in [*table.index, *table.to_numpy().ravel()] if name not in label_of]
-    missing = [name for name in names if name not in table.index]
-    if unknown or missing or table.shape[1] != LOOK_ALIKES:
-        wrong = f"names {unknown[0]!r}, no class" if unknown else f"has {table.shape[1]} look-alikes a line"
-        wrong = f"has no line for {missing[0]!r}" if missing and not unknown else wrong
-        raise ValueError(f"{file} {wrong}: a line holds a class's name and those of its four look-alikes")
-    return table.loc[list(names)].map(label_of.get).to_numpy()
+    form = "a line holds a class's name and those of its four look-alikes, five different ones"
+    label_of = {plain(name): label for label, name in enumerate(names)}
+    look_alikes = {}  # by label
+    for line, values in enumerate(csv.reader(read_lines(file)), 1):
+        values = [value.strip() for value in values]
+        unknown = [value for value in values if value not in label_of]
+        if unknown:
+            raise ValueError(f"{file}, line {line} names {unknown[0]!r}, no class: {form}")
+        label, *others = [label_of[value] for value in values]
+        if len(others) != LOOK_ALIKES or len({label, *others}) <= LOOK_ALIKES:
+            raise ValueError(f"{file}, line {line} has {', '.join(values)}: {form}")
+        if label in look_alikes:
+            raise ValueError(f"{file}, line {line} is a second one for {values[0]!r}: keep one")
+        look_alikes[label] = others
+    missing = [name for label, name in enumerate(names) if label not in look_alikes]
+    if missing:
+        raise ValueError(f"{file} has no line for {missing[0]!r} ({len(missing)} such in all): {form}")
+    return np.array([look_alikes[label] for label in range(len(names))])

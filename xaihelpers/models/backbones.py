@@ -1,66 +1,86 @@
-"""A backbone: a network, its preprocessing, and the layer whose maps are averaged, f(X) = GAP(E)."""
+"""Networks by name, ready to be explained, trained, or used for their features f(X) = GAP(E)."""
 
-import difflib
-from dataclasses import dataclass
+from pathlib import Path
 
 import torch
+import torchvision
 from torch import nn
 
-from xaihelpers.devices import resolve_device
-from xaihelpers.models.image_network import ImageNetwork
-from xaihelpers.models.networks import (
-    build_network,
-    find_network,
-    network_from_file,
-    preprocessing,
-    published_network,
-)
-from xaihelpers.models.weights import ModelError, weights_hash
+from xaihelpers.datasets import Dataset
+from xaihelpers.models.image_network import ImageNetwork, as_target
+from xaihelpers.models.layers import find_layer, layer_output
+from xaihelpers.models.networks import build_network, find_network, load_network, preprocessing
+from xaihelpers.models.weights import ModelError, fit_names, read_weights, require_fit, weights_hash
+from xaihelpers.paths import data_home, find, models_home
 
 # How the released code of published bottlenecks cuts and scales photographs of CUB: the centre, not resized.
 # "koh": Koh et al. 2020, whose bottlenecks sub measures; "posthoc": Yuksekgonul et al. 2023.
 _HALF = {"resize": 0, "mean": (0.5, 0.5, 0.5), "std": (2.0, 2.0, 2.0)}
 PUBLISHED_TRANSFORMS = {"koh": {"crop": 299, **_HALF}, "posthoc": {"crop": 224, **_HALF}}
+SEGMENTED_AT = 520  # pixels of the short side that torchvision's segmenters are evaluated at
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Backbone(ImageNetwork):
-    """An image classifier whose last feature maps E (N, d, H, W) are averaged into features f(X) (N, d)."""
+def load_target(
+    name: str,
+    weights: str | Path = "",
+    device: str | torch.device = "cpu",
+    data: Dataset | None = None,
+    size: int = 0,
+) -> ImageNetwork:
+    """A network by name, with its own preprocessing, ready to be explained.
 
-    n_features: int  # d
-    map_size: tuple[int, int]  # H, W
+    name: any classifier that `load_backbone` takes, vision transformers as well; one of torchvision's
+        segmenters; or "clip/NAME", a `clip_probe` trained on `data`.
+    weights: a file, or "" for the published ones.
+    size: side of a segmenter's square input in pixels; 0 takes torchvision's 520.
+    Raises ModelError: an unknown name; weights that are absent, damaged or another network's; no layer over
+        space.
+    """
+    if name.startswith("clip/") and data is not None:
+        from xaihelpers.models.clip import clip_probe  # open_clip takes seconds to import
+
+        return clip_probe(name.removeprefix("clip/"), data, weights, device)
+    if name.removeprefix("torchvision/") in segmenters():
+        return _load_segmenter(name, weights, device, size or SEGMENTED_AT)
+    family, plain_name = find_network(name)
+    model, class_names = load_network(family, plain_name, weights)
+    return _network(name, family, plain_name, model, device, class_names=class_names)
 
 
 def load_backbone(
     name: str,
-    weights: str = "",
+    weights: str | Path = "",
     layer: str = "",
     device: str | torch.device = "cpu",
     transform: str = "",
-) -> Backbone:
-    """A backbone by name, in evaluation mode on `device` ("auto", "cpu", "cuda").
+) -> ImageNetwork:
+    """A network with maps that are averaged, by name, in evaluation mode on `device` ("auto", "cpu", "cuda").
 
     The identity is that of the weights as loaded: a network that is trained further must be saved and loaded
     anew.
 
-    name: "aviary_resnet", "torchvision/…", "timm/…", "pytorchcv/…", or a plain name, in this order.
+    name: "aviary_resnet", "efficientnet-lite2", "torchvision/…", "timm/…", "pytorchcv/…", or a plain name, in
+        this order.
     weights: a safetensors file or torch state dict, of any class count; "" takes the published ones (of
         aviary_resnet the shipped ones).
-    layer: the submodule whose output is the last feature map, or "submodule:input"; "" takes what enters the
-        global average pooling.
+    layer: the submodule whose output is the last feature map; "" takes the usual one, see `find_layer`.
     transform: "" takes the network's own preprocessing, else one of `PUBLISHED_TRANSFORMS`.
     Raises ModelError: an unknown name, layer, device or transform; weights that are absent, damaged or
         another network's; no maps (N, d, H, W) or logits (N, K).
     """
+    if transform not in ("", *PUBLISHED_TRANSFORMS):
+        raise ModelError(
+            f"transform must be empty or one of {', '.join(PUBLISHED_TRANSFORMS)}, not {transform!r}"
+        )
     family, plain_name = find_network(name)
-    if str(weights):
-        model = network_from_file(family, plain_name, weights)
-    else:
-        model = published_network(family, plain_name)
-    return _backbone(name, family, plain_name, model, layer, device, transform)
+    model, class_names = load_network(family, plain_name, weights)
+    _require_maps(name, model, layer or find_layer(model), preprocessing(family, plain_name, model)["crop"])
+    return _network(name, family, plain_name, model, device, layer, transform, class_names)
 
 
-def new_backbone(name: str, n_classes: int, start: str = "", device: str | torch.device = "cpu") -> Backbone:
+def new_backbone(
+    name: str, n_classes: int, start: str = "", device: str | torch.device = "cpu"
+) -> ImageNetwork:
     """A backbone to be trained: a network for `n_classes`, all but its head from `start`.
 
     Parameters require gradients. What is trained must be saved and loaded anew, since `identity` is that of
@@ -71,134 +91,83 @@ def new_backbone(name: str, n_classes: int, start: str = "", device: str | torch
     """
     family, plain_name = find_network(name)
     model = build_network(family, plain_name, n_classes)
-    if start == "published":
-        _copy_matching(published_network(family, plain_name), model)
-    elif start:
-        _copy_matching(network_from_file(family, plain_name, start), model)
-    backbone = _backbone(name, family, plain_name, model, "", device)
+    if start:
+        source, _ = load_network(family, plain_name, "" if start == "published" else start)
+        state = model.state_dict()
+        for key, value in source.state_dict().items():
+            if value.shape == state[key].shape:
+                state[key] = value
+        model.load_state_dict(state)
+    backbone = _network(name, family, plain_name, model, device)
     backbone.model.requires_grad_(True)
     return backbone
 
 
-def _copy_matching(source: nn.Module, target: nn.Module) -> None:
-    """Copy the weights of one network to another of its architecture, but for those of another shape."""
-    state = target.state_dict()
-    for key, value in source.state_dict().items():
-        if value.shape == state[key].shape:
-            state[key] = value
-    target.load_state_dict(state)
-
-
-def _backbone(
+def _network(
     name: str,
     family: str,
     plain_name: str,
     model: nn.Module,
-    layer: str,
     device: str | torch.device,
+    layer: str = "",
     transform: str = "",
-) -> Backbone:
-    device = resolve_device(device, ModelError)
-    model = model.eval().requires_grad_(False)
-    if transform not in ("", *PUBLISHED_TRANSFORMS):
-        raise ModelError(
-            f"transform must be empty or one of {', '.join(PUBLISHED_TRANSFORMS)}, not {transform!r}"
-        )
+    class_names: list[str] | None = None,
+) -> ImageNetwork:
     fields = preprocessing(family, plain_name, model) | PUBLISHED_TRANSFORMS.get(transform, {})
-    layer = layer or _last_layer(family, plain_name, model)
-    digest = weights_hash(model)
-    # channels last: 1.5 to 2.5 times faster on CPUs, and right for tensor cores
-    model = model.to(device, memory_format=torch.channels_last)
-    blank = torch.zeros(1, 3, fields["crop"], fields["crop"], device=device)
+    layer = layer or find_layer(model)
+    settings = " ".join(f"{key}={value}" for key, value in fields.items())
+    identity = f"{family}/{plain_name} weights={weights_hash(model)} layer={layer} {settings}"
+    options = fields | {"layer": layer, "class_names": class_names}
+    return as_target(name, model, fields["crop"], identity, device, **options)
+
+
+def _require_maps(name: str, model: nn.Module, layer: str, size: int) -> None:
+    """Raise ModelError unless a layer gives maps (N, d, H, W) to be averaged, and the network logits."""
     with torch.inference_mode():
-        maps, logits = _maps_and_logits(model, layer, blank)
-    if maps.ndim != 4 or min(maps.shape[2:]) < 2:
+        output, logits = layer_output(model.eval(), layer, torch.zeros(1, 3, size, size))
+    if output.ndim != 4 or min(output.shape[1:]) < 2:
         raise ModelError(
-            f"{name}: layer {layer!r} gives {tuple(maps.shape)}, but maps (N, d, H, W) with H, W > 1 are "
+            f"{name}: layer {layer!r} gives {tuple(output.shape)}, but maps (N, d, H, W) with H, W > 1 are "
             "needed: name another submodule as layer=."
         )
     if logits.ndim != 2:
         raise ModelError(
             f"{name}: its output {tuple(logits.shape)} is not logits (N, K): name an image classifier."
         )
-    settings = " ".join(f"{key}={value}" for key, value in fields.items())
-    return Backbone(
-        name=name,
-        model=model,
-        layer=layer,
-        **fields,
-        n_features=maps.shape[1],
-        map_size=tuple(maps.shape[2:]),
-        n_classes=logits.shape[1],
-        identity=f"{family}/{plain_name} weights={digest} layer={layer} {settings}",
-    )
 
 
-def feature_maps(backbone: Backbone, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Last feature maps (N, d, H, W) and logits (N, K) of normalised inputs (N, 3, crop, crop).
-
-    One forward pass gives both. Raises ModelError: a layer that the network does not have, or does not use.
-    """
-    return _maps_and_logits(backbone.model, backbone.layer, inputs)
+def segmenters() -> list[str]:
+    """Names of torchvision's semantic segmenters."""
+    return torchvision.models.list_models(module=torchvision.models.segmentation)
 
 
-def _maps_and_logits(model: nn.Module, layer: str, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    inputs = inputs.contiguous(memory_format=torch.channels_last)
-    if layer == "forward_features":  # timm's name for the network without its head
-        maps = model.forward_features(inputs)
-        logits = model.forward_head(maps)
-        channels_last = maps.ndim == 4 and maps.shape[1] != model.num_features == maps.shape[3]
-        if channels_last:  # as in some transformers
-            maps = maps.permute(0, 3, 1, 2)
-        return maps, logits
-    name, _, side = layer.partition(":")
-    captured = []  # copies, since later layers may write into the tensor
-
-    def capture_input(module, arguments):
-        captured.append(arguments[0].clone())
-
-    def capture_output(module, arguments, output):
-        captured.append(output.clone())
-
-    module = _submodule(model, name)
-    if side == "input":
-        hook = module.register_forward_pre_hook(capture_input)
+def _load_segmenter(name: str, weights: str | Path, device: str | torch.device, size: int) -> ImageNetwork:
+    plain_name = name.removeprefix("torchvision/")
+    entry = torchvision.models.get_model_weights(plain_name).DEFAULT
+    if weights:
+        state = read_weights(find(weights, models_home(), data_home()) or Path(weights))
     else:
-        hook = module.register_forward_hook(capture_output)
-    try:
-        logits = model(inputs)
-    finally:
-        hook.remove()
-    if not captured:
-        raise ModelError(f"Layer {layer!r} is not used when the network runs: name another one as layer=.")
-    maps = captured[-1]
-    if name == "features" and type(model).__name__ == "DenseNet":
-        maps = maps.relu()  # torchvision's has this ReLU in no module
-    return maps, logits
-
-
-def _last_layer(family: str, name: str, model: nn.Module) -> str:
-    """Where the maps that are averaged over space lie in networks of this family."""
-    if family in ("aviary", "timm"):
-        return "forward_features"
-    modules = dict(model.named_modules())
-    for candidate in ("features.final_pool", "avgpool"):
-        if candidate in modules:
-            return f"{candidate}:input"
-    for candidate in ("features", "layer4", "conv5", "layers"):
-        if candidate in modules:
-            return candidate
-    children = ", ".join(child for child, _ in model.named_children())
-    raise ModelError(
-        f"{name}: which maps enter its global pooling is not known here: name their submodule as layer=, "
-        f"one of {children} or inside them."
+        state = _published_segmenter(plain_name, entry)
+    model = torchvision.models.get_model(
+        plain_name,
+        weights=None,
+        weights_backbone=None,
+        num_classes=len(entry.meta["categories"]),
+        aux_loss=any("aux_classifier." in key for key in state),
     )
+    state = fit_names(state, model.state_dict(), weights or name)
+    require_fit(state, model.state_dict(), weights or name, plain_name)
+    model.load_state_dict(state)
+    identity = f"torchvision/{plain_name} weights={weights_hash(model)} size={size}"
+    return as_target(name, model, size, identity, device, class_names=entry.meta["categories"])
 
 
-def _submodule(model: nn.Module, name: str) -> nn.Module:
-    modules = dict(model.named_modules())
-    if not name or name not in modules:
-        nearest = difflib.get_close_matches(name, modules, 3)
-        nearest = nearest or [child for child, _ in model.named_children()]
-        raise ModelError(f"The network has no layer {name!r}: try {', '.join(nearest)}.")
-    return modules[name]
+def _published_segmenter(name: str, entry) -> dict[str, torch.Tensor]:
+    try:
+        return entry.get_state_dict(check_hash=True, progress=False, weights_only=True)
+    except Exception as error:  # a missing connection shows in many ways
+        folder = Path(torch.hub.get_dir()) / "checkpoints"
+        raise ModelError(
+            f"The weights of {name} could not be downloaded ({str(error).splitlines()[0]}): download "
+            f"{entry.url} to {folder}, or pass the file as weights=."
+        ) from error

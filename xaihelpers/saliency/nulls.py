@@ -21,7 +21,6 @@ from collections.abc import Sequence
 import torch
 
 from xaihelpers.models.image_network import ImageNetwork
-from xaihelpers.models.layers import find_layer
 from xaihelpers.saliency.hooks import SaliencyError, activations_and_gradients
 from xaihelpers.saliency.methods import AttentionMaps, attention_maps, scaled_maps
 
@@ -77,7 +76,7 @@ def null_maps(
 
 def _energy(network: ImageNetwork, inputs: torch.Tensor, layer: str, batch_size: int) -> torch.Tensor:
     """Mean over the layer's maps of their squares, (N, h, w)."""
-    layer = layer or find_layer(network.model, inputs[:1])
+    layer = layer or network.layer
     energy = []
     for batch in inputs.split(batch_size):
         _, maps, _ = activations_and_gradients(network.model, batch, layer, with_gradients=False)

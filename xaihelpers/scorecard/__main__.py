@@ -17,11 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
         "interval, what something blind gets, and which lies the yardstick itself sees.",
     )
     say = parser.add_argument
-    say(
-        "outputs",
-        nargs="+",
-        help="files of outputs with image ids, or .py with outputs_of(images)",
-    )
+    say("outputs", nargs="+", help="files of outputs with image ids, or .py with outputs_of(images)")
     say("--data", default="aviary", help="a data set by name or path (default: %(default)s)")
     say("--maps", default="", help="safetensors file with concept_maps, image_ids and concepts")
     say("--texts", default="", help="CSV file with the columns image and text")
@@ -34,31 +30,26 @@ def main(arguments: list[str] | None = None) -> int:
     say("--out", default="scorecard", help="folder to write to (default: %(default)s)")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    asked = any(map(is_python_file, options.outputs))
+    probing = {"n_pairs": options.pairs * asked, "n_covered": options.covered * asked}
+    given = {name: getattr(options, name) for name in ("maps", "texts", "judgements", "network_accuracy")}
     try:
-        cards = _cards(options)
+        ground = scorecard.Ground(options.data, scorer=options.scorer, **probing)
+        check_shipped(ground.world, [options.scorer], options.foreign)
+        cards = [scorecard.score(scorecard.Evidence(file, ground, **given)) for file in options.outputs]
         written = scorecard.write_card(cards, options.out)
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
+    shown = ["yardstick", "unit", "value", "low", "high", "blind", "blind_value", "lead", "verdict"]
     for card in cards:
-        shown = ["yardstick", "unit", "value", "low", "high", "blind", "blind_value", "lead", "verdict"]
-        lines = [card.title, card.possible[shown].to_string(index=False, float_format="{:.2f}".format)]
-        lines += [f"not possible: {line}" for line in card.not_possible]
         unseen = card.coverage.fault[card.coverage["seen by"].map(len) == 0]
-        lines.append(f"lies that none of these would see: {', '.join(unseen) or 'none of those tried'}")
-        print("\n".join([*lines, *card.evidence.notes]))
-    print("\n".join(map(str, written.values())))
+        print(card.title, card.possible[shown].to_string(index=False, float_format="{:.2f}".format), sep="\n")
+        print(*[f"not possible: {line}" for line in card.not_possible], sep="\n")
+        print("lies that none of these would see:", ", ".join(unseen) or "none of those tried")
+        print(*card.evidence.notes, sep="\n")
+    print(*written.values(), sep="\n")
     return 0
-
-
-def _cards(options: argparse.Namespace) -> list[scorecard.Scorecard]:
-    asked = any(map(is_python_file, options.outputs))
-    n_pairs, n_covered = (options.pairs, options.covered) if asked else (0, 0)
-    ground = scorecard.ground(options.data, scorer=options.scorer, n_pairs=n_pairs, n_covered=n_covered)
-    check_shipped(ground.world, [options.scorer], options.foreign)
-    given = {name: getattr(options, name) for name in ("maps", "texts", "judgements", "network_accuracy")}
-    worth = scorecard.read_worth(ground.world.name)
-    return [scorecard.score(scorecard.gather(file, ground, **given), worth) for file in options.outputs]
 
 
 if __name__ == "__main__":

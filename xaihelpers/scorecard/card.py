@@ -15,17 +15,15 @@ from xaihelpers.fastslow import CANDIDATES
 from xaihelpers.scorecard import picture_yardsticks as pictures
 from xaihelpers.scorecard import value_yardsticks as values
 from xaihelpers.scorecard import word_yardsticks as words
-from xaihelpers.scorecard.evidence import Evidence
-from xaihelpers.scorecard.reading import DRAWN, Reading, reading, verdict
+from xaihelpers.scorecard.evidence import DRAWN, Evidence
+from xaihelpers.scorecard.reading import Reading, verdict
 from xaihelpers.scores.intervals import Interval
 from xaihelpers.yardsticks.fault_record import FAULTS, read_worth
 
 NOT_POSSIBLE = "not possible"
-SAYS = {"seen by": "sees", "fooled": "fooled_by"}
 FUNCTIONS = vars(pictures) | vars(values) | vars(words)
-HERE = Path(__file__).parent
-YARDSTICKS = pd.read_csv(HERE / "yardsticks.csv").fillna({"unit": ""})
-NEEDS = pd.read_csv(HERE / "needs.csv", index_col="need")
+YARDSTICKS = pd.read_csv(Path(__file__).with_name("yardsticks.csv")).fillna({"unit": ""})
+NEEDS = pd.read_csv(Path(__file__).with_name("needs.csv"), index_col="need")
 
 
 @dataclass(eq=False)
@@ -83,10 +81,8 @@ class Scorecard:
     @property
     def not_possible(self) -> list[str]:
         """What is missing: a line for each reason, with its yardsticks, and what to give."""
-        yardsticks = {}
-        for yardstick, reason in self.missing.items():
-            yardsticks.setdefault(reason, []).append(yardstick)
-        return [f"{', '.join(names)}: {why}; give {give}" for (why, give), names in yardsticks.items()]
+        missing = self.table[self.table.verdict == NOT_POSSIBLE].groupby(["why", "give"], sort=False)
+        return [f"{', '.join(part.yardstick)}: {why}; give {give}" for (why, give), part in missing]
 
     @cached_property
     def coverage(self) -> pd.DataFrame:
@@ -96,13 +92,13 @@ class Scorecard:
         record, of these or not, was tried on it.
         """
         tried = self.worth.reset_index(names="yardstick")
-        tried = tried.melt(["yardstick", "planted"], [*FAULTS], "says", "fault").explode("fault").dropna()
+        tried = tried.melt(["planted", "yardstick"], [*FAULTS], "says", "fault").explode("fault").dropna()
         lines = []
         for (planted, fault), part in tried.groupby(["planted", "fault"], sort=False):
             here = part[part.yardstick.isin(self.readings)]
-            lists = {name: here.yardstick[here.says == says].tolist() for name, says in SAYS.items()}
-            lines.append({"planted": planted, "fault": fault, **lists})
-        return pd.DataFrame(lines, columns=["planted", "fault", *SAYS])
+            lists = [here.yardstick[here.says == says].tolist() for says in ("sees", "fooled_by")]
+            lines.append([planted, fault, *lists])
+        return pd.DataFrame(lines, columns=["planted", "fault", "seen by", "fooled"])
 
 
 def score(e: Evidence, worth: pd.DataFrame | None = None) -> Scorecard:
@@ -119,20 +115,20 @@ def score(e: Evidence, worth: pd.DataFrame | None = None) -> Scorecard:
             missing[about.yardstick] = why.format(data=e.ground.world.name), give
     possible = YARDSTICKS[~YARDSTICKS.yardstick.isin(missing)]
     for function, part in possible.groupby("function"):
-        found |= FUNCTIONS[function](e, part.yardstick.tolist())
-    readings = {about.yardstick: reading(about, found[about.yardstick]) for about in possible.itertuples()}
+        found |= dict(FUNCTIONS[function](e, part.yardstick.tolist()))
+    readings = {about.yardstick: found[about.yardstick].of(about) for about in possible.itertuples()}
     return Scorecard(e, readings, missing, worth)
 
 
 def _met_needs(e: Evidence) -> dict[str, bool]:
     """Which of the NEEDS the evidence meets."""
     world, probes, outputs = e.ground.world, e.ground.probes, e.outputs
-    by_class, has_labels = e.ground.labels == "class", bool(e.attributes)
-    has_parts, linear = has_labels and world.parts is not None, outputs.class_weights is not None
+    has_labels, linear = bool(e.attributes), outputs.class_weights is not None
+    of_images, has_parts = world.attribute_level == "image", has_labels and world.parts is not None
     return {
         "labels": has_labels,
         "classes": e.labels is not None,
-        "image-labels": not by_class,
+        "image-labels": of_images,
         "weights": linear,
         "thresholds": outputs.thresholds is not None,
         "maps": outputs.concept_maps is not None,
@@ -146,9 +142,9 @@ def _met_needs(e: Evidence) -> dict[str, bool]:
         "concepts-only": linear and values.unexplained(e) <= 1e-3,
         "training": e.training is not None,
         "network": e.network_accuracy is not None,
-        "sub-concepts": bool(values.sub_attributes(e)),
+        "sub-concepts": not set(values.SUB_ATTRIBUTES).isdisjoint(e.attributes),
         "candidates": len(outputs.classes) >= CANDIDATES,
-        "reader": by_class or world.train.any(),
+        "reader": not of_images or world.train.any(),
         "texts": len(words.text_rows(e)) > 1,
         "scorer": e.ground.scorer is not None,
         "judgements": e.judgements is not None,

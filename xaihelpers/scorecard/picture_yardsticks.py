@@ -1,66 +1,69 @@
 """Yardsticks that need more than outputs of test images: concept maps, or probes.
 
-Each function takes the evidence and the names wanted, and returns name -> Cases.
+Each function takes the evidence and the names wanted, and yields these with their readings.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from xaihelpers.datasets import image_sizes, part_index, parts_of, place_points
+from xaihelpers.datasets import part_index, part_points, parts_of
 from xaihelpers.saliency.methods import scaled_maps
 from xaihelpers.scorecard.evidence import Evidence
-from xaihelpers.scorecard.reading import Cases
-from xaihelpers.scorecard.value_yardsticks import effect_agreement, own_scale
+from xaihelpers.scorecard.reading import Reading, judged
+from xaihelpers.scorecard.value_yardsticks import Found, effect_agreement, own_scale
 from xaihelpers.scores import alignment, autoxplain, causal, sub
 
 N_MAPS = 200  # images whose maps are judged by points
 N_MASKS = 60  # and by masks
-SIDE = 224  # pixels that a whole image is scaled to where maps are compared with places
-SIZE = (SIDE, SIDE)
+SIZE = (224, 224)  # pixels that a whole image is scaled to where maps are compared with places
 
 
-def on_part(e: Evidence, parts: list[str]) -> torch.Tensor:
+def on_part(e: Evidence, parts: Sequence[str]) -> torch.Tensor:
     """Which of the known concepts lie on one of these parts, (L',) bool."""
     return torch.tensor([bool(parts_of(name, parts)) for name in e.attributes])
 
 
-def location(e: Evidence, names: list[str]) -> dict[str, Cases]:
+def location(e: Evidence, names: Sequence[str]) -> Found:
     """CLM and overlap with the part (alignment, eq. 11) of the most important concept that lies on a part."""
     world, rows = e.ground.world, e.sample(N_MAPS, 3)
-    some, eligible = e.known.take(rows), on_part(e, e.ground.world.parts)
+    some, eligible = e.known.take(rows), on_part(e, world.parts)
     top = alignment.top_concepts(alignment.concept_importance(some, "product"), 1, eligible)[:, 0]
     columns, index = eligible.nonzero()[:, 0], torch.arange(len(rows))
     shift = np.random.default_rng(e.ground.seed).integers(1, max(len(columns), 2), len(rows))
     other = columns[(torch.searchsorted(columns, top.contiguous()) + torch.from_numpy(shift)) % len(columns)]
-    shown = {"own": some.concept_maps[index, top], "another concept's map": some.concept_maps[index, other]}
-    shown["a blob in the centre"] = _blob(some.concept_maps.shape[2:]).expand(len(rows), -1, -1)
-    places = e.rows[rows]
-    points = place_points(world.part_locations[torch.from_numpy(places)], image_sizes(world, places), SIZE)
+    rivals = {"another concept's map": some.concept_maps[index, other], **_blob(some.concept_maps)}
+    points = part_points(world, e.rows[rows], SIZE)
     parts = [[part_index(world, part) for part in parts_of(name, world.parts)] for name in e.attributes]
     centres = alignment.concept_points(points, parts)[index, top]  # (n, 2, 2)
-    hits = {}
-    for name, maps in shown.items():
+
+    def hits(maps):
         ranks = alignment.location_ranks(maps[:, None], centres[:, None], SIZE)
-        hits[name] = alignment.concept_location(ranks, SIZE, 1, 1)
-    found = {"CLM": Cases(hits.pop("own"), hits, e.classes_of(rows))}
+        return alignment.concept_location(ranks, SIZE, 1, 1)
+
+    own = some.concept_maps[index, top]
+    yield "CLM", judged(hits, own, rivals, e.classes_of(rows))
     if world.mask_names is not None:
-        masks, overlaps = [], {}
+        masks = []
         for mask, column in zip(_masks(e, rows[:N_MASKS]), top, strict=False):
             parts = parts_of(e.attributes[column], world.mask_names)
             masks.append(np.isin(mask, [1 + world.mask_names.index(part) for part in parts]))
         masks = torch.from_numpy(np.array(masks))
-        for name, maps in shown.items():
-            overlaps[name] = alignment.region_overlap(maps[:N_MASKS], masks, 1)
-        found["CoAM overlap"] = Cases(overlaps.pop("own"), overlaps, e.classes_of(rows[:N_MASKS]))
-    return found
+
+        def overlap(maps):
+            return alignment.region_overlap(maps[:N_MASKS], masks, 1)
+
+        yield "CoAM overlap", judged(overlap, own, rivals, e.classes_of(rows[:N_MASKS]))
 
 
-def _blob(size) -> torch.Tensor:
-    """A round patch in the middle, an eighth of the side wide."""
-    y, x = ((torch.arange(n) + 0.5) / n - 0.5 for n in size)
-    return torch.exp(-(y[:, None] ** 2 + x**2) / (2 * 0.125**2))
+def _blob(maps: torch.Tensor) -> dict[str, torch.Tensor]:
+    """In place of each of some maps a round patch in the middle, an eighth of the side wide."""
+    y, x = ((torch.arange(n) + 0.5) / n - 0.5 for n in maps.shape[-2:])
+    blob = torch.exp(-(y[:, None] ** 2 + x**2) / (2 * 0.125**2))
+    return {"a blob in the centre": blob.expand(len(maps), -1, -1)}
 
 
 def _masks(e: Evidence, rows: np.ndarray) -> np.ndarray:
@@ -69,22 +72,18 @@ def _masks(e: Evidence, rows: np.ndarray) -> np.ndarray:
     return np.array([np.array(mask.resize(SIZE, Image.Resampling.NEAREST)) for mask in masks])
 
 
-def _class_maps(e: Evidence, rows: np.ndarray) -> torch.Tensor:
-    """Where the evidence for each predicted class lies, (n, H, W) in [0, 1]: maps by their weights."""
-    some = e.known.take(rows)
-    weights = some.class_weights.T[some.predictions]  # (n, L')
-    return scaled_maps(torch.einsum("nl,nlhw->nhw", weights, some.concept_maps))[0]
-
-
-def on_object(e: Evidence, names: list[str]) -> dict[str, Cases]:
-    """The share of the class's attention on the object."""
+def on_object(e: Evidence, names: Sequence[str]) -> Found:
+    """The share of the class's attention on the object: maps of concepts by the predicted class's weights."""
     rows = e.sample(N_MASKS, 3)
-    birds = torch.from_numpy(_masks(e, rows) > 0)
-    inside = []
-    for maps in (_class_maps(e, rows), _blob(e.known.concept_maps.shape[2:]).expand(len(rows), -1, -1)):
+    some, birds = e.known.take(rows), torch.from_numpy(_masks(e, rows) > 0)
+    weights = some.class_weights.T[some.predictions]  # (n, L')
+    own = scaled_maps(torch.einsum("nl,nlhw->nhw", weights, some.concept_maps))[0]
+
+    def inside(maps):
         large = F.interpolate(maps[:, None], SIZE, mode="bilinear")[:, 0]
-        inside.append(autoxplain.inside_at_equal_area(large, birds))
-    return {"inside the bird": Cases(inside[0], {"a blob in the centre": inside[1]}, e.classes_of(rows))}
+        return autoxplain.inside_at_equal_area(large, birds)
+
+    yield "inside the bird", judged(inside, own, _blob(some.concept_maps), e.classes_of(rows))
 
 
 def known_pairs(e: Evidence) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
@@ -97,12 +96,11 @@ def known_pairs(e: Evidence) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
     return before[kept], after[kept], torch.tensor(columns, dtype=torch.int64)
 
 
-def effects(e: Evidence, names: list[str]) -> dict[str, Cases]:
+def effects(e: Evidence, names: Sequence[str]) -> Found:
     """Do claimed reasons move with decisions, when one attribute is set?"""
     before, after, own = known_pairs(e)
     groups = np.array(e.attributes)[own]
-    found = effect_agreement(e, e.probed.take(before), e.probed.take(after), groups=groups)
-    return {"effect agreement": found}
+    yield "effect agreement", effect_agreement(e, e.probed.take(before), e.probed.take(after), groups=groups)
 
 
 def _probed_values(e: Evidence, *rows: np.ndarray) -> list[torch.Tensor]:
@@ -111,29 +109,26 @@ def _probed_values(e: Evidence, *rows: np.ndarray) -> list[torch.Tensor]:
     return [(e.probed.values[some][:, e.columns] - low) / (high - low) for some in rows]
 
 
-def substituted(e: Evidence, names: list[str]) -> dict[str, Cases]:
+def substituted(e: Evidence, names: Sequence[str]) -> Found:
     """S+ and S− (sub, section 5.5) and the own response, on exact pairs."""
     *pair, own = known_pairs(e)
-    targets = [e.attributes[column] for column in own]
+    targets, groups = [e.attributes[column] for column in own], sub.groups_of(e.attributes)
     held = e.ground.world.attributes["name"].tolist()
     truth = e.ground.probes.truth[:, [held.index(name) for name in e.attributes]]
-    groups = sub.groups_of(e.attributes)
     removed = truth[pair[0]] & ~truth[pair[1]] & torch.from_numpy(groups[own][:, None] == groups[None])
     called = [e.probed.values[rows][:, e.columns] > e.known.thresholds for rows in pair]
     was, now = (sub.substitution_scores(one, targets, removed, e.attributes) for one in called)
     guess, clusters = sub.chance_scores(targets, removed, e.attributes), np.array(targets)
-    found = {}
     for name, field in {"S+": "s_plus", "S-": "s_minus"}.items():
-        blind = {"the bird before": getattr(was, field), "a guess in the group": getattr(guess, field)}
-        found[name] = Cases(getattr(now, field), blind, clusters)
+        rivals = {"the bird before": was, "a guess in the group": guess}
+        yield name, judged(lambda one, field=field: getattr(one, field), now, rivals, clusters)
     other = own.roll(1).where(own.roll(1) != own, (own + 1) % len(e.attributes))
     scaled = _probed_values(e, *pair)
     response, of_other = (causal.own_response(*scaled, columns) for columns in (own, other))
-    found["own response"] = Cases(response, {"another concept's": of_other, "none": 0}, clusters)
-    return found
+    yield "own response", Reading(response, {"another concept's": of_other, "none": 0}, clusters)
 
 
-def locality(e: Evidence, names: list[str]) -> dict[str, Cases]:
+def locality(e: Evidence, names: Sequence[str]) -> Found:
     """Values of the concepts of a covered part against those with another part covered."""
     probes, found = e.ground.probes, []
     rows = [probes.rows(kind) for kind in ("whole", "one", "other")]
@@ -147,4 +142,4 @@ def locality(e: Evidence, names: list[str]) -> dict[str, Cases]:
                 states = (part[[number]] for part in (whole, own, other))
                 both.append(float(causal.locality(*states, here)))
         found.append(np.mean(both) if both else np.nan)
-    return {"locality": Cases(np.array(found), {"any part alike": 0})}
+    yield "locality", Reading(np.array(found), {"any part alike": 0})

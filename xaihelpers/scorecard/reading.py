@@ -19,35 +19,30 @@ import numpy as np
 
 from xaihelpers.scores.intervals import Interval, interval
 
-DRAWN, LABELLED, UNLABELLED = TRUTHS = ("drawn", "labelled", "unlabelled")
 ABOVE, BELOW, OPEN = VERDICTS = ("above blind", "below blind", "cannot be told")
 FOLDS = 10
 
 
-class Cases(NamedTuple):
-    """What a yardstick finds; shares from 0 to 1, NaN where a case does not count."""
+class Reading(NamedTuple):
+    """A yardstick's cases of one model, NaN where a case does not count; shares from 0 to 1 before `of`."""
 
-    own: np.ndarray  # (n,)
+    cases: np.ndarray  # (n,)
     blind: dict  # what knows nothing -> (n,) of the same cases, or one number for all
     clusters: np.ndarray | None = None  # (n,), which cases belong together
-    sighted: float | None = None  # what knows all there is to know, and bounds, where they are not
-    bounds: tuple[float, float] | None = None  # those of the yardstick
+    sighted: float | None = None  # what knows all there is to know, where the list does not say it
+    bounds: tuple[float, float] | None = None  # likewise
+    about: tuple | None = None  # the yardstick's row of the list
 
-
-class Reading(NamedTuple):
-    """A yardstick's cases of one model in its unit, NaN where a case does not count."""
-
-    about: NamedTuple  # the yardstick's row of the list
-    cases: np.ndarray  # (n,)
-    blind: dict[str, np.ndarray]  # what knows nothing -> (n,), the same cases
-    clusters: np.ndarray | None
-    sighted: float
-    bounds: tuple[float, float] | None
-
-    @property
-    def yardstick(self) -> str:
-        """Its name."""
-        return self.about.yardstick
+    def of(self, about: tuple) -> "Reading":
+        """The same in the unit of a yardstick. about: its row of the list."""
+        scale = 100 if about.unit == "%" else 1
+        cases = scale * np.asarray(self.cases, float)
+        blind = {}
+        for name, some in self.blind.items():
+            blind[name] = scale * np.broadcast_to(np.asarray(some, float), cases.shape)
+        bounds = self.bounds or (None if np.isnan(about.least) else (about.least, about.most))
+        sighted = about.sighted if self.sighted is None else scale * self.sighted
+        return Reading(cases, blind, self.clusters, sighted, bounds, about)
 
     @property
     def sign(self) -> int:
@@ -56,7 +51,7 @@ class Reading(NamedTuple):
 
     def value(self) -> Interval:
         """The mean of the cases with its 95 % interval."""
-        return self._mean(self.cases, self.bounds)
+        return _mean(self.cases, self.clusters, self.bounds)
 
     def hardest(self) -> tuple[str, float]:
         """The blind rival that does best, and its mean; "", NaN where there is none."""
@@ -70,40 +65,33 @@ class Reading(NamedTuple):
 
     def lead(self) -> Interval:
         """By how much the model does better than the hardest blind rival, paired; high is good."""
-        return self._difference(self.blind.get(self.hardest()[0], nan))
+        lead = self.sign * (self.cases - self.blind.get(self.hardest()[0], nan))
+        extent = self.bounds and self.bounds[1] - self.bounds[0]
+        return _mean(lead, self.clusters, self.bounds and (-extent, extent))
 
     def over(self, other: "Reading") -> Interval:
         """By how much this model does better than another one on the same cases, paired; high is good.
 
         Raises ValueError for a reading of another yardstick or of other cases.
         """
-        if other.yardstick != self.yardstick or len(other.cases) != len(self.cases):
+        names = [one.about.yardstick for one in (self, other)]
+        if names[0] != names[1] or len(other.cases) != len(self.cases):
             raise ValueError(
-                f"{self.yardstick} of {len(self.cases)} cases cannot be paired with {other.yardstick} of "
+                f"{names[0]} of {len(self.cases)} cases cannot be paired with {names[1]} of "
                 f"{len(other.cases)}: read both models on the same images with the same settings"
             )
-        return self._difference(other.cases)
-
-    def _difference(self, other: np.ndarray | float) -> Interval:
-        extent = self.bounds and self.bounds[1] - self.bounds[0]
-        return self._mean(self.sign * (self.cases - other), self.bounds and (-extent, extent))
-
-    def _mean(self, cases: np.ndarray, bounds: tuple[float, float] | None) -> Interval:
-        # a mean without bounds is no share, even where all its cases happen to be 0 or 1
-        statistic = "mean" if bounds else np.mean
-        return interval(cases, statistic=statistic, clusters=self.clusters, bounds=bounds)
+        return self._replace(blind={"": other.cases}).lead()
 
 
-def reading(about: NamedTuple, found: Cases) -> Reading:
-    """The cases of a yardstick in its unit. about: its row of the list."""
-    scale = 100 if about.unit == "%" else 1
-    own = scale * np.asarray(found.own, float)
-    blind = {}
-    for name, cases in found.blind.items():
-        blind[name] = scale * np.broadcast_to(np.asarray(cases, float), own.shape)
-    bounds = found.bounds or (None if np.isnan(about.least) else (about.least, about.most))
-    sighted = about.sighted if found.sighted is None else scale * found.sighted
-    return Reading(about, own, blind, found.clusters, sighted, bounds)
+def _mean(cases: np.ndarray, clusters: np.ndarray | None, bounds: tuple[float, float] | None) -> Interval:
+    # a mean without bounds is no share, even where all its cases happen to be 0 or 1
+    return interval(cases, statistic="mean" if bounds else np.mean, clusters=clusters, bounds=bounds)
+
+
+def judged(judge: Callable, own: object, rivals: dict, clusters: np.ndarray | None, **more) -> Reading:
+    """What a judge (object -> cases (n,)) says of the model's own and of each rival's. more: of Reading."""
+    blind = {name: judge(one) for name, one in rivals.items()}
+    return Reading(judge(own), blind, clusters, **more)
 
 
 def verdict(lead: Interval) -> str:
@@ -114,9 +102,9 @@ def verdict(lead: Interval) -> str:
 
 
 def pseudo_cases(statistic: Callable, n: int, seed: int = 0, groups: np.ndarray | None = None) -> np.ndarray:
-    """The pseudo-values (FOLDS,), or of as many images or groups as there are, of a statistic of n images.
+    """The pseudo-values (FOLDS, …), or of as many images or groups as there are, of a statistic of n images.
 
-    statistic: rows (m,) int -> float. seed: which images make a fold.
+    statistic: rows (m,) int -> a number, or several. seed: which images make a fold.
     groups: (n,), cases that stay together in a fold.
     Raises ValueError for fewer than two images, or groups.
     """
@@ -126,7 +114,7 @@ def pseudo_cases(statistic: Callable, n: int, seed: int = 0, groups: np.ndarray 
         raise ValueError(f"{n_groups} case has no spread: give two cases or more that can be left out")
     folds = min(FOLDS, n_groups)
     fold_of = (np.random.default_rng(seed).permutation(n_groups) % folds)[group_of]
-    whole = float(statistic(np.arange(n)))
-    without = np.array([float(statistic(np.flatnonzero(fold_of != fold))) for fold in range(folds)])
-    pseudo = folds * whole - (folds - 1) * without
-    return pseudo - pseudo.mean() + whole
+    whole = np.asarray(statistic(np.arange(n)), float)
+    without = [np.asarray(statistic(np.flatnonzero(fold_of != fold)), float) for fold in range(folds)]
+    pseudo = folds * whole - (folds - 1) * np.array(without)
+    return pseudo - pseudo.mean(0) + whole

@@ -31,33 +31,38 @@ from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 
 from xaihelpers.paths import find
 from xaihelpers.scores.intervals import Interval, interval
+from xaihelpers.text_files import TextFileError, numbers, read_table
 
 COLUMNS = ("item", "rater", "rating")
 
 
-def read_ratings(file: str | Path, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
-    """A CSV of ratings with these columns.
+def read_ratings(
+    file: str | Path, columns: Sequence[str] = COLUMNS, low: float = 1, high: float = 4
+) -> pd.DataFrame:
+    """A CSV of ratings with these columns, and perhaps more, indexed by the lines of the file.
 
-    Names of items, raters, models and images are texts, just as they are written: a model may be "2.0", "-"
-    or "NA".
+    Ratings are numbers from low to high, NaN where one is empty: people may skip an item. Names of items,
+    raters, models and images are texts, just as they are written: a model may be "2.0", "-" or "NA".
 
-    Raises ValueError: the file cannot be read, or a column is missing.
+    Raises ValueError, naming the line: the file cannot be read, a column is missing, a rating is no number
+        within the scale, a second rating of an item by one rater, a rating without item or rater, an item
+        that stands for two (by `columns` other than rater and rating).
     """
     try:
-        texts = dict.fromkeys(("item", "rater", "model", "image", "concepts"), str)
-        missing = dict.fromkeys(("rating", "seconds"), ["", "NA", "NaN", "nan"])
-        table = pd.read_csv(find(file) or file, dtype=texts, keep_default_na=False, na_values=missing)
-    except (OSError, ValueError) as error:
+        table = read_table(find(file) or file)
+    except TextFileError as error:
         raise ValueError(
             f"{file} cannot be read as a table of ratings ({error}): give a CSV with the columns "
             f"{', '.join(columns)}, as notebook 71 exports it"
         ) from error
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        raise ValueError(
-            f"{file} needs the columns {', '.join(columns)}; {', '.join(missing)} missing among "
-            f"{', '.join(map(str, table.columns))}"
-        )
+    _require_columns(table, columns, str(file))
+    table["rating"] = numbers(table["rating"], file, low, high, empty_ok=True)
+    _require_one_each(table[table["rating"].notna()], f"{file}, line {{}}: ")
+    for name in set(columns) - set(COLUMNS):
+        other = table[name] != table.groupby("item")[name].transform("first")
+        if other.any():
+            line, item = other.idxmax(), table["item"][other.idxmax()]
+            raise ValueError(f"{file}, line {line}: item {item!r} has had another {name} before: correct one")
     return table
 
 
@@ -71,17 +76,9 @@ def check_ratings(table: pd.DataFrame, low: int = 1, high: int = 4) -> pd.DataFr
         rater's second rating of an item, a rating without item or rater, a rating that is no number, not
         whole or outside the scale.
     """
-    missing = [name for name in COLUMNS if name not in table.columns]
-    if missing:
-        raise ValueError(
-            f"a ratings table needs the columns item, rater, rating; {', '.join(missing)} missing among "
-            f"{', '.join(map(str, table.columns))}"
-        )
+    _require_columns(table, COLUMNS, "a ratings table")
     table = table[list(COLUMNS)].dropna(subset="rating")
-    for name in ("item", "rater"):
-        if table[name].isna().any():
-            raise ValueError(f"{int(table[name].isna().sum())} ratings name no {name}")
-    number = pd.to_numeric(table["rating"], errors="coerce")
+    number = pd.to_numeric(table["rating"], errors="coerce")  # what is none is refused
     faults = {
         "is no number": number.isna(),
         f"is outside the scale {low} … {high}": ~number.between(low, high),
@@ -94,18 +91,41 @@ def check_ratings(table: pd.DataFrame, low: int = 1, high: int = 4) -> pd.DataFr
                 f"the rating {rating} of item {item} by rater {rater} {problem} "
                 f"({int(fault.sum())} such in all): correct or remove it"
             )
-    repeated = table[table.duplicated(["item", "rater"])]
-    if len(repeated):
-        item, rater, _ = map(_quoted, repeated.iloc[0])
-        raise ValueError(
-            f"rater {rater} rates item {item} more than once ({len(repeated)} such in all): "
-            "keep one rating each"
-        )
+    _require_one_each(table)
     raters = table["rater"].unique()
     if len(raters) < 2:
         held = f"only {_quoted(raters[0])}" if len(raters) else "no rating"
         raise ValueError(f"agreement needs two raters or more; the table has {held}")
     return table.assign(rating=number.astype(int)).reset_index(drop=True)
+
+
+def _require_columns(table: pd.DataFrame, columns: Sequence[str], what: str) -> None:
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise ValueError(
+            f"{what} needs the columns {', '.join(columns)}; {', '.join(missing)} missing among "
+            f"{', '.join(map(str, table.columns))}"
+        )
+
+
+def _require_one_each(rated: pd.DataFrame, place: str = "") -> None:
+    """Check that each rating has an item and, where there are raters, a rater, who has no second one of it.
+
+    place: begins the message, with {} for the row's name.
+    """
+    names = [name for name in ("item", "rater") if name in rated]
+    for name in names:
+        unnamed = rated[rated[name].isna() | rated[name].eq("")]
+        if len(unnamed):
+            raise ValueError(f"{place.format(unnamed.index[0])}{len(unnamed)} ratings name no {name}")
+    repeated = rated[rated.duplicated(names)]
+    if len(repeated):
+        item, *rater = map(_quoted, repeated.iloc[0][names])
+        who = f"rater {rater[0]} rates item {item}" if rater else f"item {item} is rated"
+        raise ValueError(
+            f"{place.format(repeated.index[0])}{who} more than once ({len(repeated)} such in all): "
+            "keep one rating each"
+        )
 
 
 def _quoted(value) -> str:

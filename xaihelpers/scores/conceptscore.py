@@ -30,6 +30,7 @@ import torch
 
 from xaihelpers.outputs import ConceptOutputs, check_names
 from xaihelpers.paths import PROJECT, find
+from xaihelpers.text_files import read_text
 
 NAMING = ("magnitude", "signed", "present", "value", "non-zero")
 
@@ -59,8 +60,8 @@ def load_templates(file: str | Path = "") -> list[Template]:
     if str(file):
         path = find(file) or Path(file)
     try:
-        templates = [Template(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
+        templates = [Template(**entry) for entry in json.loads(read_text(path))]
+    except (ValueError, TypeError) as error:
         raise ValueError(
             f"{path.name} is not a list of templates (each with id, name, head, pair, between and tail): "
             f"{error}"

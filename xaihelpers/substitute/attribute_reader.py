@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 from torch import nn
 
 from xaihelpers import paths
-from xaihelpers.datasets.images import load_image
+from xaihelpers.datasets.images import as_seen, load_image
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.weights import read_weights
 from xaihelpers.substitute.pair_prompts import SubstituteError, group_of
@@ -138,8 +138,8 @@ def read_attributes(
 
 def _square(image: Image.Image | str | Path) -> np.ndarray:
     """The central square of an image, (PIXELS, PIXELS, 3) uint8."""
-    opened = image if isinstance(image, Image.Image) else load_image(image)
-    fitted = ImageOps.fit(opened.convert("RGB"), (PIXELS, PIXELS), Image.Resampling.LANCZOS)
+    seen = as_seen(image) if isinstance(image, Image.Image) else load_image(image)
+    fitted = ImageOps.fit(seen, (PIXELS, PIXELS), Image.Resampling.LANCZOS)
     return np.array(fitted)
 
 

@@ -7,15 +7,15 @@ import torch
 
 from xaihelpers import paths
 from xaihelpers.datasets.attribute_names import (
-    class_name,
     known_attribute,
     normalise_attribute,
     phrase,
     with_article,
 )
 from xaihelpers.datasets.cub import class_label
-from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
+from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name, require_annotations
 from xaihelpers.datasets.labels import class_concepts, image_attributes
+from xaihelpers.text_files import read_text
 
 
 class SubstituteError(ValueError):
@@ -116,7 +116,7 @@ def pair_prompts(
     attribute = known_attribute(attribute)
     kind = category(attribute)
     try:
-        content = json.loads((paths.find(forms) or Path(forms)).read_text(encoding="utf-8"))
+        content = json.loads(read_text(paths.find(forms) or Path(forms)))
         form = content[kind]
         if not guide:
             guide = "bird" if kind == "color" else content["guides"].get(attribute, "")
@@ -127,7 +127,7 @@ def pair_prompts(
             "part": SHAPE_PARTS.get(group_of(attribute), ""),
         }
         prompts = form["reference"].format(**fields), form["guide"].format(**fields)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SubstituteError(
             f"{forms}: no file of prompt forms ({type(error).__name__}: {error}); it needs color, shape and "
             "pattern, each with reference and guide, and guides"

@@ -1,0 +1,141 @@
+"""Pictures as people see them: every kind of file against numpy and Pillow alone, and what lies on them."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import ExifTags, Image, ImageOps
+
+from xaihelpers import datasets
+from xaihelpers.datasets import DatasetError
+
+# what each orientation does to the stored pixels, in numpy's words
+TURNED = {
+    1: lambda pixels: pixels,
+    2: lambda pixels: pixels[:, ::-1],
+    3: lambda pixels: pixels[::-1, ::-1],
+    4: lambda pixels: pixels[::-1],
+    5: lambda pixels: pixels.swapaxes(0, 1),
+    6: lambda pixels: np.rot90(pixels, -1),
+    7: lambda pixels: np.rot90(pixels, 2).swapaxes(0, 1),
+    8: lambda pixels: np.rot90(pixels, 1),
+}
+STORED = np.random.default_rng(0).integers(0, 256, (16, 24, 3), dtype=np.uint8)
+
+
+def save(path, image, orientation=0, **options):
+    exif = Image.Exif()
+    if orientation:
+        exif[ExifTags.Base.Orientation] = orientation
+    image.save(path, exif=exif, **options)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif", ".webp", ".jpg"])
+@pytest.mark.parametrize("orientation", TURNED)
+def test_the_turn_of_exif(tmp_path, suffix, orientation):
+    options = {"lossless": True} if suffix == ".webp" else {}
+    file = save(tmp_path / f"a{suffix}", Image.fromarray(STORED), orientation, **options)
+    seen = np.asarray(datasets.load_image(file))
+    pixels = TURNED[orientation](STORED)
+    if suffix == ".jpg":
+        pixels = np.asarray(ImageOps.exif_transpose(Image.open(file)))
+    assert np.array_equal(seen, pixels)
+    assert datasets.image_sizes(datasets.load(tmp_path)).tolist() == [[seen.shape[1], seen.shape[0]]]
+
+
+@pytest.mark.parametrize("orientation", [0, 9, 200])
+def test_no_turn_of_exif(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    Image.fromarray(STORED).save(tmp_path / "a.png", exif=exif)
+    assert np.array_equal(np.asarray(datasets.load_image(tmp_path / "a.png")), STORED)
+    data = datasets.load(tmp_path)
+    assert datasets.image_sizes(data).tolist() == [[24, 16]] and not data.turns
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+@pytest.mark.parametrize("orientation", TURNED)
+def test_points_and_boxes_turn_with_the_picture(tmp_path, suffix, orientation):
+    """A bright pixel is found where its point says, and a bright rectangle where its box says."""
+    pixels = np.zeros((16, 24, 3), np.uint8)
+    left, top, width, height = 3, 5, 7, 4
+    pixels[top : top + height, left : left + width] = 100
+    places = [(3, 5), (9, 8), (0, 0), (23, 15)]
+    for number, (x, y) in enumerate(places):
+        pixels[y, x] = 200 + number
+    save(tmp_path / f"a{suffix}", Image.fromarray(pixels), orientation)
+    data = datasets.load(tmp_path)
+    data.images[["x", "y", "width", "height"]] = np.float32([[left, top, width, height]])
+    data.parts = ["corner", "other corner", "origin", "end"]
+    data.part_locations = torch.tensor([places], dtype=torch.float32)
+    seen = TURNED[orientation](pixels)[..., 0]
+    for number, (x, y) in enumerate(datasets.part_points(data)[0].floor().int().tolist()):
+        assert seen[y, x] == 200 + number
+    x, y, width, height = datasets.boxes(data)[0].int().tolist()
+    within = seen[y : y + height, x : x + width]
+    assert within.min() >= 100 and within.size == 28 and (seen >= 100).sum() == 28 + 2
+    assert torch.equal(datasets.boxes(data, [0]), datasets.boxes(data))
+    if orientation == 1:
+        assert torch.equal(datasets.part_points(data), data.part_locations), "as stored, to the last bit"
+
+
+GREY = np.arange(0, 65536, 65535 // 15 + 1, dtype=np.uint16)[None].repeat(2, 0)
+
+
+def palette(clear):
+    image = Image.new("P", (2, 1))
+    image.putpalette([250, 0, 0, 0, 0, 250])
+    image.putpixel((1, 0), 1)
+    return image, {"transparency": 0} if clear else {}
+
+
+def frames(*colours):
+    first, *others = [Image.new("RGB", (4, 4), colour) for colour in colours]
+    return first, {"save_all": True, "append_images": others, "duration": 100}
+
+
+HALF_RED = np.uint8([[[200, 0, 0, 128]]])
+ON_WHITE = np.uint8([[np.round(np.array([200, 0, 0]) * 128 / 255 + 255 * 127 / 255)]])
+KINDS = {
+    "grey16.png": ((Image.fromarray(GREY), {}), np.stack([np.round(GREY / 257)] * 3, -1)),
+    "grey16.tif": ((Image.fromarray(GREY), {}), np.stack([np.round(GREY / 257)] * 3, -1)),
+    "grey16.pgm": ((Image.fromarray(GREY), {}), np.stack([np.round(GREY / 257)] * 3, -1)),
+    "half.png": ((Image.fromarray(HALF_RED), {}), ON_WHITE),
+    "half.webp": ((Image.fromarray(HALF_RED), {"lossless": True}), ON_WHITE),
+    "clear.png": ((Image.new("LA", (1, 1), (7, 0)), {}), [[[255, 255, 255]]]),
+    "clear.gif": (palette(True), [[[255, 255, 255], [0, 0, 250]]]),
+    "palette.png": (palette(True), [[[255, 255, 255], [0, 0, 250]]]),
+    "opaque.png": (palette(False), [[[250, 0, 0], [0, 0, 250]]]),
+    "bits.bmp": ((Image.new("1", (1, 1), 1), {}), [[[255, 255, 255]]]),
+    "ink.tif": ((Image.new("CMYK", (1, 1), (0, 255, 255, 0)), {}), [[[255, 0, 0]]]),
+    "moving.gif": (frames("red", "blue"), np.full((4, 4, 3), (255, 0, 0))),
+    "moving.png": (frames("lime", "blue"), np.full((4, 4, 3), (0, 255, 0))),
+    "moving.webp": (
+        (frames("blue", "red")[0], frames("blue", "red")[1] | {"lossless": True}),
+        np.full((4, 4, 3), (0, 0, 255)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_kind_of_picture(tmp_path, name):
+    (image, options), wanted = KINDS[name]
+    image.save(tmp_path / name, **options)
+    seen = np.asarray(datasets.load_image(tmp_path / name)).astype(int)
+    assert np.abs(seen - np.asarray(wanted, int)).max() <= 1
+    assert datasets.load(tmp_path).image_ids == [name]
+
+
+def test_a_picture_in_memory_is_seen_alike():
+    turned = Image.fromarray(STORED)
+    turned.getexif()[ExifTags.Base.Orientation] = 6
+    assert np.array_equal(np.asarray(datasets.as_seen(turned)), TURNED[6](STORED))
+
+
+def test_grey_of_unknown_range_is_refused(tmp_path):
+    for number, values in enumerate((np.int32([[0, 255]]), np.int32([[0, 70000]]), np.float32([[0, 1]]))):
+        Image.fromarray(values).save(file := tmp_path / f"{number}.tif")
+        with pytest.raises(
+            DatasetError, match=f"{number}.tif: image cannot be read.*what is white is not known"
+        ):
+            datasets.load_image(file)

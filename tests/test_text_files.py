@@ -1,0 +1,100 @@
+"""Text as people save it: read alike whatever wrote it, or refused with the file, the line and the remedy."""
+
+import unicodedata
+
+import numpy as np
+import pytest
+
+from xaihelpers import text_files
+from xaihelpers.text_files import TextFileError
+
+ROWS = [["image", "text", "split"], [" a.png ", "NA", "Train"], ["Möwe.png", '"x, y"', "TEST"]]
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark, form", [("", "NFC"), ("\ufeff", "NFD")])
+def test_a_table_is_read_alike_whatever_wrote_it(tmp_path, ending, mark, form):
+    lines = [",".join(row) for row in ROWS]
+    text = unicodedata.normalize(form, mark + ending.join([lines[0], "", *lines[1:], "", ""]))
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    table = text_files.read_table(tmp_path / "a.csv", ["image", "split"])
+    assert table.to_dict("list") == {
+        "image": ["a.png", "Möwe.png"],
+        "text": ["NA", "x, y"],
+        "split": ["Train", "TEST"],
+    }
+    assert table.index.tolist() == [3, 4]  # lines of the file
+    assert text_files.are_training(table["split"], "a.csv").tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "has no column 'image'; its columns: none"),
+        (b"image,text\n", "has no row; its columns: 'image', 'text'"),
+        (b"picture,text\na,b\n", "has no column 'image'; its columns: 'picture', 'text'"),
+        (b"image;text\na;b\n", "separated by ';': save it with commas"),
+        (b"image,text,text\na,b,c\n", "the column 'text' stands twice"),
+        (b"image,text\na,b\n\nc,d,e\n", "line 4: 3 values under 2 columns"),
+        (b"image,text\na\n", "line 2: 1 values under 2 columns"),
+        (b'image,text\na,"b\nc,d\n', "is a quotation mark open"),
+        ("image,text\na,Möwe\n".encode("latin-1"), r"is not UTF-8 \(byte 14\)"),
+        ("image,text\na,b\n".encode("utf-16"), "is not UTF-8"),
+        (None, "cannot be read .No such file"),
+    ],
+)
+def test_tables_that_cannot_be_read_as_they_stand(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(TextFileError, match=f"a.csv.*{message}"):
+        text_files.read_table(tmp_path / "a.csv", ["image"])
+
+
+def column(tmp_path, *values):
+    (tmp_path / "a.csv").write_text("image,value\n" + "".join(f'i,"{value}"\n' for value in values))
+    return text_files.read_table(tmp_path / "a.csv")["value"]
+
+
+def test_splits_in_any_spelling(tmp_path):
+    good = column(tmp_path, "train", "TRAINING", " 1", "Test", "testing ", "0")
+    assert text_files.are_training(good, "a.csv").tolist() == [True] * 3 + [False] * 3
+    for wrong in ("tain", "", "2", "yes"):
+        with pytest.raises(TextFileError, match=f"a.csv, line 3: value is '{wrong}': write train or test"):
+            text_files.are_training(column(tmp_path, "train", wrong), "a.csv")
+
+
+def test_numbers_in_their_scale(tmp_path):
+    good = text_files.numbers(column(tmp_path, "4", " 2.5 ", "1e0", ""), "a.csv", 0, 5, empty_ok=True)
+    np.testing.assert_array_equal(good, [4, 2.5, 1, np.nan])
+    for wrong in ("4/5", "4,0", "6", "-1", "nan", "inf", "1_0", "four", ""):
+        with pytest.raises(
+            TextFileError, match=f"a.csv, line 3: value is '{wrong}', not a number from 0 to 5"
+        ):
+            text_files.numbers(column(tmp_path, "4", wrong), "a.csv", 0, 5)
+    with pytest.raises(TextFileError, match="line 2: value is '2.5', not a whole number"):
+        text_files.numbers(column(tmp_path, "2.5"), "a.csv", whole=True)
+
+
+def test_lists_keep_their_first_line_and_every_place(tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeffn01440764\r\n cat \r\n\r\n".encode())
+    assert text_files.read_lines(tmp_path / "a.txt") == ["n01440764", "cat"]
+    (tmp_path / "a.txt").write_text("cat\n\ndog\n")
+    with pytest.raises(TextFileError, match="a.txt: line 2 is empty"):
+        text_files.read_lines(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    "pair", [("sea_gull", "sea gull"), ("A", "a"), ("Mo\u0308we", "Möwe"), ("owl", "owl "), ("a  b", "a b")]
+)
+def test_two_names_never_become_one(pair):
+    first, second = pair
+    with pytest.raises(TextFileError, match=f"birds: {first!r} and {second!r} would be one and the same"):
+        text_files.require_distinct(["other", *pair], "birds")
+    text_files.require_distinct(["sea-gull", "sea gull", "seagull", "1", "1.0"], "birds")
+
+
+def test_files_are_found_in_either_spelling(tmp_path):
+    stored = tmp_path / unicodedata.normalize("NFD", "Möwe.png")
+    stored.touch()
+    assert text_files.on_disk(tmp_path / "Möwe.png") == stored
+    assert text_files.on_disk(tmp_path / "Ähre.png") == tmp_path / "Ähre.png"

@@ -1,0 +1,200 @@
+"""Text files as people save them: lines, tables, numbers, and one comparison of names.
+
+Whatever a user gives as text is read here, so that it is read alike: UTF-8 with or without a byte order mark,
+any line ending, blanks around a value gone, letters composed (Unicode NFC), "None" and "NA" as texts. What
+cannot be read as it stands is refused with the file, the line and the remedy.
+"""
+
+import csv
+import io
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+
+SPLITS = {"train": True, "training": True, "1": True, "test": False, "testing": False, "0": False}
+
+
+class TextFileError(ValueError):
+    """A text file that cannot be read as it stands; the message names it, the place and the remedy."""
+
+
+def plain(text: object) -> str:
+    """A text as it is compared everywhere: composed letters (NFC), no blanks around it."""
+    return unicodedata.normalize("NFC", str(text)).strip()
+
+
+def words(text: object) -> str:
+    """A name as two names of one set are told apart: case, underscores and blanks make no difference."""
+    return " ".join(plain(text).casefold().replace("_", " ").split())
+
+
+def places(wanted: Sequence[str], held: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Where wanted names stand among those held, as `plain` compares them; and which stand nowhere."""
+    place_of = {plain(name): place for place, name in enumerate(held)}
+    found = [place_of.get(plain(name)) for name in wanted]
+    missing = [name for name, place in zip(wanted, found, strict=True) if place is None]
+    return [place for place in found if place is not None], missing
+
+
+def read_text(file: str | Path) -> str:
+    """The text of a file, composed (NFC), its lines ending in a newline.
+
+    Raises TextFileError: a file that is not there or cannot be read, one that is not UTF-8.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TextFileError(
+            f"{file} is not UTF-8 (byte {error.start}): save it as UTF-8; a spreadsheet offers "
+            '"CSV UTF-8", an editor "save with encoding"'
+        ) from error
+    except OSError as error:
+        raise TextFileError(f"{file} cannot be read ({error.strerror or error}): give its path") from error
+    return unicodedata.normalize("NFC", text)
+
+
+def read_lines(file: str | Path) -> list[str]:
+    """The lines of a list, without blanks around them, blank lines at its end left out.
+
+    Raises TextFileError as `read_text`, and for a blank line before the last.
+    """
+    lines = [line.strip() for line in read_text(file).rstrip().split("\n")]
+    if "" in lines:
+        raise TextFileError(f"{file}: line {lines.index('') + 1} is empty: one entry a line is needed")
+    return lines
+
+
+def read_table(file: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """A CSV table, every value a text, rows indexed by their line in the file; blank lines are left out.
+
+    columns: those that the table must have; it may have more.
+    Raises TextFileError as `read_text`; for a missing column, a column that stands twice, no row, or a row
+        with another number of values than the header has.
+    """
+    reader = csv.reader(io.StringIO(read_text(file)), strict=True)
+    rows = {}
+    try:
+        for row in reader:
+            values = [value.strip() for value in row]
+            if any(values):
+                rows[reader.line_num] = values
+    except csv.Error as error:
+        raise TextFileError(f"{file}, line {reader.line_num}: {error}: is a quotation mark open?") from error
+    head = rows.pop(min(rows), []) if rows else []
+    missing = [name for name in columns if name not in head]
+    if missing or not rows:
+        wrong = f"has no column {missing[0]!r}" if missing else "has no row"
+        other = [mark for mark in (";", "\t") if mark in "".join(head)]
+        remedy = f" Its values are separated by {other[0]!r}: save it with commas." if other else ""
+        raise TextFileError(f"{file} {wrong}; its columns: {', '.join(map(repr, head)) or 'none'}.{remedy}")
+    twice = [name for name in head if head.count(name) > 1]
+    if twice:
+        raise TextFileError(f"{file}: the column {twice[0]!r} stands twice: keep one")
+    for line, values in rows.items():
+        if len(values) != len(head):
+            raise TextFileError(
+                f"{file}, line {line}: {len(values)} values under {len(head)} columns: a value with a comma "
+                "stands in quotation marks"
+            )
+    return pd.DataFrame.from_dict(rows, orient="index", columns=head, dtype=str)
+
+
+def numbers(
+    column: pd.Series,
+    file: str | Path,
+    low: float = -np.inf,
+    high: float = np.inf,
+    whole: bool = False,
+    empty_ok: bool = False,
+) -> pd.Series:
+    """A column of `read_table` as float64 within [low, high], NaN where it is empty and may be.
+
+    whole: only whole numbers. Raises TextFileError naming the line of what is no such number.
+    """
+    found = []
+    for line, text in column.items():
+        if empty_ok and not text:
+            found.append(np.nan)
+            continue
+        try:
+            number = float(text.replace("_", "?"))  # which Python would pass over
+            good = low <= number <= high and np.isfinite(number) and (number == round(number) or not whole)
+        except ValueError:
+            good = False
+        if not good:
+            kind = "a whole number" if whole else "a number"
+            scale = f" from {low:g} to {high:g}" if np.isfinite([low, high]).all() else ""
+            raise TextFileError(
+                f"{file}, line {line}: {column.name} is {text!r}, not {kind}{scale}: write it in digits, "
+                "with a point and no unit"
+            )
+        found.append(number)
+    return pd.Series(found, column.index, dtype=float, name=column.name)
+
+
+def are_training(column: pd.Series, file: str | Path) -> pd.Series:
+    """Whether each row of a split column of `read_table` is for training, bool.
+
+    It says train or test, in any spelling of letters, or 1 for training and 0 for testing.
+    Raises TextFileError naming the line of any other value.
+    """
+    known = column.str.lower().map(SPLITS)
+    if known.isna().any():
+        line = known.index[known.isna()][0]
+        raise TextFileError(
+            f"{file}, line {line}: {column.name} is {column[line]!r}: write train or test (or 1 or 0)"
+        )
+    return known.astype(bool)
+
+
+class _OnceLoader(yaml.SafeLoader):
+    """YAML in which a name stands once: of two, the last would be taken without a word."""
+
+    def construct_mapping(self, node, deep=False):
+        """A mapping. Raises ConstructorError for a name that stands twice."""
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key.value!r} stands twice: keep one of the two", key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(file: str | Path) -> object:
+    """What a YAML file holds.
+
+    Raises TextFileError as `read_text`, for what is no YAML, and for a name that stands twice.
+    """
+    try:
+        return yaml.load(read_text(file), _OnceLoader)
+    except yaml.YAMLError as error:
+        raise TextFileError(f"{file}: {error}") from error
+
+
+def require_distinct(names: Iterable[str], what: str, said: Callable[[str], str] = plain) -> None:
+    """Raise TextFileError for two names that differ only in case, underscores, blanks or composed letters.
+
+    what: where they stand, as "classes of /data/birds". said: what a name is shortened to elsewhere.
+    """
+    first = {}
+    for name in names:
+        key = words(said(name))
+        if key in first:
+            raise TextFileError(
+                f"{what}: {first[key]!r} and {name!r} would be one and the same: rename one of them"
+            )
+        first[key] = name
+
+
+def on_disk(path: Path) -> Path:
+    """A path in the spelling, composed or decomposed, in which a file of it is there; else as it is given."""
+    if str(path).isascii():
+        return path
+    spelt = [Path(unicodedata.normalize(form, str(path))) for form in ("NFC", "NFD")]
+    return next((one for one in (path, *spelt) if one.exists()), path)
