@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from xaihelpers.run import same_instructions
 
+pytest_plugins = ["faulty_server"]  # its fixture `serve`
 PROJECT = Path(__file__).resolve().parent
 # The kernels of notebooks, and the workers of xdist, inherit what stands in the environment here.
 # XAI_DATA as given holds real data, and may be read-only; a variable of its own tells the workers of it.

@@ -3,6 +3,7 @@
 Batches answer as single requests do, and as the same model behind `transformers serve`.
 """
 
+import json
 import shutil
 from pathlib import Path
 
@@ -17,9 +18,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from xaihelpers import ask, paths
-from xaihelpers.ask import local_model, placement
-
-GB = 10**9
+from xaihelpers.ask import local_model
 
 SPECIAL = ["<pad>", "<end>", "<unk>", "<system>", "<user>", "<bot>", "<image>", "<video>"]
 WORDS = [
@@ -311,8 +310,9 @@ def test_models_that_cannot_be_asked(llava, llama, tmp_path):
         "{% if messages[0].role == 'system' %}{{ raise_exception('no system turn here') }}{% endif %}"
         + TEMPLATE
     )
-    with pytest.raises(ask.AskError, match="refuses a request .no system turn here"):
-        answered(ask.load_vlm(str(strict)), [ask.request("what", system="Be short.")])
+    asked = [ask.request("what", system="Be short.", max_tokens=4), ask.request("what", max_tokens=4)]
+    refused, taken = answered(ask.load_vlm(str(strict)), asked)
+    assert "no system turn here" in refused.error and not taken.error
     tokens = {"blue A": [5, 2], " blue A": [1, 5, 2], "blue B": [5, 3], " blue B": [1, 5, 3]}
     bare = object.__new__(ask.LocalModel)
     bare.name, bare.tokenizer = "m", lambda text, add_special_tokens: {"input_ids": tokens[text]}
@@ -335,24 +335,55 @@ def test_identity_is_the_name_and_the_files_not_their_place(llama, tmp_path, mon
     assert ask.load_vlm(str(there)).identity != identity
 
 
-# Where the weights of a model go
+def test_temperature_0_is_the_most_probable_token_whatever_the_model_ships(llama, tmp_path):
+    """A model's own penalties, which make greedy search take another token, are not applied."""
+    asked, shy = [ask.request(f"bird {word}", max_tokens=24) for word in "ABCDE"], {}
+    for name, shipped in (("penalty", {"repetition_penalty": 1.8}), ("ngrams", {"no_repeat_ngram_size": 1})):
+        shy[name] = Path(shutil.copytree(llama, tmp_path / name))
+        file = shy[name] / "generation_config.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | shipped))
+    expected = [answer.text for answer in answered(ask.load_vlm(str(llama)), asked)]
+    for name, folder in shy.items():
+        model = ask.load_vlm(str(folder))
+        assert [answer.text for answer in answered(model, asked)] == expected, name
 
 
-def test_a_model_is_spread_with_room_to_work_on_each_gpu_or_does_not_fit():
-    split = placement.place("m", 180 * GB, {0: 78 * GB, 1: 80 * GB, 2: 80 * GB}).split
-    assert split["device_map"] == "auto" and list(split["max_memory"]) == [0, 1, 2]
-    assert split["max_memory"][0] == pytest.approx(78 * GB / 1.15)
-    assert placement.place("m", 10 * GB, {0: 12 * GB, 1: 80 * GB}).split == {}
-    message = r"'m' does not fit: 180 GB .* need 207 GB .* 2 GPU.*, 160 GB are free, 47"
-    with pytest.raises(ask.AskError, match=message):
-        placement.place("m", 180 * GB, {0: 80 * GB, 1: 80 * GB})
-    message = "this machine's memory, 8 GB are free, 3.5 GB too few.*server:NAME"
-    with pytest.raises(ask.AskError, match=message):
-        placement.place("m", 10 * GB, {"cpu": 8 * GB})
+def test_what_a_processor_cannot_take_is_the_error_of_its_request(llava, monkeypatch, tmp_path):
+    model, good = ask.load_vlm(str(llava)), pictures()[0]
+    Image.new("RGB", (4, 900)).save(tmp_path / "narrow.png")
+    asked = [
+        ask.request("what", good),
+        ask.request("what", tmp_path / "narrow.png"),
+        ask.request("who", good),
+    ]
+    whole, taken = answered(model, asked), model.processor.apply_chat_template
+
+    def picky(chats, **more):
+        for chat in chats:
+            for part in chat[-1]["content"]:
+                if part["type"] == "image" and part["image"].height > 200 * part["image"].width:
+                    raise ValueError("absolute aspect ratio must be smaller than 200, got 225.0")
+        return taken(chats, **more)
+
+    monkeypatch.setattr(model.processor, "apply_chat_template", picky)
+    monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "cache")
+    first, narrow, last = ask.ask(model, asked)
+    assert "narrow.png (ValueError: absolute aspect ratio" in narrow.error and not narrow.text
+    same(first, whole[0])
+    same(last, whole[2])
 
 
-def test_nothing_is_read_of_a_model_that_does_not_fit(llava, monkeypatch):
-    monkeypatch.setattr(local_model, "free_memory", lambda device: {"cpu": 1000})
-    monkeypatch.setattr(transformers.AutoModelForImageTextToText, "from_pretrained", None)
-    with pytest.raises(ask.AskError, match="does not fit.*GB too few"):
-        ask.load_vlm(str(llava))
+def test_a_copied_folder_of_answers_replays_where_the_model_is_not(llama, monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "here")
+    asked = [ask.request(f"bird {word}", max_tokens=4) for word in "ABC"]
+    own = Path(shutil.copytree(llama, tmp_path / "own_llama"))
+    first = ask.ask(ask.load_vlm(str(own)), asked)
+    shutil.rmtree(own)
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "there")
+    kept = ask.load_vlm("own_llama")
+    assert ask.ask(kept, asked) == first and all(answer.cached for answer in ask.ask(kept, asked))
+    with pytest.raises(ask.AskError, match="1 answers are not among those kept of it in .*cannot be loaded"):
+        ask.ask(kept, [*asked, ask.request("another")])
+    with pytest.raises(ask.AskError, match="'other' cannot be loaded"):
+        ask.load_vlm("other")

@@ -1,17 +1,16 @@
 """A model behind a server that fails in every way: nothing lost, nothing asked twice, errors counted."""
 
-import collections
 import json
 import logging
 import math
 import os
+import re
 import subprocess
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from faulty_server import said
 from PIL import Image
 
 from xaihelpers import ask, paths
@@ -19,15 +18,6 @@ from xaihelpers.ask import server_model
 from xaihelpers.ask.failures import failure_kind
 
 KEY = "sk-secret-of-the-user"
-
-
-def said(text="A", finish="stop", **more):
-    """A chat completion."""
-    message = {"role": "assistant", "content": text, **more.pop("message", {})}
-    choice = {"index": 0, "finish_reason": finish, "message": message, **more}
-    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
-    about = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
-    return {**about, "choices": [choice], "usage": usage}
 
 
 def likely(*steps):
@@ -39,74 +29,11 @@ def likely(*steps):
     return {"content": content}
 
 
-class Faulty(ThreadingHTTPServer):
-    """Replies to each question as `reply(body, how often this question came)` says.
-
-    That is (status, headers, content), or None to be silent.
-    """
-
-    daemon_threads, request_queue_size = True, 64
-
-    def __init__(self, reply):
-        self.reply, self.bodies, self.heads = reply, [], []
-        self.came, self.lock = collections.Counter(), threading.Lock()
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
-        self.address = f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-    def handle_error(self, request, address):
-        pass  # a client that gave up
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *words):
-        pass
-
-    def do_POST(self):
-        body, faulty = json.loads(self.rfile.read(int(self.headers["content-length"]))), self.server
-        content = body["messages"][-1]["content"]
-        question = content if isinstance(content, str) else content[-1]["text"]
-        with faulty.lock:
-            faulty.bodies.append(body)
-            faulty.heads.append((self.path, self.headers.get("authorization")))
-            faulty.came[question] += 1
-            times = faulty.came[question]
-        reply = faulty.reply(body, times)
-        if reply is None:
-            time.sleep(3)
-            return
-        status, headers, content = reply
-        content = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(status)
-        usual = {"content-type": "application/json", "content-length": str(len(content))}
-        for name, value in (usual | headers).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-
 @pytest.fixture(autouse=True)
 def quick(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "cache")
     monkeypatch.setattr(server_model, "BACK_OFF", lambda state: 0.02)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
-@pytest.fixture
-def serve(monkeypatch):
-    servers = []
-
-    def start(reply):
-        servers.append(Faulty(reply))
-        monkeypatch.setenv("OPENAI_BASE_URL", servers[-1].address)
-        return servers[-1]
-
-    yield start
-    for each in servers:
-        each.shutdown()
-        each.server_close()
 
 
 @pytest.fixture
@@ -243,7 +170,7 @@ def test_a_server_that_changes_its_form_midway_is_named_and_nothing_is_lost(serv
     faulty = serve(reply)
     with pytest.raises(ask.AskError, match="8 requests in a row without an answer") as caught:
         ask.ask(ask.ServerModel("m", concurrency=4, tries=2), questions(30))
-    kept = "6 replies before were of the usual form, and are kept: see what has changed"
+    kept = "6 replies before were as usual, and are kept"
     for words in (kept, "UnusableReply", "no chat completion (fields object, output)"):
         assert words in str(caught.value)
     back = serve(by_text({}))
@@ -442,3 +369,20 @@ def test_failed_truncated_refused_and_unparsable_are_kept_apart(serve):
     assert kinds == ["", *(name.split()[0] for name in list(replies)[1:])]
     ask.ask(ask.load_vlm("server:m"), asked)
     assert faulty.came["failed"] == 2 and faulty.came["refused before"] == 1, "only what failed"
+
+
+@pytest.mark.parametrize(
+    "reply, words",
+    [
+        (
+            {"error": {"message": "Unexpected endpoint or method. (POST /chat/completions)"}},
+            "Unexpected endpoint",
+        ),
+        ({"error": "model 'm' not found", "object": "error"}, "model 'm' not found"),
+    ],
+)
+def test_an_error_that_calls_itself_a_success_is_quoted_and_asked_once(serve, reply, words):
+    faulty = serve(lambda body, times: (200, {}, reply))
+    with pytest.raises(ask.AskError, match=f"{re.escape(words)}.*end in /v1"):
+        ask.ask(ask.load_vlm("server:m", concurrency=4), questions(92))
+    assert set(faulty.came.values()) == {1} and len(faulty.bodies) <= 4

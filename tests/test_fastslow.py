@@ -100,8 +100,27 @@ class TestChains:
             ("a cupboard", "cup", False),
             ("two boxes", "box", True),
             ("Black-and-white warbler", "Black and white Warbler", True),
+            ("it may be Brewer's Blackbird", "Brewer_Blackbird", True),
+            ("a Chuck-will’s-widow", "Chuck will Widow", True),
+            ("brewers' blackbirds", "Brewer Blackbird", True),
+            ("a brewer and a blackbird", "Brewer Blackbird", False),
+            ("an Arctic Tern", "Artic_Tern", True),
+            ("an arctic turn", "Artic_Tern", False),
+            ("a red winged black bird", "Red winged Blackbird", True),
+            ("two canaries", "canary", True),
+            ("the houses", "house", True),
+            ("这是一只家燕。", "家燕", True),
+            ("これはツバメです", "ツバメ", True),
+            ("これはスズメです", "ツバメ", False),
+            ("это домовый воробей", "Домовый воробей", True),
         ):
             assert fastslow.mentions_class(text, name) is leaks, text
+        for text, name, other, hints in (
+            ("серый ястреб", "ястреб тетеревятник", "воробей", True),
+            ("一只燕子在飞", "家燕子", "家麻雀", True),
+            ("一只麻雀在飞", "家燕子", "家麻雀", False),
+        ):
+            assert fastslow.hints_at_class(text, name, [other]) is hints, text
 
 
 class TestCases:

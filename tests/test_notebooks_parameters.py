@@ -17,7 +17,6 @@ from papermill.exceptions import PapermillExecutionError
 
 from xaihelpers import datasets
 from xaihelpers.parameters import ParameterError
-from xaihelpers.spending import SpendingError
 
 pytestmark = pytest.mark.notebooks
 
@@ -292,7 +291,7 @@ WRONG = [
     ("23 31 32 33 34 42 43 45", {"batch_size": -1}, "batch_size is -1: it has to be 1 or more"),
     ("24", {"template": 6}, "there is no template 6"),
     ("25 53 54", {"models": ["cbm2"]}, "there is no model 'cbm2' in the zoo"),
-    ("31", {"models": ["replay:nowhere.jsonl"]}, "replay:nowhere.jsonl: there is no file nowhere.jsonl"),
+    ("31", {"models": ["python:nowhere.py"]}, "nowhere.py: there is no such Python file"),
     ("31", {"data": ["nowhere"]}, "There is no data set 'nowhere'"),
     ("31", {"models": ["no_such_annotator"]}, "The model 'no_such_annotator' cannot be loaded"),
     ("31", {"name_prompt": "no_such_prompt"}, "no_such_prompt: no prompt that can be read"),
@@ -417,14 +416,14 @@ def test_a_model_that_costs_money_is_not_asked_unasked(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "https://server.invalid/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     own = tmp_path / "prices.csv"
-    own.write_text("model,currency,in_per_million,out_per_million\nanother,EUR,1,2\n")
+    own.write_text("model,currency,in_per_million,out_per_million,image_tokens\nanother,EUR,1,2,9\n")
     for prices, message in (
-        ("", "server:gpt-4o: about .* USD, and the parameter spend_at_most is 0"),
+        ("", "gpt-4o costs money: the next request may cost .* USD.*spend_at_most is 0"),
         (str(own), "server:gpt-4o has no price in .*prices.csv"),
-        ("no_such_prices.csv", "there is no file no_such_prices.csv"),
+        ("no_such_prices.csv", "no_such_prices.csv cannot be read"),
     ):
         given = BASE["31"] | {"models": ["server:gpt-4o"], "prices": prices}
-        with pytest.raises(SpendingError, match=message):
+        with pytest.raises(ValueError, match=message):
             run_cells("31", given, tmp_path, rendered=False)
 
 

@@ -29,6 +29,15 @@ from xaihelpers.saliency.judging import judge, parse_judgement
         ("### Score\n4", 4),
         ("1. **Evaluation**: a\n2. **Justification**: b\n3. **Score**: 4", 4),
         ("2. Overall score: 7", None),
+        ("Score: 3,5", 3.5),
+        ("Score: 1,000", None),
+        ("Score: 4 (on a scale of 1-10)", None),
+        ("Score: 4 (on a scale from 0 to 5)", 4),
+        ("Score: 4 points out of 10", None),
+        ("Score: 4 points out of 5", 4),
+        ("Score: 5 %", None),
+        ("Score: 5 percent of it", None),
+        ("Score: 4, as 2 of the wings are dark", 4),
     ],
 )
 def test_scores_are_read_and_never_guessed(text, score):

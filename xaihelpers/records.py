@@ -226,7 +226,7 @@ def start(notebook: str, namespace: dict) -> Run:
         "make room or permit writing there, or name another folder by the parameter results",
     )
     run = Run(notebook, parameters, device, folder, notes)
-    spending.begin(0.0, name=run.run_folder.name)  # nothing is spent unless the notebook says so
+    spending.begin(0.0)  # nothing is spent unless the notebook says so
     return run
 
 

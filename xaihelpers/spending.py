@@ -1,26 +1,22 @@
-"""What a run asks of models and what that costs: prices, the limit, and the account of its answers.
+"""What paid answers cost: a table of prices, and a limit that is 0 unless the user sets it.
 
 A notebook is one run in one process, so there is one open account: `ask` writes every answer into it,
-wherever it is called from, `records` keeps it in run.json, and `bill` (the estimate before a run) opens it
-with a limit.
+wherever it is called from, and `records` keeps it in run.json.
 """
 
-import json
 import logging
-import math
-import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from xaihelpers import paths
-from xaihelpers.text_files import TextFileError, read_table
+from xaihelpers.text_files import TextFileError, numbers, read_table
 
 log = logging.getLogger(__name__)
-SHIPPED_PRICES = paths.PROJECT / "data" / "bill" / "prices.csv"
-COLUMNS = ("model", "currency", "in_per_million", "out_per_million", "batch_factor", "source")
+SHIPPED_PRICES = paths.PROJECT / "data" / "prices.csv"
+COLUMNS = ("model", "currency", "in_per_million", "out_per_million", "image_tokens")
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
@@ -31,101 +27,44 @@ class SpendingError(ValueError):
 class Price(NamedTuple):
     """What a model's tokens cost."""
 
-    model: str
-    currency: str
-    per_million_in: float
-    per_million_out: float
-    batch_factor: float = 1.0  # of the provider's batch interface
-    source: str = ""  # where and when the price was read
+    currency: str = ""
+    per_million_in: float = 0.0
+    per_million_out: float = 0.0
+    image_tokens: float = 0.0  # that one picture may take
 
     def of(self, tokens_in: float, tokens_out: float) -> float:
         """The cost of some tokens, in the price's currency."""
         return (tokens_in * self.per_million_in + tokens_out * self.per_million_out) / 1e6
 
-    def in_batches(self) -> "Price":
-        """The price by the provider's batch interface."""
-        tokens_in, tokens_out = (
-            self.batch_factor * price for price in (self.per_million_in, self.per_million_out)
-        )
-        return self._replace(per_million_in=tokens_in, per_million_out=tokens_out)
+    def at_most(self, request) -> float:
+        """What an `ask.Request` may cost: a token for three bytes of text, and the longest answer."""
+        text = sum(len(turn.text.encode()) for turn in request.turns)
+        return self.of(text / 3 + self.image_tokens * len(request.images), request.max_tokens)
 
 
-FREE = Price("", "", 0.0, 0.0)
+FREE = Price()
 
 
 def read_prices(file: str = "") -> dict[str, Price]:
-    """The prices of a table, by model.
+    """The prices of a CSV table with the columns `COLUMNS`, by model as its server knows it.
 
-    file: a CSV with the columns of `COLUMNS`, a name under XAI_DATA or a path; empty takes the shipped one.
-    Raises SpendingError: no such file, a column that is missing, a price that is no number from 0 up, a model
+    file: a name under XAI_DATA or a path; empty takes the shipped one.
+    Raises TextFileError: no such file, a column that is missing, a price that is no number, a model
         that stands twice.
     """
-    place = SHIPPED_PRICES if not file else paths.find(file)
-    if place is None or not Path(place).is_file():
-        raise SpendingError(f"prices: there is no file {file}: give a CSV file with {', '.join(COLUMNS)}.")
-    try:
-        table = read_table(place)
-    except TextFileError as error:
-        raise SpendingError(f"prices: {error}") from error
-    if missing := set(COLUMNS[:4]) - set(table.columns):
-        raise SpendingError(
-            f"{place}: a table of prices needs the column {sorted(missing)[0]!r}; its columns are "
-            f"{', '.join(COLUMNS)}, the last two of which may be left out."
-        )
-    prices = {}
-    for line, row in table.iterrows():
-        try:
-            values = [row["in_per_million"], row["out_per_million"], row.get("batch_factor") or 1]
-            numbers = [float(value) for value in values]
-        except ValueError:
-            numbers = [math.nan]
-        if not all(0 <= number < math.inf for number in numbers):
-            raise SpendingError(
-                f"{place}, line {line}: the price of {row['model']!r} is no number from 0 up: correct it."
-            )
-        name = plain_name(row["model"])
-        if name in prices:
-            raise SpendingError(f"{place}, line {line}: {name!r} has a price already: keep one of the two.")
-        prices[name] = Price(name, row["currency"], *numbers, row.get("source", ""))
-    return prices
-
-
-def plain_name(model: str) -> str:
-    """A model's name as its server knows it: gpt-4o of server:gpt-4o and of batch:gpt-4o."""
-    return model.removeprefix("server:").removeprefix("batch:").removeprefix("vllm:")
-
-
-def is_elsewhere(address: str) -> bool:
-    """Whether the server at an address is on another machine than this one."""
-    return urlsplit(address).hostname not in (None, *LOCAL_HOSTS)
-
-
-def price_of(name: str, address: str, prices: dict[str, Price], file: str = "") -> Price:
-    """The price of a model.
-
-    name: as the server knows it. address: of its server; empty for a model that runs here, which is free.
-    A server on this machine is free as well, unless a table of the user's own names the model.
-    prices, file: the table, and the file that it was read from, empty for the shipped one.
-    Raises SpendingError: a model on another machine that the table does not hold.
-    """
-    name = plain_name(name)
-    if not address or not (file or is_elsewhere(address)):
-        return FREE
-    if name in prices:
-        return prices[name]
-    if not is_elsewhere(address):
-        return FREE
-    raise SpendingError(
-        f"server:{name} has no price in {file or SHIPPED_PRICES}: name by the parameter `prices` a CSV file "
-        f"({', '.join(COLUMNS)}) that holds it, with 0 for a model that costs nothing."
-    )
+    place = paths.find(file) or Path(file) if file else SHIPPED_PRICES
+    table = read_table(place, COLUMNS)
+    prices = [numbers(table[name], place, low=0) for name in COLUMNS[2:]]
+    names = table["model"].str.removeprefix("server:")
+    if names.duplicated().any():
+        raise TextFileError(f"{place}: {names[names.duplicated()].iloc[0]!r} stands twice: keep one price")
+    return dict(zip(names, map(Price, table["currency"], *prices), strict=True))
 
 
 @dataclass
 class Line:
-    """What one model was asked; the tokens, seconds and failures are those of new answers."""
+    """What one model was asked; tokens and cost are those of new answers."""
 
-    keys: set = field(default_factory=set)  # of different requests
     asked: int = 0  # requests sent, with those that failed
     cached: int = 0  # different requests whose answer was kept from earlier
     failed: int = 0  # without an answer
@@ -133,7 +72,6 @@ class Line:
     images: int = 0  # sent with the requests
     tokens_in: int = 0
     tokens_out: int = 0
-    seconds: float = 0.0
     cost: float = 0.0
     currency: str = ""
 
@@ -143,54 +81,59 @@ class Account:
     """The answers of a run so far, by model, and what they may cost.
 
     limit: in the currency of the prices; None sets none, as for calls outside of a notebook.
-    file: the table of prices, empty for the shipped one. name: of the run's folder, under which its progress
-        is kept; empty keeps none.
+    file: the table of prices, empty for the shipped one.
     """
 
     limit: float | None = None
     file: str = ""
-    name: str = ""
     lines: dict[str, Line] = field(default_factory=dict)
-    prices: dict[str, Price] | None = None
-    started: float = field(default_factory=time.perf_counter)
+    under_way: dict[int, float] = field(default_factory=dict)  # by the id of a request
 
-    @property
-    def cost(self) -> float:
-        """What the new answers have cost so far."""
-        return sum(line.cost for line in self.lines.values())
+    def price_of(self, model: str, address: str) -> Price:
+        """The price of a model; what runs on this machine is free, unless the user's own table has it.
 
-    def line(self, model: str) -> Line:
-        """The line of a model, begun where there is none."""
-        return self.lines.setdefault(model, Line())
+        Raises SpendingError: a model on another machine that the table does not hold.
+        """
+        elsewhere = bool(address) and urlsplit(address).hostname not in LOCAL_HOSTS
+        prices = read_prices(self.file) if address and (self.file or elsewhere) else {}
+        if model in prices or not elsewhere or self.limit is None:
+            return prices.get(model, FREE)
+        raise SpendingError(
+            f"server:{model} has no price in {self.file or SHIPPED_PRICES}: name by the parameter `prices` a "
+            f"CSV file ({', '.join(COLUMNS)}) that holds it, with 0 for a model that costs nothing."
+        )
 
-    def price_of(self, name: str, address: str) -> Price:
-        """As the function of this name; outside of a notebook a model without a price is free."""
-        if self.prices is None:
-            self.prices = read_prices(self.file)
-        try:
-            return price_of(name, address, self.prices, self.file)
-        except SpendingError:
-            if self.limit is None:
-                return FREE
-            raise
+    def expect(self, model: str, price: Price, requests: Sequence, n_cached: int) -> None:
+        """Say what the requests to a model that costs money may cost, before the first is sent."""
+        self.lines.setdefault(model, Line()).cached += n_cached
+        most = sum(map(price.at_most, requests))
+        if most:
+            limit = "" if self.limit is None else f"; spend_at_most is {self.limit:g}"
+            log.info("%s: %d requests, at most %.4f %s%s", model, len(requests), most, price.currency, limit)
 
-    def may_ask(self, model: str, price: Price) -> None:
-        """Raise SpendingError where a priced model is about to be asked, and all that may be is spent."""
-        dear = price.per_million_in > 0 or price.per_million_out > 0
-        if self.limit is not None and dear and self.cost >= self.limit:
+    def reserve(self, model: str, price: Price, request) -> None:
+        """Set aside what a request may cost, before it is sent.
+
+        Raises SpendingError where that is more than is left.
+        """
+        most = price.at_most(request)
+        spent = sum(line.cost for line in self.lines.values())
+        if self.limit is not None and most and spent + sum(self.under_way.values()) + most > self.limit:
             raise SpendingError(
-                f"{model} costs money, {self.cost:.2f} {price.currency} are spent and spend_at_most is "
-                f"{self.limit:g}: set the parameter spend_at_most higher (a notebook without it asks no "
-                "model that costs money). What was answered is kept, and the next run goes on from there."
+                f"{model} costs money: the next request may cost {most:.4f} {price.currency}, {spent:.2f} is "
+                f"spent, spend_at_most is {self.limit:g}. Set the parameter spend_at_most higher; what was "
+                "answered is kept, and the next run goes on from there."
             )
+        self.under_way[id(request)] = most
 
-    def add(self, model: str, answer, n_images: int, price: Price) -> None:
+    def add(self, model: str, answer, request, price: Price) -> None:
         """Write a new answer of `ask` into the account."""
-        line = self.line(model)
+        self.under_way.pop(id(request), None)
+        line = self.lines.setdefault(model, Line())
         line.asked += 1
         line.failed += bool(answer.error)
         line.truncated += answer.truncated
-        line.images += n_images
+        line.images += len(request.images)
         line.tokens_in += answer.tokens_in
         line.tokens_out += answer.tokens_out
         line.cost += price.of(answer.tokens_in, answer.tokens_out)
@@ -198,57 +141,23 @@ class Account:
 
     def rows(self) -> list[dict]:
         """A row for each model that was asked, as run.json holds them."""
-        rows = []
-        for model, line in self.lines.items():
-            row = {"model": model, "requests": len(line.keys)} | vars(line)
-            del row["keys"]
-            rows.append(row | {"seconds": round(line.seconds, 2), "cost": round(line.cost, 6)})
-        return rows
-
-    def keep_progress(self) -> None:
-        """Write how many answers this run has, so that the next estimate knows what is left."""
-        if not self.name:
-            return
-        have = progress_of(self.name)
-        for model, line in self.lines.items():
-            have[model] = max(have.get(model, 0), len(line.keys) - line.failed)
-        try:
-            paths.write_whole(_progress_file(self.name), json.dumps(have).encode())
-        except OSError as error:  # an estimate is not worth an interruption
-            log.debug("the progress of %s could not be kept: %s", self.name, error)
+        return [{"model": model, **vars(line)} for model, line in self.lines.items()]
 
 
 _open = Account()
 
 
-def begin(limit: float | None = None, file: str = "", name: str = "") -> Account:
-    """Open the account of a run, in the place of any other; arguments as of `Account`."""
+def begin(limit: float | None = None, prices: str = "") -> Account:
+    """Open the account of a run, in the place of any other; arguments as of `Account`.
+
+    Raises TextFileError as `read_prices` does.
+    """
     global _open
-    _open = Account(limit, file, name)
+    read_prices(prices)
+    _open = Account(limit, prices)
     return _open
 
 
 def account() -> Account:
     """The open account."""
     return _open
-
-
-def progress_of(name: str) -> dict[str, int]:
-    """How many answers a run has by now, whether or not it came to its end: model -> number."""
-    try:
-        return json.loads(_progress_file(name).read_text())
-    except (OSError, ValueError):
-        return {}
-
-
-def total(costs: Iterable[tuple[float, str]]) -> str:
-    """A sum of costs in words, each currency for itself: "12.40 USD"; "nothing" where all is free."""
-    sums: dict[str, float] = {}
-    for cost, currency in costs:
-        if cost:
-            sums[currency] = sums.get(currency, 0.0) + cost
-    return ", ".join(f"{cost:,.2f} {currency}" for currency, cost in sums.items()) or "nothing"
-
-
-def _progress_file(name: str) -> Path:
-    return paths.cache_home() / "bills" / f"{name}.json"

@@ -5,107 +5,26 @@ import logging
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import diskcache
-import torch
 from filelock import FileLock
 from tqdm.auto import tqdm
 
 from xaihelpers import paths, spending
-from xaihelpers.ask.batch_model import BatchModel
-from xaihelpers.ask.local_model import LocalModel
-from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, request_record
-from xaihelpers.ask.python_model import PythonModel
-from xaihelpers.ask.replayed_model import RecordedModel, ReplayedModel
-from xaihelpers.ask.server_model import ServerModel
-from xaihelpers.ask.vllm_model import VllmModel
-from xaihelpers.devices import resolve_device
+from xaihelpers.ask.messages import Answer, Request, request_keys, request_record
 
 log = logging.getLogger(__name__)
-BATCH_FACTOR = 0.5  # of the price of a token, in a provider's batch
+LONGER = 4  # times as many tokens for an answer that max_tokens ended
 # a full disk, a lock that another process holds, a file that may not be written: the file is not damaged;
 # SQLITE_ERROR is: its tables are of another program ("no such column: key")
 NOT_DAMAGE = (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.IntegrityError)
 
 
-def load_vlm(
-    name: str = "annotator",
-    device: str | torch.device = "cpu",
-    batch_size: int = 0,
-    concurrency: int = 64,
-    timeout: float = 300.0,
-) -> LocalModel | ServerModel | BatchModel | VllmModel | PythonModel | ReplayedModel | RecordedModel:
-    """Load a vision-language model.
-
-    name: the shipped "annotator" or "judge", a folder or a name on Hugging Face; or "server:NAME" for a model
-        behind an OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and
-        OPENAI_API_KEY; "batch:NAME" for the same by its batches, which take up to a day and cost half;
-        "vllm:NAME" for a folder or a name on Hugging Face, run here by vLLM; "python:FILE" for a function of
-        your own; "replay:FILE" for answers that "record:FILE:MODEL" wrote while MODEL, any of these, was
-        asked.
-    device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
-    concurrency, timeout: of a server: requests at a time at most, and seconds that each may take.
-    Raises AskError: the model cannot be loaded, no server is named, there is no such device; as
-        `PythonModel`, `ReplayedModel` and `RecordedModel` do; a `batch_size` below 0.
-    """
-    _check_batch_size(batch_size)
-    if name.startswith("python:"):
-        return PythonModel(name.removeprefix("python:"), batch_size)
-    if name.startswith("replay:"):
-        return ReplayedModel(name.removeprefix("replay:"))
-    if name.startswith("record:"):
-        file, _, recorded = name.removeprefix("record:").partition(":")
-        if not file or not recorded:
-            raise AskError(f"{name}: write record:FILE:MODEL, as record:answers.jsonl:annotator")
-        return RecordedModel(file, load_vlm(recorded, device, batch_size, concurrency, timeout))
-    if name.startswith("server:"):
-        return ServerModel(name.removeprefix("server:"), concurrency, timeout=timeout)
-    if name.startswith("batch:"):
-        return BatchModel(name.removeprefix("batch:"), timeout=timeout)
-    if name.startswith("vllm:"):
-        return VllmModel(name.removeprefix("vllm:"), batch_size)
-    return LocalModel(name, resolve_device(device, AskError), batch_size)
-
-
-def _check_batch_size(batch_size: int) -> None:
-    if batch_size < 0:
-        raise AskError(f"batch_size is {batch_size}: it has to be 1 or more, or 0 for the usual one")
-
-
-def vlm_loader(
-    device: str | torch.device = "cpu", keep: str = "", batch_size: int = 0
-) -> Callable[[str], LocalModel | ServerModel]:
-    """A function from names to loaded models that holds one at a time, and besides it the one named `keep`.
-
-    For notebooks that go through a list of models: one is released before the next is loaded, whoever else
-    still names it. batch_size: as of `load_vlm`. The function raises AskError as `load_vlm` does.
-    """
-    _check_batch_size(batch_size)
-    loaded: dict[str, LocalModel | ServerModel] = {}
-
-    def load(name: str) -> LocalModel | ServerModel:
-        if name not in loaded:
-            if name != keep:
-                for other in set(loaded) - {keep}:
-                    released = loaded.pop(other)
-                    if isinstance(released, LocalModel):
-                        released.release()
-            loaded[name] = load_vlm(name, device, batch_size)
-        return loaded[name]
-
-    return load
-
-
 def ask(
-    model,
-    requests: Sequence[Request],
-    seed: int = 0,
-    temperature: float = 0.0,
-    price: tuple[float, float] | None = None,
-    progress: bool = True,
+    model, requests: Sequence[Request], seed: int = 0, temperature: float = 0.0, progress: bool = True
 ) -> list[Answer]:
     """The answer to each request, in order.
 
@@ -115,22 +34,13 @@ def ask(
 
     model: as `load_vlm` gives it.
     seed, temperature: of sampling; at 0 the most probable token is taken each time.
-    price: of a million tokens in and out; None takes that of the open account (`spending`), into which all
-        answers are written. A `batch:` model costs a share of it, by default half.
     progress: show a bar, and log a line at the end.
     Raises AskError: the model cannot be asked at all, or an image cannot be read. Answers that came before an
         error, an interruption or a kill are kept.
     Raises SpendingError: what may be spent is spent, or a model on another machine has no price.
     """
-    account, started = spending.account(), time.perf_counter()
-    cost_of = account.price_of(model.name, getattr(model, "base", ""))
-    if price is not None:
-        cost_of = cost_of._replace(per_million_in=price[0], per_million_out=price[1])
-        cost_of = cost_of._replace(batch_factor=BATCH_FACTOR)
-    if getattr(model, "is_batch", False):
-        cost_of = cost_of.in_batches()
-    price = (cost_of.per_million_in, cost_of.per_million_out)
-    line = account.line(model.name)
+    account = spending.account()
+    price = account.price_of(model.name, getattr(model, "base", ""))
     settings = {"seed": seed, "temperature": temperature}
     keys = request_keys(requests, model.identity, settings)
     request_of = dict(zip(reversed(keys), reversed(requests), strict=True))  # the first request of each key
@@ -140,15 +50,14 @@ def ask(
         for key in request_of:
             if (answer := disk.get(key)) is not None:
                 answers[key] = answer
-        missing = [key for key in dict.fromkeys(keys) if key not in answers]
         n_cached = len(answers)
-        line.cached += len(answers.keys() - line.keys)
-        line.keys |= answers.keys()
+        missing = [key for key in dict.fromkeys(keys) if key not in answers]
+        account.expect(model.name, price, [request_of[key] for key in missing], n_cached)
         try:
             if missing:
-                account.may_ask(model.name, cost_of)
                 new_answers = model.answer([request_of[key] for key in missing], seed, temperature)
-                for position, answer in _progress_bar(new_answers, len(missing), model.name, price, progress):
+                bar = tqdm(new_answers, f"asking {model.name}", len(missing), disable=not progress)
+                for position, answer in bar:
                     key = missing[position]
                     answers[key] = answer
                     if answer.error:
@@ -156,61 +65,44 @@ def ask(
                     else:
                         asked = {"model": model.identity, **settings, **request_record(request_of[key])}
                         disk.keep(key, answer, asked)
-                    line.keys.add(key)
-                    account.add(model.name, answer, len(request_of[key].images), cost_of)
-                    if len(answers) < len(request_of):
-                        account.may_ask(model.name, cost_of)
+                    account.add(model.name, answer, request_of[key], price)
         finally:
-            line.seconds += time.perf_counter() - started
-            account.keep_progress()
-            if keep := getattr(model, "keep", None):  # of a RecordedModel
-                keep(request_of, answers, seed, temperature)
             if progress or failures:
-                warnings = model.warnings if missing else {}
                 n_asked = len(answers) - n_cached
-                to_ask = len(request_of) - n_cached
-                log.info("%s", _summary(model.name, n_asked, n_cached, to_ask, failures, warnings))
-    for answer in answers.values():
-        answer.cost = _cost(answer, price)
+                lost = f", {len(failures)} without an answer (first: {failures[0]})" if failures else ""
+                left = f", {len(missing) - n_asked} left" if n_asked < len(missing) else ""
+                warned = model.warnings.items() if missing else ()
+                warnings = "".join(f"; {count} × {text}" for text, count in warned)
+                log.info(
+                    "%s: %d asked, %d from the cache%s%s%s",
+                    model.name,
+                    n_asked,
+                    n_cached,
+                    left,
+                    lost,
+                    warnings,
+                )
     return [answers[key] for key in keys]
 
 
-def _progress_bar(
-    new_answers: Iterable[tuple[int, Answer]],
-    total: int,
-    name: str,
-    price: tuple[float, float],
-    shown: bool,
-) -> Iterator[tuple[int, Answer]]:
-    """The (position, answer) pairs as they come, under a bar with the tokens and the cost so far."""
-    tokens_in = tokens_out = 0
-    cost = 0.0
-    with tqdm(total=total, desc=f"asking {name}", disable=not shown) as bar:
-        for position, answer in new_answers:
-            yield position, answer
-            tokens_in += answer.tokens_in
-            tokens_out += answer.tokens_out
-            cost += _cost(answer, price)
-            note = f"{tokens_in:,} tokens in, {tokens_out:,} out"
-            if any(price):
-                note += f", cost {cost:.4f}"
-            bar.set_postfix_str(note, refresh=False)
-            bar.update()
+def ask_whole(
+    model, requests: Sequence[Request], is_whole: Callable[[Answer], bool] | None = None, **settings
+) -> list[Answer]:
+    """The answer to each request, in order; one that max_tokens ended is asked for once more.
 
-
-def _summary(
-    name: str, n_asked: int, n_cached: int, n_missing: int, failures: list[str], warnings: dict[str, int]
-) -> str:
-    line = f"{name}: {n_asked} asked, {n_cached} from the cache"
-    if n_asked < n_missing:
-        line += f", {n_missing - n_asked} left"
-    if failures:
-        line += f", {len(failures)} without an answer (first: {failures[0]})"
-    return "; ".join([line, *(f"{count} × {warning}" for warning, count in warnings.items())])
-
-
-def _cost(answer: Answer, price: tuple[float, float]) -> float:
-    return (answer.tokens_in * price[0] + answer.tokens_out * price[1]) / 1e6
+    model, settings: as of `ask`.
+    is_whole: whether an answer that was cut off holds all that is wanted of it; without it none does.
+    Raises as `ask` does.
+    """
+    answers = ask(model, requests, **settings)
+    cut = []
+    for n, answer in enumerate(answers):
+        if answer.truncated and not (is_whole and is_whole(answer)):
+            cut.append(n)
+    longer = [replace(requests[n], max_tokens=LONGER * requests[n].max_tokens) for n in cut]
+    for n, answer in zip(cut, ask(model, longer, **settings) if cut else (), strict=True):
+        answers[n] = answer
+    return answers
 
 
 class AnswersOnDisk:
@@ -241,17 +133,16 @@ class AnswersOnDisk:
         asked: model, settings and request (JSON), for those who read the answers without asking.
         """
         row = asdict(answer)
-        del row["cached"], row["cost"]
+        del row["cached"]
         tag = None if asked is None else json.dumps({**asked, "time": time.time()}, ensure_ascii=False)
         self._attempt(lambda cache: cache.set(key, row, tag=tag))
 
-    def all(self) -> Iterator[tuple[str, Answer, dict]]:
-        """(key, answer, what was asked) of all that can be read, in the order in which they came."""
-        for key in self._attempt(list) or []:
-            answer = self.get(key)
-            if answer is not None:
-                _, tag = self._attempt(lambda cache, key=key: cache.get(key, tag=True)) or (None, None)
-                yield key, answer, json.loads(tag or "{}")
+    def identity_of(self, name: str) -> str | None:
+        """Under which identity the latest answers of a local model of this name are kept; None of none."""
+        query = """SELECT json_extract(tag, '$.model') FROM Cache
+            WHERE json_valid(tag) AND json_extract(tag, '$.model') LIKE ? ORDER BY store_time DESC LIMIT 1"""
+        rows = self._attempt(lambda cache: cache._sql(query, (f"{name} %",)).fetchall())
+        return rows[0][0] if rows else None
 
     def close(self) -> None:
         """Close the file; it is opened again when needed."""
@@ -272,14 +163,11 @@ class AnswersOnDisk:
                 if self._cache is None:
                     self._cache = self._open()
                 return operation(self._cache)
-            except diskcache.Timeout as error:  # locked for a minute
-                problem = error
-                break
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, diskcache.Timeout) as error:
                 problem = error
                 self.close()
-                if _is_damage(error):
-                    self._set_aside(error, is_certain=attempt > 0)
+                if _is_damage(error) and attempt > 0:
+                    self._set_aside(error)
         if problem is not None:
             self._usable = False
             log.warning(
@@ -291,6 +179,8 @@ class AnswersOnDisk:
         return None
 
     def _open(self) -> diskcache.Cache:
+        file = self.folder / diskcache.core.DBNAME
+        self._opened = file.stat().st_ino if file.exists() else None
         # Neither a memory map nor a write-ahead log, whose index is one: where another process truncates a
         # mapped file, reading it kills this one; and network file systems do not support it.
         settings = {
@@ -301,23 +191,12 @@ class AnswersOnDisk:
         }
         return diskcache.Cache(str(self.folder), disk=diskcache.JSONDisk, **settings)
 
-    def _set_aside(self, error: Exception, is_certain: bool) -> None:
-        """Set the damaged file aside, one process at a time: what another has begun anew stays."""
+    def _set_aside(self, error: Exception) -> None:
+        """Set the damaged file aside; one that another process has begun anew meanwhile stays."""
         # without the right to write a lock nothing can be moved, either
         with suppress(OSError), FileLock(self.folder.with_suffix(".lock")):
-            if is_certain or not self._is_intact():
+            if (self.folder / diskcache.core.DBNAME).stat().st_ino == self._opened:
                 paths.set_aside(self.folder, error)
-
-    def _is_intact(self) -> bool:
-        """Whether the file is missing or sound: another process may have replaced the damaged one already."""
-        file = self.folder / diskcache.core.DBNAME
-        if not file.exists():
-            return True
-        try:
-            with closing(sqlite3.connect(file)) as connection:
-                return connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
-        except sqlite3.Error as error:
-            return not _is_damage(error)
 
 
 def _is_damage(error: Exception) -> bool:

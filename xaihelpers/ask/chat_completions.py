@@ -10,6 +10,10 @@ class UnusableReply(Exception):
     """A reply without an answer in it: no choices, or no chat completion at all."""
 
 
+class ErrorReply(UnusableReply):
+    """A reply that calls itself a success, and whose content is an error in the server's own words."""
+
+
 def to_messages(turns: Sequence[Turn]) -> list[dict]:
     """A chat in the form of the OpenAI API, images as data URLs."""
     messages = []
@@ -23,7 +27,11 @@ def to_messages(turns: Sequence[Turn]) -> list[dict]:
 
 
 def read_reply(reply, options: Sequence[str]) -> Answer:
-    """The answer in a chat completion (JSON). Raises UnusableReply: there is none in it."""
+    """The answer in a chat completion (JSON). Raises ErrorReply, or UnusableReply: there is none in it."""
+    if isinstance(reply, dict) and reply.get("error"):
+        error = reply["error"]
+        words = error.get("message") if isinstance(error, dict) else error
+        raise ErrorReply(f"its words: {words or error}")
     try:
         choice, usage = reply["choices"][0], reply.get("usage") or {}
         message = choice["message"]

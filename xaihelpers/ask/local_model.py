@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
-import jinja2
 import torch
 from safetensors import SafetensorError
 from transformers import (
@@ -18,15 +17,16 @@ from transformers import (
     AutoModelForImageTextToText,
     AutoProcessor,
     AutoTokenizer,
+    GenerationConfig,
     LogitsProcessor,
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 from transformers.utils import logging
 
 from xaihelpers import paths
-from xaihelpers.ask.messages import Answer, AskError, Request, Turn, open_image, request_keys, split_reasoning
-from xaihelpers.ask.placement import free_memory, place, weight_bytes
+from xaihelpers.ask.messages import Answer, AskError, Request, open_image, request_keys, split_reasoning
 
+logging.disable_progress_bar()
 MODEL_FILES = (
     ".json",
     ".jinja",
@@ -41,12 +41,9 @@ class LocalModel:
     """A loaded model.
 
     name: a model that ships with the project, a folder (a name under XAI_DATA, or a path), or a name on
-        Hugging Face.
+        Hugging Face. On a GPU it is spread over all of them where it has to be (`device_map="auto"`).
     batch_size: requests at a time; 0 stands for 16 on a GPU and 32 on a CPU.
-    Raises AskError: the model cannot be loaded, lacks weights, does not fit into the memory (by how much),
-        or has no chat template.
-
-    A model that is too large for one GPU is spread over all of them.
+    Raises AskError: the model cannot be loaded, lacks weights, or has no chat template.
 
     Attributes: `identity` tells models apart in the cache of answers: of a folder by its own name, whatever
         its path, and the hash of its files; of a model on Hugging Face by its full name and the commit.
@@ -55,12 +52,11 @@ class LocalModel:
 
     def __init__(self, name: str, device: torch.device, batch_size: int = 0):
         self.name = name
-        self.device = device
         self.batch_size = batch_size or (16 if device.type == "cuda" else 32)
         self.warnings: Counter[str] = Counter()
         folder = paths.find(name, paths.models_home(), paths.data_home(), holding="config.json")
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-        config = self._load(str(folder or name), dtype)
+        config = self._load(str(folder or name), device, dtype)
         self.tokenizer = getattr(self.processor, "tokenizer", self.processor)
         self.tokenizer.padding_side = "left"
         if self.tokenizer.pad_token is None:
@@ -73,6 +69,10 @@ class LocalModel:
         end_tokens = self.model.generation_config.eos_token_id
         self.end_tokens = set(end_tokens if isinstance(end_tokens, list) else [end_tokens])
         self.end_tokens.add(self.tokenizer.eos_token_id)
+        # Penalties and the like that a model ships would take another token than the most probable one.
+        self.model.generation_config = GenerationConfig(
+            eos_token_id=end_tokens, pad_token_id=self.tokenizer.pad_token_id
+        )
         # of prompt and answer together, in tokens
         self.max_length = getattr(config.get_text_config(), "max_position_embeddings", None)
         if folder:
@@ -81,21 +81,20 @@ class LocalModel:
             own_name, revision = name, getattr(config, "_commit_hash", None)
         self.identity = f"{own_name} {revision} {dtype}"
 
-    def _load(self, source: str, dtype: torch.dtype):
-        """Set `model`, `processor` and `takes_images`; returns the configuration."""
+    def _load(self, source: str, device: torch.device, dtype: torch.dtype):
+        """Set `model`, `device`, `processor` and `takes_images`; returns the configuration."""
         try:
             config = AutoConfig.from_pretrained(source)
             self.takes_images = config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
             model_class = AutoModelForImageTextToText if self.takes_images else AutoModelForCausalLM
             processor_class = AutoProcessor if self.takes_images else AutoTokenizer
-            placed = place(self.name, weight_bytes(model_class, config, dtype), free_memory(self.device))
-            with _no_progress_bars():
-                self.model, loading = model_class.from_pretrained(
-                    source, dtype=dtype, output_loading_info=True, **placed.split
-                )
+            self.model, loading = model_class.from_pretrained(
+                source,
+                dtype=dtype,
+                device_map="auto" if device.type == "cuda" else None,
+                output_loading_info=True,
+            )
             self.processor = processor_class.from_pretrained(source)
-        except AskError:
-            raise
         except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             raise AskError(
@@ -109,10 +108,7 @@ class LocalModel:
                 "fetch or save it again."
             )
         self.model.eval().requires_grad_(False)
-        if placed.split:
-            self.device = self.model.device  # of its first layer, where inputs go
-        else:
-            self.model.to(self.device)
+        self.device = self.model.device  # of its first layer, where inputs go
         return config
 
     def release(self) -> None:
@@ -129,11 +125,10 @@ class LocalModel:
 
         Requests with and without images go into separate batches, those of similar length together, the
         longest first. A batch that does not fit into the GPU's memory is halved. A request that is too long
-        for the model has its `error`.
+        for the model, or that its processor or chat template cannot take, has its `error`.
 
         Raises AskError: an image for a model of texts, an image that cannot be read, options that begin with
-            the same token, a chat that the model's template refuses, a request that alone does not fit into
-            the memory.
+            the same token, a request that alone does not fit into the memory.
         """
         self.warnings = Counter()
 
@@ -164,15 +159,24 @@ class LocalModel:
 
     def _answer_batch(self, requests: Sequence[Request], seed: int, temperature: float) -> list[Answer]:
         started = time.perf_counter()
-        inputs = self._inputs(requests)
-        prompt_length, max_tokens = inputs["input_ids"].shape[1], requests[0].max_tokens
-        if self.max_length and prompt_length + max_tokens > self.max_length:
-            if len(requests) > 1:
-                return [self._answer_batch([request], seed, temperature)[0] for request in requests]
-            error = (
-                f"too long: {prompt_length} tokens and {max_tokens} for the answer, but {self.name!r} has "
-                f"room for {self.max_length} in all"
-            )
+        error, max_tokens = "", requests[0].max_tokens
+        try:
+            inputs = self._inputs(requests)
+        except AskError:
+            raise
+        except Exception as reason:  # processors and templates raise whatever they like
+            pictures = ", ".join(map(str, requests[0].images)) or "a text"
+            error = f"{self.name!r} cannot take {pictures} ({type(reason).__name__}: {reason})"
+        else:
+            prompt_length = inputs["input_ids"].shape[1]
+            if self.max_length and prompt_length + max_tokens > self.max_length:
+                error = (
+                    f"too long: {prompt_length} tokens and {max_tokens} for the answer, but {self.name!r} "
+                    f"has room for {self.max_length} in all"
+                )
+        if error and len(requests) > 1:  # whose it is
+            return [self._answer_batch([request], seed, temperature)[0] for request in requests]
+        if error:
             return [Answer(error=error)]
         distinct_options = {request.options for request in requests if request.options}
         first_tokens = {options: self._first_tokens(options) for options in distinct_options}
@@ -225,32 +229,25 @@ class LocalModel:
                 f"The model {self.name!r} reads text only, but a request holds an image: "
                 "take an image-text model."
             )
-        chats = [self._chat(request) for request in requests]
+        chats = []
+        for request in requests:
+            chats.append([{"role": turn.role, "content": self._content(turn)} for turn in request.turns])
         padding = {"processor_kwargs": {"padding": True}} if self.takes_images else {"padding": True}
-        try:
-            inputs = self.processor.apply_chat_template(
-                chats,
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                return_tensors="pt",
-                **padding,
-            )
-        except jinja2.TemplateError as error:
-            raise AskError(
-                f"The chat template of {self.name!r} refuses a request ({error}): leave out the system turn, "
-                "or write the turns as it wants them."
-            ) from error
+        inputs = self.processor.apply_chat_template(
+            chats,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            **padding,
+        )
         return {
             key: value.to(self.device, self.model.dtype if value.is_floating_point() else None)
             for key, value in inputs.items()
         }
 
-    def _chat(self, request: Request) -> list[dict]:
-        """The turns of a request as chat templates take them."""
-        return [{"role": turn.role, "content": self._content(turn)} for turn in request.turns]
-
-    def _content(self, turn: Turn) -> str | list[dict]:
+    def _content(self, turn) -> str | list[dict]:
+        """A turn as chat templates take it."""
         if not self.takes_images:
             return turn.text
         images = [{"type": "image", "image": open_image(image)} for image in turn.images]
@@ -326,17 +323,6 @@ def _recorded_logits(model: torch.nn.Module, tokens: Sequence[int]) -> Iterator[
     finally:
         if hook:
             hook.remove()
-
-
-@contextmanager
-def _no_progress_bars():
-    enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if enabled:
-            logging.enable_progress_bar()
 
 
 def files_hash(folder: Path) -> str:

@@ -81,7 +81,6 @@ class Answer:
     tokens_in, tokens_out, seconds: size of prompt and answer, and time taken.
     truncated: whether max_tokens ended the answer.
     refused: whether the model's server says that it is a refusal, or that a filter kept the answer back.
-    cost: by the price of this call, also where it was paid earlier.
     error: why there is no answer; empty otherwise.
     cached: whether the answer was read from the disk.
     """
@@ -94,7 +93,6 @@ class Answer:
     seconds: float = 0.0
     truncated: bool = False
     refused: bool = False
-    cost: float = 0.0
     error: str = ""
     cached: bool = field(default=False, compare=False)
 
@@ -122,21 +120,6 @@ def request(
     turns = [Turn("system", system)] if system else []
     turns.append(Turn("user", text, images))
     return Request(tuple(turns), tuple(options), max_tokens, schema)
-
-
-def by_images(requests: Sequence[Request]) -> list[int]:
-    """The numbers of the requests, those that begin alike one after the other: same system turn and images.
-
-    A server reads such a beginning once and keeps it for the next request.
-    """
-    first: dict[tuple, int] = {}
-
-    def beginning(number: int) -> int:
-        turns, images = requests[number].turns, requests[number].images
-        system = turns[0].text if turns[0].role == "system" else ""
-        return first.setdefault((system, *map(_image_name, images)), number)
-
-    return sorted(range(len(requests)), key=beginning)
 
 
 def split_reasoning(text: str, reasoning: str = "") -> tuple[str, str]:

@@ -13,12 +13,20 @@ first t of its T = 5 stages.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 import numpy as np
+from rapidfuzz.distance import DamerauLevenshtein
+
+from xaihelpers.text_files import plain
 
 STAGES = ("Background", "Superclass", "SalientFeatures", "DetailedFeatures", "AuxiliaryFeatures")
 # begins a step of reasoning (appendix D); not the end of a tag, as of a stray </think>
 STEP_MARK = re.compile(r"(?<!\w)>")
+POSSESSIVE = re.compile(r"['’`]s?(?![^\W_])")
+# Thai and Lao, Burmese, Khmer, Japanese, Chinese
+WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+LONG = 5  # letters of a word that may have one wrong
 
 
 def parse_chain(text: str) -> dict[str, str] | None:
@@ -92,12 +100,24 @@ def segment_reasoning(reasoning: str, by: str = "steps") -> dict[str, str] | Non
 
 
 def mentions_class(text: str, name: str) -> bool:
-    """Whether a text names the class: all words of its name, in order, in any case, singular or plural."""
-    words = re.findall(r"\w+", name.replace("_", " ").lower())
-    if not words:
-        return False
-    pattern = r"\b" + r"[\W_]+".join(map(re.escape, words)) + r"(s|es)?\b"
-    return re.search(pattern, text.replace("_", " ").lower()) is not None
+    """Whether a text names the class, as people write names.
+
+    That is all words of its name, in order: in any case, joined or apart, singular or plural, with or without
+    a possessive's 's, and each of five letters or more with one letter wrong, missing or too many. A name in
+    a script without spaces is looked for as it stands.
+    """
+    if WITHOUT_SPACES.search(name):
+        return "".join(plain(name).casefold().split()) in "".join(plain(text).casefold().split())
+    wanted, words = _words(name), _words(text)
+    whole = "".join(wanted)
+    for start in range(len(words) if wanted else 0):
+        window = words[start : start + len(wanted)]
+        if len(window) == len(wanted) and all(map(_is_same_word, window, wanted)):
+            return True
+        for end in range(start + 1, start + len(wanted) + 3):
+            if whole in _singulars("".join(words[start:end])):
+                return True
+    return False
 
 
 def hints_at_class(text: str, name: str, others: Iterable[str]) -> bool:
@@ -111,8 +131,32 @@ def hints_at_class(text: str, name: str, others: Iterable[str]) -> bool:
 
 
 def content_words(text: str) -> set[str]:
-    """The words of a text that have four letters or more, in lower case."""
-    return set(re.findall(r"[a-z]{4,}", text.lower()))
+    """The words of four letters or more, in lower case; in a script without spaces, pairs of letters."""
+    found = set()
+    for word in re.findall(r"[^\W\d_]+", plain(text).casefold()):
+        if WITHOUT_SPACES.search(word):
+            found.update(first + second for first, second in pairwise(word))
+        elif len(word) >= 4:
+            found.add(word)
+    return found
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text in lower case, without the 's of possessives."""
+    return re.findall(r"[^\W_]+", POSSESSIVE.sub("", plain(text).casefold()))
+
+
+def _singulars(word: str) -> set[str]:
+    """A word, and what it may be the plural of."""
+    found = {word, word.removesuffix("s"), word.removesuffix("es")}
+    return found | {f"{word.removesuffix('ies')}y"} if word.endswith("ies") else found
+
+
+def _is_same_word(word: str, wanted: str) -> bool:
+    """Whether two words are the same, singular or plural, or but for one letter where they are long."""
+    if len(wanted) >= LONG and DamerauLevenshtein.distance(word, wanted) <= 1:
+        return True
+    return bool(_singulars(word) & _singulars(wanted))
 
 
 def _json_values(text: str, opening: str) -> Iterator[object]:

@@ -14,11 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from xaihelpers.ask.cache import ask
+from xaihelpers.ask.cache import ask, ask_whole
 from xaihelpers.ask.failures import failure_kind
 from xaihelpers.ask.messages import Request, request
 from xaihelpers.ask.prompt_files import lettered_options, prompt
-from xaihelpers.ask.whole_answers import ask_whole
 from xaihelpers.datasets import with_article
 from xaihelpers.fastslow.candidates import CANDIDATES
 from xaihelpers.fastslow.chains import hints_at_class, mentions_class, parse_chain

@@ -48,15 +48,12 @@ HEADING = re.compile(
     """,
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
-NUMBER = re.compile(
-    r"""
-    \W*?(?<![\d-])
-    (\d+(?:\.\d+)?)                                     # the score
-    (?:\s*(?:/|out[ ]of|of)\s*(\d+))?                   # the end of its scale
-    (?!\d|\.\d|\s*(?:/|of\b|out[ ]of|-|–|to|or)\s*\d)   # no range, and no second number to choose from
-    """,
-    re.VERBOSE,
-)
+# the score, its decimals after a point or a comma, and the rest of its line
+NUMBER = re.compile(r"\W*?(?<![\d-])(\d+(?:[.,]\d{1,2})?)(?!\d|[.,]\d)(.*)")
+# a percentage, a range, or a second number to choose from
+NO_SCORE = re.compile(r"\s*(?:%|per\s?cent|(?:-|–|to\b|or\b)\s*\d)", re.IGNORECASE)
+# the end of the scale that the score is said to be on
+SCALE = re.compile(r"(?:/|\bof\b|\bscale\b\D{0,12}?)\s*(?:\d+\s*(?:-|–|to)\s*)?(\d+)", re.IGNORECASE)
 
 
 class Judgement(NamedTuple):
@@ -102,9 +99,11 @@ def _parse_json(text: str) -> Judgement | None:
 def _parse_score(text: str) -> float | None:
     """The number that a text begins with, on a scale of 0 to 5; None for any other."""
     match = NUMBER.match(text)
-    if match is None or match[2] not in (None, "5") or float(match[1]) > 5:
+    if match is None or NO_SCORE.match(match[2]):
         return None
-    return float(match[1])
+    scale = SCALE.search(match[2])
+    score = float(match[1].replace(",", "."))
+    return score if score <= 5 and (scale is None or scale[1] == "5") else None
 
 
 def heat_images(images: torch.Tensor, maps: torch.Tensor, opacity: float = 0.45) -> torch.Tensor:

@@ -1,0 +1,102 @@
+"""Models by name: one on this machine, one behind a server, or a function of your own."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+import torch
+
+from xaihelpers.ask.cache import AnswersOnDisk
+from xaihelpers.ask.local_model import LocalModel
+from xaihelpers.ask.messages import AskError, Request
+from xaihelpers.ask.python_model import PythonModel
+from xaihelpers.ask.server_model import ServerModel
+from xaihelpers.devices import resolve_device
+
+log = logging.getLogger(__name__)
+
+
+class KeptModel:
+    """The answers that are kept of a model that cannot be loaded here, as in a copied folder of answers.
+
+    identity: of the model that gave them. reason: why it cannot be loaded.
+    """
+
+    def __init__(self, name: str, identity: str, reason: str):
+        self.name, self.identity, self.reason = name, identity, reason
+        self.warnings: Counter[str] = Counter()
+
+    def answer(self, requests: Sequence[Request], seed: int, temperature: float):
+        """Raises AskError: none of these requests was answered before."""
+        raise AskError(
+            f"{self.name}: {len(requests)} answers are not among those kept of it in "
+            f"{AnswersOnDisk().folder}, and it cannot be asked: {self.reason}"
+        )
+
+
+Model = LocalModel | ServerModel | PythonModel | KeptModel
+
+
+def load_vlm(
+    name: str = "annotator",
+    device: str | torch.device = "cpu",
+    batch_size: int = 0,
+    concurrency: int = 64,
+    timeout: float = 300.0,
+) -> Model:
+    """Load a vision-language model.
+
+    name: the shipped "annotator" or "judge", a folder or a name on Hugging Face; or "server:NAME" for a model
+        behind an OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and
+        OPENAI_API_KEY; or "python:FILE" for a function of your own. Of a model that cannot be loaded the
+        answers that are kept can be had again.
+    device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
+    concurrency, timeout: of a server: requests at a time at most, and seconds that each may take.
+    Raises AskError: the model cannot be loaded, there is no such device; as `PythonModel` does; a
+        `batch_size` below 0.
+    """
+    _check_batch_size(batch_size)
+    if name.startswith("python:"):
+        return PythonModel(name.removeprefix("python:"), batch_size)
+    if name.startswith("server:"):
+        return ServerModel(name.removeprefix("server:"), concurrency, timeout=timeout)
+    device = resolve_device(device, AskError)
+    try:
+        return LocalModel(name, device, batch_size)
+    except AskError as error:
+        with closing(AnswersOnDisk()) as disk:
+            identity = disk.identity_of(name)
+        if identity is None:
+            raise
+        log.warning("%s: only the answers that are kept of it are there", error)
+        return KeptModel(name, identity, str(error))
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 0:
+        raise AskError(f"batch_size is {batch_size}: it has to be 1 or more, or 0 for the usual one")
+
+
+def vlm_loader(
+    device: str | torch.device = "cpu", keep: str = "", batch_size: int = 0
+) -> Callable[[str], Model]:
+    """A function from names to loaded models that holds one at a time, and besides it the one named `keep`.
+
+    For notebooks that go through a list of models: one is released before the next is loaded, whoever else
+    still names it. batch_size: as of `load_vlm`. The function raises AskError as `load_vlm` does.
+    """
+    _check_batch_size(batch_size)
+    loaded: dict[str, Model] = {}
+
+    def load(name: str) -> Model:
+        if name not in loaded:
+            if name != keep:
+                for other in set(loaded) - {keep}:
+                    released = loaded.pop(other)
+                    if isinstance(released, LocalModel):
+                        released.release()
+            loaded[name] = load_vlm(name, device, batch_size)
+        return loaded[name]
+
+    return load
