@@ -17,10 +17,10 @@ import pandas as pd
 import pytest
 import safetensors.numpy
 import yaml
+from faulty_server import Faulty, said
 from notebook_nets import BASE, PATHS, code_cells, run_cells
 from PIL import Image
 from safetensors.torch import save_file
-from test_ask_server_model import Faulty, said
 from torchvision.models import squeezenet1_0
 
 from xaihelpers import datasets
@@ -37,7 +37,6 @@ RUNS = {
     "13": ({}, "model", "my_model"),
     "22": ({"seed": 0, "n_images": 12, "second_scorer": "", "draws": 1}, "bottleneck", "outputs"),
     "31": ({"n_cases": 6}, "model", "python:my_model.py"),
-    "33": ({"n_cases": 4}, "model", "answers.jsonl"),
     "41": ({"methods": ["gradcam"], "n_trained": 48, "draws": 1, "shares": [1.0]}, "method", "my_model, own"),
     "43": ({"n_images": 4, "draws": 1}, "of", "my_model"),
 }
