@@ -37,6 +37,7 @@ RUNS = {
     "13": ({}, "model", "my_model"),
     "22": ({"seed": 0, "n_images": 12, "second_scorer": "", "draws": 1}, "bottleneck", "outputs"),
     "31": ({"n_cases": 6}, "model", "python:my_model.py"),
+    "33": ({"n_cases": 4}, "model", "server:my-model"),
     "41": ({"methods": ["gradcam"], "n_trained": 48, "draws": 1, "shares": [1.0]}, "method", "my_model, own"),
     "43": ({"n_images": 4, "draws": 1}, "of", "my_model"),
 }
@@ -111,7 +112,7 @@ def test_every_parameter_of_the_table_is_its_notebook_s():
 @pytest.mark.notebooks
 @pytest.mark.parametrize("number", PAPERMILL)
 def test_a_notebook_takes_what_is_brought(number, folder, monkeypatch):
-    """A server's answers are recorded and then given again, as the commands stand there."""
+    """As the commands stand there; a server of a test answers where one is asked."""
     monkeypatch.chdir(folder)
     server = Faulty(lambda body, times: (200, {}, said("A")))
     monkeypatch.setenv("OPENAI_BASE_URL", server.address)

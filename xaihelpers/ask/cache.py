@@ -67,6 +67,7 @@ def ask(
                         disk.keep(key, answer, asked)
                     account.add(model.name, answer, request_of[key], price)
         finally:
+            account.under_way.clear()  # of requests that were cut off
             if progress or failures:
                 n_asked = len(answers) - n_cached
                 lost = f", {len(failures)} without an answer (first: {failures[0]})" if failures else ""
@@ -139,9 +140,9 @@ class AnswersOnDisk:
 
     def identity_of(self, name: str) -> str | None:
         """Under which identity the latest answers of a local model of this name are kept; None of none."""
-        query = """SELECT json_extract(tag, '$.model') FROM Cache
-            WHERE json_valid(tag) AND json_extract(tag, '$.model') LIKE ? ORDER BY store_time DESC LIMIT 1"""
-        rows = self._attempt(lambda cache: cache._sql(query, (f"{name} %",)).fetchall())
+        query = """SELECT json_extract(tag, '$.model') AS model FROM Cache
+            WHERE json_valid(tag) AND instr(model, ?) = 1 ORDER BY store_time DESC LIMIT 1"""
+        rows = self._attempt(lambda cache: cache._sql(query, (f"{name} ",)).fetchall())
         return rows[0][0] if rows else None
 
     def close(self) -> None:

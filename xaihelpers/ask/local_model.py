@@ -70,8 +70,12 @@ class LocalModel:
         self.end_tokens = set(end_tokens if isinstance(end_tokens, list) else [end_tokens])
         self.end_tokens.add(self.tokenizer.eos_token_id)
         # Penalties and the like that a model ships would take another token than the most probable one.
+        shipped = self.model.generation_config
         self.model.generation_config = GenerationConfig(
-            eos_token_id=end_tokens, pad_token_id=self.tokenizer.pad_token_id
+            bos_token_id=shipped.bos_token_id,
+            eos_token_id=end_tokens,
+            pad_token_id=self.tokenizer.pad_token_id,
+            decoder_start_token_id=shipped.decoder_start_token_id,
         )
         # of prompt and answer together, in tokens
         self.max_length = getattr(config.get_text_config(), "max_position_embeddings", None)

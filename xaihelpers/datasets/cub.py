@@ -168,7 +168,7 @@ def _read_names(file: Path, counted: bool = False) -> pd.Series:
     names.index.name = file.name
     _check(~names.index.duplicated(), file, "id {} for the second time", names.index)
     if counted:
-        in_order = names.index == range(1, len(names) + 1)
+        in_order = names.index == np.arange(1, len(names) + 1)
         _check(in_order, file, "id {} out of order (they count from 1)", names.index)
     return names
 

@@ -26,7 +26,7 @@ STEP_MARK = re.compile(r"(?<!\w)>")
 POSSESSIVE = re.compile(r"['’`]s?(?![^\W_])")
 # Thai and Lao, Burmese, Khmer, Japanese, Chinese
 WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-LONG = 5  # letters of a word that may have one wrong
+LONG = 8  # letters of a name in which one may be wrong: "horse" is no "house"
 
 
 def parse_chain(text: str) -> dict[str, str] | None:
@@ -103,19 +103,18 @@ def mentions_class(text: str, name: str) -> bool:
     """Whether a text names the class, as people write names.
 
     That is all words of its name, in order: in any case, joined or apart, singular or plural, with or without
-    a possessive's 's, and each of five letters or more with one letter wrong, missing or too many. A name in
-    a script without spaces is looked for as it stands.
+    a possessive's 's, and in a name of `LONG` letters or more with one letter wrong, missing or too many. A
+    name in a script without spaces is looked for as it stands.
     """
     if WITHOUT_SPACES.search(name):
         return "".join(plain(name).casefold().split()) in "".join(plain(text).casefold().split())
     wanted, words = _words(name), _words(text)
     whole = "".join(wanted)
+    wrong = int(len(whole) >= LONG)
     for start in range(len(words) if wanted else 0):
-        window = words[start : start + len(wanted)]
-        if len(window) == len(wanted) and all(map(_is_same_word, window, wanted)):
-            return True
         for end in range(start + 1, start + len(wanted) + 3):
-            if whole in _singulars("".join(words[start:end])):
+            found = _singulars("".join(words[start:end]))
+            if min(DamerauLevenshtein.distance(one, whole) for one in found) <= wrong:
                 return True
     return False
 
@@ -150,13 +149,6 @@ def _singulars(word: str) -> set[str]:
     """A word, and what it may be the plural of."""
     found = {word, word.removesuffix("s"), word.removesuffix("es")}
     return found | {f"{word.removesuffix('ies')}y"} if word.endswith("ies") else found
-
-
-def _is_same_word(word: str, wanted: str) -> bool:
-    """Whether two words are the same, singular or plural, or but for one letter where they are long."""
-    if len(wanted) >= LONG and DamerauLevenshtein.distance(word, wanted) <= 1:
-        return True
-    return bool(_singulars(word) & _singulars(wanted))
 
 
 def _json_values(text: str, opening: str) -> Iterator[object]:
