@@ -142,6 +142,9 @@ def match_labels(
     for number, name in enumerate(names):
         numbers_of.setdefault(_as_compared(name), set()).add(number)
     synonyms = _read_synonyms(same_as) if str(same_as) else {}
+    if unused := sorted(synonyms.keys() - set(map(plain, labels))):
+        said = "%s: %d of its %d labels are none of the data's, %r first: not used"
+        log.info(said, same_as, len(unused), len(synonyms), unused[0])
     examples = f"network's {len(names)} classes ({', '.join(names[:3])}, …)"
     matches = {}
     for label in labels:
