@@ -71,8 +71,6 @@ def test_numbers_in_their_scale(tmp_path):
             TextFileError, match=f"a.csv, line 3: value is '{wrong}', not a number from 0 to 5"
         ):
             text_files.numbers(column(tmp_path, "4", wrong), "a.csv", 0, 5)
-    with pytest.raises(TextFileError, match="line 2: value is '2.5', not a whole number"):
-        text_files.numbers(column(tmp_path, "2.5"), "a.csv", whole=True)
 
 
 def test_lists_keep_their_first_line_and_every_place(tmp_path):

@@ -283,9 +283,8 @@ def _require_products(outputs: ConceptOutputs, source: str) -> None:
     given, weights = outputs.contributions, outputs.class_weights.T
     best, classes = outputs.logits.topk(min(5, len(weights)))
     fits = torch.zeros(len(given), dtype=torch.bool)
-    for rank in range(
-        best.shape[1]
-    ):  # half precision makes ties: any of the highest may be the predicted one
+    # half precision makes ties: any of the highest may be the predicted one
+    for rank in range(best.shape[1]):
         product = outputs.values * weights[classes[:, rank]]
         near = (given - product).abs() <= TOLERANCE * product.abs() + 1e-4 * given.abs().max()
         fits |= near.all(1) & (best[:, rank] >= best[:, 0] - TOLERANCE * best[:, 0].abs())

@@ -108,12 +108,11 @@ def numbers(
     file: str | Path,
     low: float = -np.inf,
     high: float = np.inf,
-    whole: bool = False,
     empty_ok: bool = False,
 ) -> pd.Series:
     """A column of `read_table` as float64 within [low, high], NaN where it is empty and may be.
 
-    whole: only whole numbers. Raises TextFileError naming the line of what is no such number.
+    Raises TextFileError naming the line of what is no such number.
     """
     found = []
     for line, text in column.items():
@@ -122,15 +121,14 @@ def numbers(
             continue
         try:
             number = float(text.replace("_", "?"))  # which Python would pass over
-            good = low <= number <= high and np.isfinite(number) and (number == round(number) or not whole)
+            good = low <= number <= high and np.isfinite(number)
         except ValueError:
             good = False
         if not good:
-            kind = "a whole number" if whole else "a number"
             scale = f" from {low:g} to {high:g}" if np.isfinite([low, high]).all() else ""
             raise TextFileError(
-                f"{file}, line {line}: {column.name} is {text!r}, not {kind}{scale}: write it in digits, "
-                "with a point and no unit"
+                f"{file}, line {line}: {column.name} is {text!r}, not a number{scale}: write it in "
+                f"digits, with a point and no unit{', or leave it empty' if empty_ok else ''}"
             )
         found.append(number)
     return pd.Series(found, column.index, dtype=float, name=column.name)
