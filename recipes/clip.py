@@ -19,6 +19,7 @@ By default it makes aviary_clip and aviary_clip_long; the second pair, aviary_cl
 
 import argparse
 import copy
+import json
 import math
 import random
 from pathlib import Path
@@ -45,13 +46,13 @@ from recipes.clip_training.clip_networks import (
 )
 from xaihelpers import datasets
 from xaihelpers.devices import resolve_device
-from xaihelpers.models import ModelError
+from xaihelpers.models import ModelError, save_weights
 from xaihelpers.models.clip import (
+    CONFIG_FILE,
     WEIGHTS_FILE,
     embed_images,
     encode_tokens,
     load_clip,
-    save_clip,
     set_positions,
     stretch_positions,
 )
@@ -246,11 +247,14 @@ def train_long(
 
 def save_forms(model, long_model, tokenizer, folder: Path, name: str) -> list[Path]:
     """Writes both forms as folders that open_clip loads, in 16 bits; returns the folders."""
-    folders = []
-    for form, called in ((model, name), (long_model, f"{name}_long")):
+    folders = [folder / name, folder / f"{name}_long"]
+    for form, place in zip((model, long_model), folders, strict=True):
+        place.mkdir(parents=True, exist_ok=True)
+        tokenizer.save_pretrained(str(place))
         config = clip_config(len(tokenizer), form.text.context_length)
         settings = {"model_cfg": config, "preprocess_cfg": PREPROCESS}
-        folders.append(save_clip(form.float().eval(), tokenizer, settings, folder / called))
+        (place / CONFIG_FILE).write_text(json.dumps(settings, indent=2) + "\n")
+        save_weights(form.float().eval(), place / WEIGHTS_FILE)
     return folders
 
 

@@ -348,29 +348,32 @@ def test_temperature_0_is_the_most_probable_token_whatever_the_model_ships(llama
         assert [answer.text for answer in answered(model, asked)] == expected, name
 
 
-def test_what_a_processor_cannot_take_is_the_error_of_its_request(llava, monkeypatch, tmp_path):
-    model, good = ask.load_vlm(str(llava)), pictures()[0]
+def test_what_a_processor_cannot_take_is_the_error_of_its_request(qwen, tmp_path):
+    model, good = ask.load_vlm(str(qwen)), pictures()[0]
     Image.new("RGB", (4, 900)).save(tmp_path / "narrow.png")
-    asked = [
-        ask.request("what", good),
-        ask.request("what", tmp_path / "narrow.png"),
-        ask.request("who", good),
-    ]
-    whole, taken = answered(model, asked), model.processor.apply_chat_template
-
-    def picky(chats, **more):
-        for chat in chats:
-            for part in chat[-1]["content"]:
-                if part["type"] == "image" and part["image"].height > 200 * part["image"].width:
-                    raise ValueError("absolute aspect ratio must be smaller than 200, got 225.0")
-        return taken(chats, **more)
-
-    monkeypatch.setattr(model.processor, "apply_chat_template", picky)
-    monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "cache")
+    asked = [ask.request("what", shown, max_tokens=8) for shown in (good, tmp_path / "narrow.png", good)]
     first, narrow, last = ask.ask(model, asked)
     assert "narrow.png (ValueError: absolute aspect ratio" in narrow.error and not narrow.text
-    same(first, whole[0])
-    same(last, whole[2])
+    assert first == last and not first.error
+    same(first, answered(model, asked[:1])[0])
+
+
+@pytest.mark.parametrize("lacking", ["patch_size", "num_additional_image_tokens"])
+def test_a_folder_whose_processor_is_incomplete(lacking, llava, tmp_path):
+    """Its processor fails, or its model does: the one counts no image tokens, the other one too few."""
+    folder = Path(shutil.copytree(llava, tmp_path / "llava"))
+    file = folder / "processor_config.json"
+    settings = json.loads(file.read_text())
+    del settings[lacking]
+    file.write_text(json.dumps(settings))
+    asked = [
+        ask.request(text, shown, max_tokens=8)
+        for text, shown in (("what", pictures()[0]), ("which bird", ()))
+    ]
+    shown, text = ask.ask(ask.load_vlm(str(folder)), asked)
+    assert "cannot take" in shown.error and not shown.text
+    assert not text.error
+    same(text, answered(ask.load_vlm(str(llava)), asked[1:])[0])
 
 
 def test_a_copied_folder_of_answers_replays_where_the_model_is_not(llama, monkeypatch, tmp_path):

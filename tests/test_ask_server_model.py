@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -98,6 +99,25 @@ def test_a_server_that_fails_in_every_way(serve, logged):
     before = sum(faulty.came.values())
     assert all(answer.cached for answer in ask.ask(model, questions(2 * len(faults))))
     assert sum(faulty.came.values()) == before, "a rerun asks nothing"
+
+
+def test_a_server_that_takes_so_many_requests_a_second(serve):
+    """Who is refused has everybody wait as long as the server says: none runs out of tries."""
+    taken, lock = [], threading.Lock()
+
+    def reply(body, times):
+        with lock:
+            now = time.monotonic()
+            taken[:] = [moment for moment in taken if now - moment < 0.5]
+            if len(taken) >= 8:
+                wait = 0.51 - (now - taken[0])
+                return 429, {"Retry-After": f"{wait:.2f}"}, {"error": {"message": "rate limit"}}
+            taken.append(now)
+        return 200, {}, said("B")
+
+    serve(reply)
+    answers = ask.ask(ask.ServerModel("m"), questions(80))
+    assert [answer.text for answer in answers] == 80 * ["B"]
 
 
 def test_what_the_server_will_never_answer_is_this_request_s_error(serve, logged):

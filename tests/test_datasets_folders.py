@@ -287,7 +287,7 @@ def test_imagenet_half_unpacked(home, tmp_path):
         load("imagenet")
     (home / "imagenet/val/ILSVRC2012_val_00000007.JPEG").unlink()
     picture(home / "imagenet/train/n01440764/a.JPEG")
-    message = "train/ and val/ need the same classes, but n02012849 is in one of them only"
+    message = "train/ and val/ need the same classes, but 'n02012849' is in one of them only"
     with pytest.raises(DatasetError, match=message):
         load("imagenet")
 

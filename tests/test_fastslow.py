@@ -109,6 +109,8 @@ class TestChains:
             ("a red winged black bird", "Red winged Blackbird", True),
             ("two canaries", "canary", True),
             ("a red house", "horse", False),
+            ("two wolves", "wolf", True),
+            ("kitchen knives", "knife", True),
             ("a trunk", "truck", False),
             ("a skatebord", "skateboard", True),
             ("the houses", "house", True),
@@ -305,6 +307,8 @@ class TestLetters:
             ("B", "The correct option is B because it has a red crown|B, not because of the crest"),
             ("C", '(C)|"C"|C: Mallard|The answer is C|I would choose (C), the mallard'),
             ("D", r"D Gadwall|Answer: D|\boxed{D}|My choice: option D|Based on the concepts, D fits best"),
+            ("B", "答案是B。|选B|（Ｂ）|正解はBです|คำตอบคือB"),
+            (None, "不是B|答案是A或B|Bではない"),
             ("E", "**E**|Answer: **E**|It must be E!|E matches the description"),
             # no letter of an option
             (None, "|house|F|a|b|A bird|A small bird with a red crown|It is a house|A's crown"),

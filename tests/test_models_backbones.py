@@ -368,9 +368,9 @@ def test_nan_features_name_the_image(backbone, images, forwarded, monkeypatch):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_gpu_demanded_but_absent(backbone, images):
+def test_gpu_demanded_but_absent():
     with pytest.raises(ModelError, match="no GPU"):
-        extract_features(backbone, images, "cuda")
+        load_backbone("aviary_resnet", device="cuda")
 
 
 def test_published_transforms_cut_and_do_not_resize(weights):

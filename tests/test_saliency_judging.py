@@ -6,7 +6,7 @@ from PIL import Image
 
 from xaihelpers.ask import Answer
 from xaihelpers.saliency import judging
-from xaihelpers.saliency.judging import judge, parse_judgement
+from xaihelpers.saliency.judging import judge, parse_judgement, parse_score
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,21 @@ from xaihelpers.saliency.judging import judge, parse_judgement
 )
 def test_scores_are_read_and_never_guessed(text, score):
     assert parse_judgement(text).score == score
+
+
+def test_scores_on_a_scale_of_four():
+    """As notebook 23 reads ratings."""
+    for text, score in (
+        ("3", 3),
+        ("4/4", 4),
+        ("3 out of 4", 3),
+        ("2,5", 2.5),
+        ("4/10", None),
+        ("2 of 5", None),
+        ("1 to 4", None),
+        ("5", None),
+    ):
+        assert parse_score(text, highest=4) == score, text
 
 
 def test_the_parts_of_an_answer():

@@ -1,7 +1,6 @@
 """The scorecard: hand-worked readings, every kind of truth, files made elsewhere, and each error."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,11 +24,15 @@ CLASSES = 6
 
 
 @pytest.fixture(scope="module")
-def of_birds():
+def of_birds(tmp_path_factory):
     """6 classes of 8 images, 4 of them for training, 3 attributes; the last image of a class differs."""
-    labels, number, root = np.arange(CLASSES).repeat(8), np.arange(CLASSES * 8) % 8, Path("/birds")
+    labels, number = np.arange(CLASSES).repeat(8), np.arange(CLASSES * 8) % 8
+    root = tmp_path_factory.mktemp("home") / "birds"
     of_class = np.arange(CLASSES)[:, None] >> np.arange(3) & 1
     paths = [root / "images" / f"{label}" / f"{n}.png" for label, n in zip(labels, number, strict=True)]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (20, 20)).save(path)
     attributes = pd.DataFrame({"name": CONCEPTS}, index=[1, 2, 3])
     attributes[["group", "value"]] = attributes.name.str.split("::", expand=True)
     places = torch.full((len(paths), len(PARTS), 2), 5.0)
@@ -46,7 +49,6 @@ def of_birds():
         parts=PARTS,
         part_locations=places,
     )
-    world.sizes = dict.fromkeys(paths, (20, 20))
     return scorecard.Ground(world)
 
 

@@ -130,7 +130,7 @@ ensure(draw=killed)""",
     assert not (home / "toys").exists() and len(list(home.rglob("*.jpg"))) == 4
     other = home / "toys2.partial-x"  # of another world: not this one's to clear away
     other.mkdir()
-    assert len(load(ensure(), check_files=True).images) == 10
+    assert len(list(filter(os.path.isfile, load(ensure()).images.path))) == 10
     assert sorted(path.name for path in home.iterdir()) == ["toys", "toys.lock", "toys2.partial-x"]
 
 

@@ -121,16 +121,13 @@ class ConceptOutputs:
         """(N,) int64, the class of the largest logit."""
         return self.logits.argmax(1)
 
-    def accuracy(self, labels: torch.Tensor, image_ids: Sequence[str] | None = None) -> float:
-        """Share of images whose predicted class is their label (N,).
+    def accuracy(self, labels: torch.Tensor) -> float:
+        """Share of images whose predicted class is their label (N,), in the order of the rows (see `align`).
 
-        image_ids: N file names, of the images that are labelled: outputs are matched with them by `align`.
-            None matches by position, for outputs that were made of these images in this order.
-        Raises ValueError for labels on another device, and as `align` does.
+        Raises ValueError for labels on another device.
         """
-        outputs = self if image_ids is None else self.align(image_ids)
-        require_one_device(logits=outputs.logits, labels=labels)
-        return (outputs.predictions == labels).float().mean().item()
+        require_one_device(logits=self.logits, labels=labels)
+        return (self.predictions == labels).float().mean().item()
 
     def align(self, image_ids: Sequence[str], source: str = "these outputs") -> "ConceptOutputs":
         """The outputs of just these images, row by row in this order; other images are left out.

@@ -17,23 +17,3 @@ from xaihelpers.ask.messages import (
 )
 from xaihelpers.ask.prompt_files import lettered_options, prompt
 from xaihelpers.ask.server_model import ServerModel
-
-__all__ = [
-    "Answer",
-    "AskError",
-    "LocalModel",
-    "Request",
-    "ServerModel",
-    "Turn",
-    "ask",
-    "ask_whole",
-    "data_url",
-    "lettered_options",
-    "load_vlm",
-    "open_image",
-    "prompt",
-    "request",
-    "request_keys",
-    "split_reasoning",
-    "vlm_loader",
-]

@@ -162,26 +162,26 @@ class LocalModel:
             yield from zip(batch, answers, strict=True)
 
     def _answer_batch(self, requests: Sequence[Request], seed: int, temperature: float) -> list[Answer]:
-        started = time.perf_counter()
-        error, max_tokens = "", requests[0].max_tokens
+        """The answers of one batch; what cannot be taken is the error of its own request."""
         try:
-            inputs = self._inputs(requests)
-        except AskError:
+            return self._generate(requests, seed, temperature)
+        except (AskError, torch.OutOfMemoryError):
             raise
-        except Exception as reason:  # processors and templates raise whatever they like
-            pictures = ", ".join(map(str, requests[0].images)) or "a text"
-            error = f"{self.name!r} cannot take {pictures} ({type(reason).__name__}: {reason})"
-        else:
-            prompt_length = inputs["input_ids"].shape[1]
-            if self.max_length and prompt_length + max_tokens > self.max_length:
-                error = (
-                    f"too long: {prompt_length} tokens and {max_tokens} for the answer, but {self.name!r} "
-                    f"has room for {self.max_length} in all"
-                )
-        if error and len(requests) > 1:  # whose it is
-            return [self._answer_batch([request], seed, temperature)[0] for request in requests]
-        if error:
-            return [Answer(error=error)]
+        except Exception as reason:  # processors, templates and models raise whatever they like
+            if len(requests) > 1:
+                return [self._answer_batch([request], seed, temperature)[0] for request in requests]
+            pictures = ", ".join(map(str, requests[0].images)) or "a request without pictures"
+            return [Answer(error=f"{self.name!r} cannot take {pictures} ({type(reason).__name__}: {reason})")]
+
+    def _generate(self, requests: Sequence[Request], seed: int, temperature: float) -> list[Answer]:
+        started = time.perf_counter()
+        inputs, max_tokens = self._inputs(requests), requests[0].max_tokens
+        prompt_length = inputs["input_ids"].shape[1]
+        if self.max_length and prompt_length + max_tokens > self.max_length:
+            raise ValueError(
+                f"too long: {prompt_length} tokens and {max_tokens} for the answer, but there is room for "
+                f"{self.max_length} in all"
+            )
         distinct_options = {request.options for request in requests if request.options}
         first_tokens = {options: self._first_tokens(options) for options in distinct_options}
         recorded_tokens = set()

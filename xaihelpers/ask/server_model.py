@@ -118,7 +118,7 @@ class ServerModel:
     ) -> None:
         waiting = iter(enumerate(requests))
         self._answered = self._lost_in_a_row = 0
-        self._pace = Pace(self.concurrency, _is_refusal)
+        self._pace = Pace(self.concurrency, _is_refusal, _wanted_wait)
         account = spending.account()
         price = account.price_of(self.name, self.base)
         stopped: list[spending.SpendingError] = []
@@ -279,16 +279,22 @@ def _is_refusal(error: BaseException) -> bool:
     return isinstance(error, openai.APIStatusError) and error.status_code in REFUSING_STATUSES
 
 
-def _wait(state: RetryCallState) -> float:
-    """Seconds before the next try: as the server wants it, at most 120; else random, growing with the tries.
-
-    Who was refused once waits for a place, and no longer.
-    """
-    error = state.outcome.exception()
+def _wanted_wait(error: BaseException) -> float:
+    """The seconds that the server asks to wait, at most 120; 0 where it does not say."""
     try:
         return min(max(float(error.response.headers["retry-after"]), 0.0), 120.0)
     except (AttributeError, KeyError, ValueError):
-        return 0.0 if _is_refusal(error) and state.attempt_number < 3 else BACK_OFF(state)
+        return 0.0
+
+
+def _wait(state: RetryCallState) -> float:
+    """Seconds before the next try: random, growing with the tries.
+
+    Who was refused once, or was told when to come, waits for a place, and no longer.
+    """
+    error = state.outcome.exception()
+    comes_at_once = _wanted_wait(error) or (_is_refusal(error) and state.attempt_number < 3)
+    return 0.0 if comes_at_once else BACK_OFF(state)
 
 
 def _message(error: Exception) -> str:

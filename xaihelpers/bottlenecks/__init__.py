@@ -14,22 +14,3 @@ from xaihelpers.bottlenecks.posthoc import (
     posthoc_cbm_from_text,
 )
 from xaihelpers.bottlenecks.sparse import elastic_net_path, largest_penalty
-
-__all__ = [
-    "ConceptBottleneck",
-    "ConceptEmbeddingModel",
-    "PosthocCBM",
-    "add_residual",
-    "concept_samples",
-    "concept_values",
-    "cubed_similarity",
-    "elastic_net_path",
-    "filter_concepts",
-    "fit_cbm",
-    "fit_cem",
-    "fit_head",
-    "fit_labelfree_cbm",
-    "fit_posthoc_cbm",
-    "largest_penalty",
-    "posthoc_cbm_from_text",
-]

@@ -1,7 +1,6 @@
 """The one door to images and what is known of them: `load(name or path)`."""
 
 from xaihelpers.datasets.attribute_names import (
-    attributes_by_words,
     cbm_concepts,
     find_attributes,
     known_attribute,
@@ -12,7 +11,7 @@ from xaihelpers.datasets.attribute_names import (
     plain_value,
     with_article,
 )
-from xaihelpers.datasets.cub import class_label, part_index
+from xaihelpers.datasets.cub import class_label
 from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name
 from xaihelpers.datasets.download import download_cub
 from xaihelpers.datasets.images import (
@@ -28,37 +27,3 @@ from xaihelpers.datasets.labels import choose_concepts, class_concepts, concept_
 from xaihelpers.datasets.loading import DRAWN, load
 from xaihelpers.datasets.sub_benchmark import write_sub
 from xaihelpers.datasets.wordnet_names import imagenet_names
-
-__all__ = [
-    "DRAWN",
-    "Dataset",
-    "DatasetError",
-    "as_seen",
-    "attributes_by_words",
-    "boxes",
-    "cbm_concepts",
-    "choose_concepts",
-    "class_concepts",
-    "class_label",
-    "class_name",
-    "concept_labels",
-    "crop_to_box",
-    "download_cub",
-    "find_attributes",
-    "image_attributes",
-    "image_sizes",
-    "imagenet_names",
-    "known_attribute",
-    "load",
-    "load_image",
-    "normalise_attribute",
-    "part_index",
-    "part_points",
-    "parts_of",
-    "phrase",
-    "place_points",
-    "plain_name",
-    "plain_value",
-    "with_article",
-    "write_sub",
-]

@@ -113,18 +113,6 @@ def phrase(attribute: str) -> str:
     return with_article(noun)
 
 
-def attributes_by_words(attributes: Iterable[str]) -> dict[str, str]:
-    """What an attribute may be called (its own name, in plain words, as a phrase) -> the attribute.
-
-    Words that stand for two attributes are left out.
-    """
-    meant: dict[str, set[str]] = {}
-    for attribute in attributes:
-        for name in (attribute, plain_name(attribute), phrase(attribute)):
-            meant.setdefault(name, set()).add(attribute)
-    return {name: min(some) for name, some in meant.items() if len(some) == 1}
-
-
 def find_attributes(names: Iterable[str], attributes: Iterable[str]) -> list[str]:
     """The attribute that each name stands for, "" where it stands for none, or for several.
 
@@ -166,36 +154,3 @@ def cbm_concepts() -> pd.DataFrame:
     table[["group", "value"]] = table["name"].str.split("::", n=1, expand=True)
     table["parts"] = [GROUP_PARTS[group] for group in table["group"]]
     return table
-
-
-def find_id(kind: str, name: str | int, names: pd.Series) -> int:
-    """The index value of `names` at which `name` stands; an integer is taken as that index value itself.
-
-    Raises DatasetError: an unknown name (with the nearest one), an id out of range.
-    """
-    if isinstance(name, str):
-        matches = names.index[names.map(plain) == plain(name)]
-        if len(matches) == 0:
-            raise unknown_name(kind, name, names)
-        return int(matches[0])
-    if int(name) not in names.index:
-        raise DatasetError(
-            f"unknown {kind} id {name}: ids run from {names.index.min()} to {names.index.max()}"
-        )
-    return int(name)
-
-
-def attribute_ids(attributes: pd.DataFrame, concepts: Sequence[str | int] | pd.DataFrame) -> list[int]:
-    """The 1-based attribute ids of `concepts` in a data set's table `attributes`.
-
-    concepts: names, ids, or a table with a column `name`, as `cbm_concepts()`.
-    Raises DatasetError: one text in place of a list, a name or an id that the data set does not have.
-    """
-    if isinstance(concepts, str):
-        raise DatasetError(
-            f"concepts must be a list of attribute names or ids, not the one text {concepts!r}"
-        )
-    if isinstance(concepts, pd.DataFrame):
-        concepts = concepts["name"]
-    wanted = [normalise_attribute(concept) if isinstance(concept, str) else concept for concept in concepts]
-    return [find_id("attribute", concept, attributes["name"]) for concept in wanted]

@@ -8,23 +8,17 @@ import numpy as np
 import pandas as pd
 import torch
 
-from xaihelpers.datasets.attribute_names import find_id, normalise_attribute, unknown_name
-from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name, require_annotations
+from xaihelpers.datasets.attribute_names import normalise_attribute, unknown_name
+from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name, require_choice
 from xaihelpers.datasets.folders import is_image_file
 from xaihelpers.text_files import on_disk, read_text, require_distinct, words
 
 log = logging.getLogger(__name__)
-ATTRIBUTE_LEVELS = ("auto", "image", "class")
 REMEDY = "Unpack the data set again (the aviary: delete its folder, it is drawn anew)."
-NUMBER = {
-    "int32": r"[+-]?[0-9]{1,9}",
-    "float32": r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?",
-}
-# what an id is called, by the file that lists it
-KEYS = {"images.txt": "image id", "parts.txt": "part id", "attributes.txt": "attribute id"}
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
-def load_cub(root: str | Path, attributes: str = "auto", check_files: bool = False) -> Dataset:
+def load_cub(root: Path, attributes: str = "auto") -> Dataset:
     """Read a folder in CUB-200-2011's format: boxes, attributes and parts are known; masks in drawn worlds.
 
     Image and class ids may have gaps; row k of class_attribute_labels_continuous.txt is class id k. Classes
@@ -33,43 +27,45 @@ def load_cub(root: str | Path, attributes: str = "auto", check_files: bool = Fal
     attributes: "image" takes each image's own attribute labels; "class" gives every image those of its class,
         for sets without attributes/image_attribute_labels.txt; "auto" takes the images' own where they are
         recorded.
-    check_files: check that the image files are there as well.
     Raises DatasetError naming file, line and remedy where a file is missing, truncated, or holds what it
         should not; TextFileError for one that is not UTF-8, and for two names that would be one.
     """
-    if attributes not in ATTRIBUTE_LEVELS:
+    require_choice("attributes", attributes, ("auto", "image", "class"))
+    inner = [path.parent.name for path in root.glob("*/images.txt")]
+    if inner and not (root / "images.txt").is_file():
         raise DatasetError(
-            f"attributes must be one of {', '.join(map(repr, ATTRIBUTE_LEVELS))}, not {attributes!r}"
+            f"{root / 'images.txt'}: missing, so this is no folder in CUB-200-2011's format. Its folder "
+            f"{inner[0]!r} is one: name that."
         )
-    root = Path(root)
-    _require_cub(root)
     file = root / "classes.txt"
     names = _read_names(file)
     _check(names.index > 0, file, "class id {}, but ids count from 1", names.index)
     require_distinct(names, f"{file}", class_name)
     images = _read_images(root, names.index)
-    missing = [path for path in images["path"] if check_files and not Path(path).is_file()]
-    if missing:
-        raise DatasetError(
-            f"{missing[0]}: image file missing, named in images.txt ({len(missing):,} such in all). {REMEDY}"
-        )
     class_ids = np.sort(images["class_id"].unique())
     classes = pd.DataFrame(
         {"name": names[class_ids].tolist(), "label": range(len(class_ids))},
         index=pd.Index(class_ids, name="class_id"),
     )
     images.insert(2, "label", images["class_id"].map(classes["label"]).astype("int64"))
-    attribute_table = _read_attributes(root)
     image_ids = images.index.rename("images.txt")
-    parts, locations = _read_parts(root, image_ids)
+    attribute_table = _read_attributes(root)
     percentages = root / "attributes/class_attribute_labels_continuous.txt"
     class_attributes = _read_class_attributes(percentages, class_ids, len(attribute_table))
+    file = root / "parts/parts.txt"
+    parts = _read_names(file, counted=True)
+    require_distinct(parts, f"{file}")
+    columns = {"x": None, "y": None, "visible": (0, 1)}
+    x, y, visible = _read_rows(root / "parts/part_locs.txt", [image_ids, parts.index], columns)
+    locations = np.where(visible[..., None] == 1, np.stack([x, y], -1), np.nan).astype("float32")
     labels = root / "attributes/image_attribute_labels.txt"
     present = certainty = None
     if labels.is_file():
-        present, certainty = _read_image_attributes(
-            labels, image_ids, attribute_table.index.rename("attributes.txt")
-        )
+        columns = {"is_present": (0, 1), "certainty_id": (1, 2, 3, 4)}
+        attribute_ids = attribute_table.index.rename("attributes.txt")
+        # A subset of CUB may keep the whole file; some lines of the official one have a field too many.
+        found = _read_rows(labels, [image_ids, attribute_ids], columns, others_too=True)
+        present, certainty = torch.from_numpy(found[0] == 1), torch.from_numpy(found[1].astype("int8"))
     elif attributes == "image":
         raise DatasetError(
             f"{labels}: missing, so the images have no attribute labels of their own. Restore the file, "
@@ -77,9 +73,8 @@ def load_cub(root: str | Path, attributes: str = "auto", check_files: bool = Fal
         )
     elif attributes == "auto":
         log.info("%s has no attribute labels per image: every image has those of its class", root.name)
-    level = attributes
     if attributes == "auto":
-        level = "class" if present is None else "image"
+        attributes = "class" if present is None else "image"
     mask_names = None
     if (root / "masks").is_dir():
         # number P + 1 in the aviary's masks
@@ -90,12 +85,12 @@ def load_cub(root: str | Path, attributes: str = "auto", check_files: bool = Fal
         images,
         classes,
         attributes=attribute_table,
-        attribute_level=level,
+        attribute_level=attributes,
         present=present,
         certainty=certainty,
         class_attributes=class_attributes,
-        parts=parts,
-        part_locations=locations,
+        parts=parts.tolist(),
+        part_locations=torch.from_numpy(locations),
         mask_names=mask_names,
     )
 
@@ -116,25 +111,6 @@ def class_label(data: Dataset, name: str) -> int:
     if len(matches) != 1:
         raise unknown_name("class", name, known)
     return int(data.classes["label"][matches.index[0]])
-
-
-def part_index(data: Dataset, name: str) -> int:
-    """The position of a part ("left wing") in `data.parts`.
-
-    Raises DatasetError, with the nearest name, for an unknown one, and for a data set without parts.
-    """
-    return find_id("part", name, pd.Series(require_annotations(data, "parts").parts))
-
-
-def _require_cub(root: Path) -> None:
-    """Raise where a folder is not in CUB's format, naming a folder in it that is."""
-    if (root / "images.txt").is_file():
-        return
-    inner = [path.parent.name for path in root.glob("*/images.txt")]
-    advice = f"Its folder {inner[0]!r} is one: name that." if inner else REMEDY
-    raise DatasetError(
-        f"{root / 'images.txt'}: missing, so this is no folder in CUB-200-2011's format. {advice}"
-    )
 
 
 def _lines(file: Path) -> list[tuple[int, str]]:
@@ -173,47 +149,42 @@ def _read_names(file: Path, counted: bool = False) -> pd.Series:
     return names
 
 
-def _read_numbers(file: Path, columns: dict[str, str]) -> pd.DataFrame:
-    """The first fields of every line as columns of these types; further fields are passed over."""
-    options = {"names": list(columns), "usecols": range(len(columns)), "dtype": columns}
-    cause = "there are numbers without end"
+def _read_numbers(file: Path, names: list[str]) -> pd.DataFrame:
+    """The first fields of every line as columns of numbers; further fields are passed over."""
+    options = {"names": names, "usecols": range(len(names)), "header": None, "quoting": 3}
+    cause = "there are other values than finite numbers"
     try:
-        table = pd.read_csv(file, sep=r"\s+", header=None, quoting=3, encoding="utf-8-sig", **options)
-        if np.isfinite(table.to_numpy()).all():
+        table = pd.read_csv(file, sep=r"\s+", encoding="utf-8-sig", **options)
+        if np.isfinite(table.to_numpy()).all() and not (table.dtypes == bool).any():
             return table
-    except (ValueError, OverflowError, OSError) as error:  # pandas' parser errors are ValueErrors
+    except (ValueError, TypeError, OSError) as error:  # pandas' parser errors are ValueErrors
         cause = error
     # pandas reads quickly but does not say where it failed
     lines = [line for _, line in _lines(file)]
-    numbers = re.compile(r"\s+".join(NUMBER[kind] for kind in columns.values()) + r"(\s|$)")
-    wanted = " ".join(f"<{name}>" for name in columns)
+    row = re.compile(r"\s+".join([NUMBER] * len(names)) + r"(\s|$)")
+    wanted = " ".join(f"<{name}>" for name in names)
     problem = f"'{wanted}' in numbers expected, found {{!r}}: damaged or truncated"
-    _check([numbers.match(line) for line in lines], file, problem, lines)
+    _check([row.match(line) for line in lines], file, problem, lines)
     raise DatasetError(f"{file}: cannot be read as a table ({cause}). {REMEDY}")
 
 
 def _read_rows(
-    file: Path,
-    keys: list[pd.Index],
-    columns: dict[str, str],
-    choices: dict[str, tuple[int, ...] | pd.Index],
-    others_too: bool = False,
-) -> dict[str, np.ndarray]:
+    file: Path, keys: list[pd.Index], columns: dict[str, tuple | pd.Index | None], others_too: bool = False
+) -> list[np.ndarray]:
     """Columns of a table that has just one row for each image (and part, or attribute), in their order.
 
     keys: the known ids of its first columns, named by the file that lists them: the images, and perhaps parts
         or attributes.
-    columns: types by name of those that follow.
-    choices: the only values of some columns, numbers or the ids of another file.
+    columns: those that follow; and the only values they may have, numbers or the ids of another file.
     others_too: rows of other images are passed over.
-    Returns arrays, each in the shape of the keys.
+    Returns an array for each column, in the shape of the keys.
     """
-    names = [KEYS[ids.name] for ids in keys]
-    table = _read_numbers(file, dict.fromkeys(names, "int32") | columns)
-    for name, allowed in choices.items():
-        known = allowed.name if isinstance(allowed, pd.Index) else allowed
-        problem = f"{name} {{}} is not in {known}"
-        _check(table[name].isin(allowed), file, problem, table[name])
+    names = [f"{ids.name.removesuffix('s.txt')} id" for ids in keys]
+    table = _read_numbers(file, [*names, *columns])
+    for name, allowed in columns.items():
+        if allowed is not None:
+            known = allowed.name if isinstance(allowed, pd.Index) else allowed
+            _check(table[name].isin(allowed), file, f"{name} {{}} is not in {known}", table[name])
     if others_too:
         table = table[table[names[0]].isin(keys[0])]
     shape, place = [len(ids) for ids in keys], np.zeros(len(table), dtype="int64")
@@ -233,9 +204,9 @@ def _read_rows(
             f"{file}: no row for {' and '.join(first)}, and {(filled == 0).sum():,} such in all: the file "
             f"is truncated. {REMEDY}"
         )
-    row_of = np.empty_like(place)
-    row_of[place] = np.arange(len(place))
-    return {name: table[name].to_numpy()[row_of].reshape(shape) for name in columns}
+    order = np.empty_like(place)
+    order[place] = np.arange(len(place))
+    return [table[name].to_numpy()[order].reshape(shape) for name in columns]
 
 
 def _read_images(root: Path, class_ids: pd.Index) -> pd.DataFrame:
@@ -248,17 +219,19 @@ def _read_images(root: Path, class_ids: pd.Index) -> pd.DataFrame:
     _check(within, file, "{!r} leads out of the folder images", names)
     paths = [str(on_disk(root / "images" / name)) for name in names]
     _check(~pd.Series(paths).duplicated(), file, "the image {!r} for the second time", names)
-    columns = {"path": paths}
-    file = root / "image_class_labels.txt"
-    columns |= _read_rows(file, [names.index], {"class_id": "int32"}, {"class_id": class_ids})
-    file = root / "train_test_split.txt"
-    columns |= _read_rows(file, [names.index], {"train": "int32"}, {"train": (0, 1)})
-    box = dict.fromkeys(["x", "y", "width", "height"], "float32")
-    columns |= _read_rows(root / "bounding_boxes.txt", [names.index], box, {})
-    return pd.DataFrame(columns, index=names.index.rename("image_id")).astype({"train": bool})
+    table = pd.DataFrame({"path": paths}, index=names.index.rename("image_id"))
+    for file, columns, kind in (
+        ("image_class_labels.txt", {"class_id": class_ids}, "int32"),
+        ("train_test_split.txt", {"train": (0, 1)}, "bool"),
+        ("bounding_boxes.txt", dict.fromkeys(["x", "y", "width", "height"]), "float32"),
+    ):
+        for column, values in zip(columns, _read_rows(root / file, [names.index], columns), strict=True):
+            table[column] = values.astype(kind)
+    return table
 
 
 def _read_attributes(root: Path) -> pd.DataFrame:
+    """The table of attributes by attribute_id, 1 … A: name, group, value."""
     # CUB's own archive has this one file beside its folder.
     places = [root / "attributes/attributes.txt", root.parent / "attributes.txt"]
     file = next((place for place in places if place.is_file()), places[0])
@@ -270,24 +243,12 @@ def _read_attributes(root: Path) -> pd.DataFrame:
     return table
 
 
-def _read_parts(root: Path, image_ids: pd.Index) -> tuple[list[str], torch.Tensor]:
-    """Names of the parts, and their locations (N, P, 2), NaN where not visible."""
-    names = _read_names(root / "parts/parts.txt", counted=True)
-    require_distinct(names, str(root / "parts/parts.txt"))
-    columns = {"x": "float32", "y": "float32", "visible": "int32"}
-    file = root / "parts/part_locs.txt"
-    found = _read_rows(file, [image_ids, names.index], columns, {"visible": (0, 1)})
-    locations = np.stack([found["x"], found["y"]], -1)
-    locations[found["visible"] == 0] = np.nan
-    return names.tolist(), torch.from_numpy(locations)
-
-
 def _read_class_attributes(file: Path, class_ids: np.ndarray, count: int) -> torch.Tensor:
     """Percentages of each class as shares, (K, A) float32 in [0, 1]; line k of the file is class id k."""
     lines = [line for _, line in _lines(file)]
-    numbers = re.compile(r"\s+".join([NUMBER["float32"]] * count))
+    row = re.compile(r"\s+".join([NUMBER] * count))
     problem = f"{count} percentages expected, one an attribute, found {{!r}}"
-    _check([numbers.fullmatch(line) for line in lines], file, problem, [line[:60] for line in lines])
+    _check([row.fullmatch(line) for line in lines], file, problem, [line[:60] for line in lines])
     values = np.array([line.split() for line in lines], dtype=float).reshape(len(lines), count)
     _check(((values >= 0) & (values <= 100)).all(1), file, "a percentage outside 0 to 100", lines)
     if len(lines) < class_ids.max():
@@ -296,15 +257,3 @@ def _read_class_attributes(file: Path, class_ids: np.ndarray, count: int) -> tor
             f"the file is truncated. {REMEDY}"
         )
     return torch.from_numpy(values)[class_ids - 1].div(100).float()
-
-
-def _read_image_attributes(
-    file: Path, image_ids: pd.Index, attribute_ids: pd.Index
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each image's labels: present (N, A) bool and certainty (N, A) int8."""
-    columns = {"is_present": "int32", "certainty_id": "int32"}
-    choices = {"is_present": (0, 1), "certainty_id": (1, 2, 3, 4)}
-    # A subset of CUB may keep the whole file; some lines of the official one have a field too many.
-    found = _read_rows(file, [image_ids, attribute_ids], columns, choices, others_too=True)
-    present = torch.from_numpy(found["is_present"] == 1)
-    return present, torch.from_numpy(found["certainty_id"].astype("int8"))

@@ -3,7 +3,8 @@
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -49,9 +50,6 @@ class Dataset:
     mask_names: list[str] | None = None  # what the numbers 1 … of a part mask stand for; None without masks
     note: str = ""  # what the author of the data set wants its readers to know
     left_out: str = ""  # which files of its folders were not read, and how many
-    # by path, as far as read: upright (width, height), and EXIF's orientation where it is not 1
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
-    turns: dict[str, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self):
         self.name = self.name or self.root.name
@@ -136,15 +134,16 @@ def class_name(name: str) -> str:
     return CLASS_ID.sub("", plain(name)).replace("_", " ")
 
 
-def require_annotations(data: Dataset, kind: str = "attributes") -> Dataset:
-    """The same data set. Raises DatasetError where it comes without what `kind` names.
-
-    kind: "attributes", "parts" or "part masks".
-    """
-    annotations = {"attributes": data.attributes, "parts": data.parts, "part masks": data.mask_names}
-    if annotations[kind] is None:
+def require_annotations(data: Dataset, kind: str = "attributes") -> None:
+    """Raise DatasetError where a data set comes without what `kind` names, "attributes" or "parts"."""
+    if getattr(data, kind) is None:
         raise DatasetError(
             f"{data.name} comes without {kind}: name a data set in CUB-200-2011's format, as aviary or "
             "everyday"
         )
-    return data
+
+
+def require_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise DatasetError for a value of the argument `name` that is not among its choices."""
+    if value not in choices:
+        raise DatasetError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")

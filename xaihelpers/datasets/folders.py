@@ -62,69 +62,65 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def load_image_folder(root: Path) -> Dataset:
-    """Class folders (see `load_class_folders`), or a folder of pictures without labels.
-
-    Pictures have label −1 and no classes, and are for testing.
-    Raises DatasetError as `load_class_folders`, and for pictures beside folders of pictures.
-    """
-    loose, others = [], []
-    for file in sorted(entry.path for entry in os.scandir(root) if entry.is_file()):
-        (loose if is_image_file(file) else others).append(file)
-    if not loose or _splits(root):
-        return load_class_folders(root)
-    for folder in _folders(root):
-        within, _ = image_files(root / folder)
-        if within:
-            raise DatasetError(
-                f"{root}: holds pictures ({Path(loose[0]).name!r} …) and folders of pictures ({folder!r} …): "
-                "move the former into the folder of their class, or the latter elsewhere"
-            )
-    return make_dataset(root, [(path, -1, False) for path in loose], [], left_out=others)
-
-
-def load_class_folders(root: Path) -> Dataset:
-    """A folder with train/<class>/ and test/<class>/ of images (or val/), or with <class>/ alone.
+    """A folder with train/<class>/ and test/<class>/ of images (or val/), <class>/ alone, or images alone.
 
     Images are found as torchvision's ImageFolder finds them, in folders within a class's too. Without a
-    split `drawn_split` makes one. Classes that are whole numbers are in the order of numbers.
+    split 60 % of each class are for training. Classes that are whole numbers are in the order of numbers.
+    Images without folders have label −1 and no classes, and are for testing.
 
-    Raises DatasetError: one part of a split without the other, classes that differ between them, a class
-        without images, or fewer than two classes. Raises TextFileError for two names that would be one.
+    Raises DatasetError: one part of a split without the other, as `read_split` and `read_classes`, fewer than
+        two classes, or pictures beside folders of pictures. Raises TextFileError for two names that would be
+        one.
     """
-    splits = _splits(root)
-    if splits is None:
-        names, rows, left_out = read_classes(root, train=False)
-        if len(names) < 2:
-            raise DatasetError(
-                f"{root}: needs train/<class>/ and test/<class>/ with the same classes, or <class>/ with "
-                f"images for at least two classes, but has {len(names)}"
-            )
-        train = drawn_split(np.array([label for _, label, _ in rows]), len(names))
-        rows = [(path, label, bool(one)) for (path, label, _), one in zip(rows, train, strict=True)]
+    if splits := _splits(root):
+        names, rows, left_out = read_split(*splits)
+        for name in _folders(root):
+            if root / name not in splits:
+                images, others = image_files(root / name)
+                left_out += images + others
         return make_dataset(root, rows, names, left_out=left_out)
-    training, testing = splits
-    classes = [{plain(name) for name in _folders(folder)} for folder in splits]
+    files = sorted(entry.path for entry in os.scandir(root) if entry.is_file())
+    if loose := list(filter(is_image_file, files)):
+        for folder in _folders(root):
+            if image_files(root / folder)[0]:
+                raise DatasetError(
+                    f"{root}: holds pictures ({Path(loose[0]).name!r} …) and folders of pictures ({folder!r} "
+                    "…): move the former into the folder of their class, or the latter elsewhere"
+                )
+        rows, others = [(path, -1, False) for path in loose], sorted(set(files) - set(loose))
+        return make_dataset(root, rows, [], left_out=others)
+    names, rows, left_out = read_classes(root)
+    if len(names) < 2:
+        raise DatasetError(
+            f"{root}: needs train/<class>/ and test/<class>/ with the same classes, or <class>/ with "
+            f"images for at least two classes, but has {len(names)}"
+        )
+    return make_dataset(root, rows, names, left_out=left_out)
+
+
+def read_split(training: Path, testing: Path) -> tuple[list[str], list[tuple[str, int, bool]], list[str]]:
+    """Class names, rows of images and other files of two folders, as `read_classes` has them.
+
+    Raises DatasetError for classes that differ between them.
+    """
+    classes = [{plain(name) for name in _folders(folder)} for folder in (training, testing)]
     if not classes[0] or classes[0] != classes[1]:
         differing = sorted(classes[0] ^ classes[1])
-        reason = f"{differing[0]!r} is in one of them only" if differing else "has none"
+        reason = f"{differing[0]!r} is in one of them only" if differing else "have none"
         raise DatasetError(
-            f"{root}: needs {training.name}/<class>/ and {testing.name}/<class>/ with the same classes, but "
-            f"{reason}"
+            f"{training.parent}: {training.name}/ and {testing.name}/ need the same classes, but {reason}"
         )
     names, rows, left_out = read_classes(training, train=True)
     _, of_test, more = read_classes(testing, train=False)
-    for name in _folders(root):
-        if root / name not in splits:
-            images, others = image_files(root / name)
-            more += images + others
-    return make_dataset(root, rows + of_test, names, left_out=left_out + more)
+    return names, rows + of_test, left_out + more
 
 
 def read_classes(
-    folder: Path, train: bool, without: str = ""
+    folder: Path, train: bool | None = None, without: str = ""
 ) -> tuple[list[str], list[tuple[str, int, bool]], list[str]]:
     """Names of the class folders in a folder, rows of their images, and the files that are no images.
 
+    train: whether the images are for training; None draws 60 % of each class, the same at every call.
     without: a folder that is no class. Raises DatasetError for a class without images.
     """
     names, rows = in_order(name for name in _folders(folder) if name != without), []
@@ -133,7 +129,11 @@ def read_classes(
         images, others = image_files(folder / name)
         if not images:
             raise DatasetError(f"{folder / name}: no image file ({', '.join(sorted(IMAGE_SUFFIXES))}) in it")
-        rows += [(path, label, train) for path in images]
+        is_train = np.full(len(images), bool(train))
+        if train is None:
+            drawn = np.random.default_rng([101, label]).permutation(len(images))
+            is_train[drawn[: round(TRAIN_SHARE * len(images))]] = True
+        rows += [(path, label, one) for path, one in zip(images, is_train.tolist(), strict=True)]
         left_out += others
     return names, rows, left_out
 
@@ -196,15 +196,6 @@ def listed_files(table: Path, names: Iterable[str]) -> list[str]:
             f"{table}: {len(absent)} of its {len(paths)} images are not there, {absent[0]!r} first"
         )
     return [str(path) for path in paths]
-
-
-def drawn_split(labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """Which images are for training: 60 % of each class, the same at every call; labels (N,) -> (N,) bool."""
-    train = np.zeros(len(labels), bool)
-    for label in range(n_classes):
-        rows = np.random.default_rng([101, label]).permutation(np.flatnonzero(labels == label))
-        train[rows[: round(TRAIN_SHARE * len(rows))]] = True
-    return train
 
 
 def _folders(folder: Path) -> list[str]:

@@ -97,20 +97,7 @@ def image_sizes(data: Dataset, rows: Sequence[int] | None = None) -> torch.Tenso
 
     Only the files' headers are read. Raises DatasetError as `load_image`.
     """
-    paths = _paths(data, rows)
-    for path in paths:
-        if path not in data.sizes:
-            try:
-                with Image.open(path) as image:
-                    turn, size = orientation(image), image.size
-            except (OSError, SyntaxError):
-                size = load_image(path).size  # raises the error that names the file
-                turn = 1
-            if turn != 1:
-                data.turns[path] = turn
-            # Pillow gives the size of a TIFF upright
-            data.sizes[path] = size[::-1] if turn >= 5 and image.format != "TIFF" else size
-    return torch.tensor([data.sizes[path] for path in paths], dtype=torch.int64).reshape(-1, 2)
+    return _headers(_at(data, rows)["path"])[0]
 
 
 def boxes(data: Dataset, rows: Sequence[int] | None = None) -> torch.Tensor:
@@ -119,30 +106,38 @@ def boxes(data: Dataset, rows: Sequence[int] | None = None) -> torch.Tensor:
     They are x, y, width and height in pixels, of data in CUB-200-2011's format.
     Raises DatasetError: an image that cannot be read.
     """
-    table = data.images if rows is None else data.images.iloc[np.asarray(rows)]
-    x, y, width, height = torch.tensor(table[["x", "y", "width", "height"]].to_numpy()).T
-    corners = torch.stack([torch.stack([x, y], 1), torch.stack([x + width, y + height], 1)], 1)
-    turned, is_turned = _upright(data, rows, corners)
+    table = _at(data, rows)
+    stored = torch.tensor(table[["x", "y", "width", "height"]].to_numpy())
+    sizes, turns = _headers(table["path"])
+    corner, extent = stored.split(2, dim=1)
+    turned = _turned(torch.stack([corner, corner + extent], 1), sizes, turns)
     first, last = turned.amin(1), turned.amax(1)
-    of_turned = torch.cat([first, last - first], 1)
-    return torch.where(is_turned[:, None], of_turned, torch.stack([x, y, width, height], 1))
+    return torch.where((turns != 1)[:, None], torch.cat([first, last - first], 1), stored)
 
 
-def _paths(data: Dataset, rows: Sequence[int] | None) -> pd.Series:
-    return data.images["path"] if rows is None else data.images["path"].iloc[np.asarray(rows)]
+def _at(data: Dataset, rows: Sequence[int] | None) -> pd.DataFrame:
+    return data.images if rows is None else data.images.iloc[np.asarray(rows)]
 
 
-def _upright(
-    data: Dataset, rows: Sequence[int] | None, points: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Points of stored images, (n, m, 2) in pixels, in the upright ones; and which images turn, (n,) bool."""
-    sizes = image_sizes(data, rows)
-    turns = torch.tensor([data.turns.get(path, 1) for path in _paths(data, rows)])
-    if (turns == 1).all():
-        return points, turns != 1
-    is_mirrored = MIRRORED[turns - 1]  # (n, 2), of the upright image's axes
+def _headers(paths: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Upright sizes of images, (n, 2) int64, and EXIF's orientations, (n,) int64."""
+    sizes, turns = [], []
+    for path in paths:
+        try:
+            with Image.open(path) as image:
+                turn, size = orientation(image), image.size
+        except (OSError, SyntaxError):
+            turn, size = 1, load_image(path).size  # raises the error that names the file
+        # Pillow gives the size of a TIFF upright
+        sizes.append(size[::-1] if turn >= 5 and image.format != "TIFF" else size)
+        turns.append(turn)
+    return torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2), torch.tensor(turns, dtype=torch.int64)
+
+
+def _turned(points: torch.Tensor, sizes: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+    """Points of stored images, (n, m, 2) in pixels, in the upright ones."""
     points = torch.where((turns >= 5)[:, None, None], points.flip(-1), points)
-    return torch.where(is_mirrored[:, None], sizes[:, None] - points, points), turns != 1
+    return torch.where(MIRRORED[turns - 1][:, None], sizes[:, None] - points, points)
 
 
 def place_points(
@@ -190,11 +185,12 @@ def part_points(
         right parts are apart.
     Raises DatasetError: a data set without parts, an image that cannot be read.
     """
-    locations = require_annotations(data, "parts").part_locations
-    points = locations if rows is None else locations[torch.as_tensor(np.asarray(rows))]
-    turned, is_turned = _upright(data, rows, points + INSIDE)
-    points = torch.where(is_turned[:, None, None], turned, points)
-    return place_points(points, image_sizes(data, rows), resize, crop)
+    require_annotations(data, "parts")
+    points = data.part_locations if rows is None else data.part_locations[torch.as_tensor(np.asarray(rows))]
+    sizes, turns = _headers(_at(data, rows)["path"])
+    turned = _turned(points + INSIDE, sizes, turns)
+    points = torch.where((turns != 1)[:, None, None], turned, points)
+    return place_points(points, sizes, resize, crop)
 
 
 def crop_to_box(image: Image.Image, box: Sequence[float], margin: float = 0.1) -> Image.Image:

@@ -5,10 +5,15 @@ from collections.abc import Sequence
 import pandas as pd
 import torch
 
-from xaihelpers.datasets.attribute_names import attribute_ids, cbm_concepts, find_attributes
-from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
+from xaihelpers.datasets.attribute_names import (
+    cbm_concepts,
+    find_attributes,
+    normalise_attribute,
+    unknown_name,
+)
+from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations, require_choice
 from xaihelpers.paths import find
-from xaihelpers.text_files import TextFileError, read_text, require_distinct
+from xaihelpers.text_files import TextFileError, places, read_text, require_distinct
 
 # How present an attribute is, by annotation (absent, present) and certainty (not visible, guessing, probably,
 # definitely): the convention of concept bottleneck models, in which what is not visible is 0.
@@ -59,35 +64,32 @@ def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
             raise DatasetError(
                 f"concepts {concepts!r}: neither cbm, all, auto nor a text file that can be read ({error})"
             ) from error
-    return [held[number] for number in attribute_ids(data.attributes, wanted)]
+    return held.iloc[_columns(data, wanted)].tolist()
 
 
 def concept_labels(
-    data: Dataset, concepts: Sequence[str | int] | pd.DataFrame, level: str = "image", kind: str = "hard"
+    data: Dataset, concepts: Sequence[str] | pd.DataFrame, level: str = "image", kind: str = "hard"
 ) -> torch.Tensor:
     """Labels of L concepts for every image, (N, L) float32.
 
-    concepts: names, 1-based ids, or a table like `cbm_concepts()`.
+    concepts: names, or a table with a column `name` as `cbm_concepts()`.
     level: "image" (the image's own annotation) or "class" (its class's, as in `class_concepts`).
     kind: "hard" is 0 or 1 as annotated; "soft" weighs an image's annotation by its certainty: present 1,
         0.75, 0.5 and absent 0, 0.25, 0.5 for definitely, probably, guessing; 0 where not visible.
     Raises DatasetError: a data set without attributes, an unknown concept, level or kind.
     """
-    _require_choice("level", level, ("image", "class"))
-    _require_choice("kind", kind, ("hard", "soft"))
-    require_annotations(data)
+    require_choice("level", level, ("image", "class"))
+    require_choice("kind", kind, ("hard", "soft"))
+    columns = _columns(data, concepts)
     if level == "class" or data.attribute_level == "class":
         return class_concepts(data, concepts, kind).T[data.labels]
-    columns = [key - 1 for key in attribute_ids(data.attributes, concepts)]
     present = data.present[:, columns]
     if kind == "hard":
         return present.float()
     return SOFT_LABEL[present.long(), data.certainty[:, columns].long() - 1]
 
 
-def class_concepts(
-    data: Dataset, concepts: Sequence[str | int] | pd.DataFrame, kind: str = "soft"
-) -> torch.Tensor:
+def class_concepts(data: Dataset, concepts: Sequence[str] | pd.DataFrame, kind: str = "soft") -> torch.Tensor:
     """Labels of L concepts for every class, (L, K) float32: the matrix V of the alignment paper.
 
     concepts: as in `concept_labels`.
@@ -97,11 +99,24 @@ def class_concepts(
     Raises DatasetError: a data set without attributes, an unknown concept or kind, a class without training
         images.
     """
-    _require_choice("kind", kind, ("hard", "soft"))
-    require_annotations(data)
-    columns = [key - 1 for key in attribute_ids(data.attributes, concepts)]
+    require_choice("kind", kind, ("hard", "soft"))
+    columns = _columns(data, concepts)
     values = data.class_attributes if kind == "soft" else _hard_class_attributes(data).float()
     return values[:, columns].T.contiguous()
+
+
+def _columns(data: Dataset, concepts: Sequence[str] | pd.DataFrame) -> list[int]:
+    """The columns, from 0, of concepts among the attributes of a data set."""
+    require_annotations(data)
+    if isinstance(concepts, str):
+        raise DatasetError(f"concepts must be a list of attribute names, not the one text {concepts!r}")
+    if isinstance(concepts, pd.DataFrame):
+        concepts = concepts["name"]
+    held = data.attributes["name"]
+    columns, missing = places(list(map(normalise_attribute, concepts)), held)
+    if missing:
+        raise unknown_name("attribute", missing[0], held)
+    return columns
 
 
 def _hard_class_attributes(data: Dataset) -> torch.Tensor:
@@ -120,8 +135,3 @@ def _hard_class_attributes(data: Dataset) -> torch.Tensor:
     votes = torch.zeros(len(data.classes), len(data.attributes), dtype=torch.int64)
     votes.index_add_(0, labels, present.long() - against.long())
     return votes >= 0
-
-
-def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise DatasetError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from xaihelpers.datasets.cub import load_cub
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.folders import load_image_folder, load_image_table
-from xaihelpers.datasets.sub_benchmark import is_sub, is_syncub, load_sub, load_syncub
+from xaihelpers.datasets.sub_benchmark import is_syncub, load_sub, load_syncub, parquet_files
 from xaihelpers.datasets.torchvision_sets import TORCHVISION_NAMES, load_torchvision
 from xaihelpers.paths import data_home, find
 from xaihelpers.text_files import TextFileError
@@ -18,7 +18,7 @@ DRAWN: dict[str, Callable[[], Path]] = {"aviary": aviary.ensure, "everyday": eve
 DATASET_NAMES = (*DRAWN, *TORCHVISION_NAMES)
 
 
-def load(data: str | Path, attributes: str = "auto", check_files: bool = False) -> Dataset:
+def load(data: str | Path, attributes: str = "auto") -> Dataset:
     """Read a data set by its name, or by its path or name under XAI_DATA; the images stay where they are.
 
     data: one of
@@ -34,28 +34,35 @@ def load(data: str | Path, attributes: str = "auto", check_files: bool = False) 
 
     Names may be spelt in another case, with or without hyphens and underscores ("CIFAR-10", "StanfordCars").
 
-    attributes, check_files: of data in CUB's format, see `load_cub`.
+    attributes: of data in CUB's format, see `load_cub`.
     Raises DatasetError naming the place and the remedy: nothing there, a format that is none of these, a
         broken file, two names that would be one, a download that fails, an unpacking that was interrupted.
     Raises ValueError as `worlds.ensure_world`.
     """
+    spelt = re.sub(r"[-_ ]", "", str(data).lower())
+    name = {name.replace("_", ""): name for name in DATASET_NAMES}.get(spelt)
     try:
-        return _load(data, attributes, check_files)
+        if name in TORCHVISION_NAMES:
+            return load_torchvision(name)
+        if name in DRAWN:
+            return load_cub(DRAWN[name](), attributes)
+        return _load_place(data, attributes)
     except TextFileError as error:
         raise DatasetError(str(error)) from error
 
 
-def _load(data: str | Path, attributes: str, check_files: bool) -> Dataset:
-    name = _known_name(data)
-    if name in DRAWN:
-        return load_cub(DRAWN[name](), attributes, check_files)
-    if name:
-        return load_torchvision(name)
+def _load_place(data: str | Path, attributes: str) -> Dataset:
     place = find(data) if str(data) else None
+    if place is None and str(data).lower().endswith(".csv"):
+        raise DatasetError(f"There is no table {str(data)!r}, neither in {data_home()} nor as a path.")
     if place is None:
-        raise _not_found(data)
-    if is_sub(place):
-        return load_sub(place)
+        raise DatasetError(
+            f"There is no data set {str(data)!r}: name one of {', '.join(DATASET_NAMES)}, or place a folder "
+            "in CUB-200-2011's format, with train/<class>/ and test/<class>/, in SUB's layout, or of images "
+            f"at {data_home() / data}, or give its path, or set XAI_DATA to the folder that holds it."
+        )
+    if files := parquet_files(place):
+        return load_sub(place, files)
     if is_syncub(place):
         return load_syncub(place)
     if place.suffix.lower() == ".csv":
@@ -64,23 +71,6 @@ def _load(data: str | Path, attributes: str, check_files: bool) -> Dataset:
         raise DatasetError(
             f"{place} is neither a folder of data, nor a CSV table (.csv), nor a parquet file."
         )
-    cub_files = [place / "images.txt", place / "classes.txt", *place.glob("*/images.txt")]
-    if any(file.is_file() for file in cub_files):
-        return load_cub(place, attributes, check_files)
+    if [*place.glob("images.txt"), *place.glob("classes.txt"), *place.glob("*/images.txt")]:
+        return load_cub(place, attributes)
     return load_image_folder(place)
-
-
-def _known_name(data: str | Path) -> str | None:
-    """Which of DATASET_NAMES is meant, however it is spelt; None for none of them."""
-    plain = re.sub(r"[-_ ]", "", str(data).lower())
-    return {name.replace("_", ""): name for name in DATASET_NAMES}.get(plain)
-
-
-def _not_found(data: str | Path) -> DatasetError:
-    if str(data).lower().endswith(".csv"):
-        return DatasetError(f"There is no table {str(data)!r}, neither in {data_home()} nor as a path.")
-    return DatasetError(
-        f"There is no data set {str(data)!r}: name one of {', '.join(DATASET_NAMES)}, or place a folder in "
-        "CUB-200-2011's format, with train/<class>/ and test/<class>/, in SUB's layout, or of images at "
-        f"{data_home() / data}, or give its path, or set XAI_DATA to the folder that holds it."
-    )

@@ -110,18 +110,14 @@ def _published(name: str) -> str:
     return normalise_attribute(name).replace("::", "--")
 
 
-def is_sub(place: Path) -> bool:
-    """Whether a file or folder is a benchmark: a parquet file, or a folder of them or with them in data/."""
-    return bool(_parquet_files(place))
-
-
-def _parquet_files(place: Path) -> list[Path]:
+def parquet_files(place: Path) -> list[Path]:
+    """The files of a benchmark: a parquet file, or those of a folder and its data/; none for other data."""
     if place.is_file():
         return [place] if place.suffix == ".parquet" else []
     return sorted([*place.glob("*.parquet"), *place.glob("data/*.parquet")])
 
 
-def load_sub(place: Path) -> Dataset:
+def load_sub(place: Path, files: list[Path]) -> Dataset:
     """A benchmark in the published SUB's layout, all for testing; its classes are the birds.
 
     `images` has three columns more: the substituted `attribute` (group::value), the plain name of the `bird`,
@@ -129,12 +125,11 @@ def load_sub(place: Path) -> Dataset:
     and `removed`, the list of attributes that are gone. `note` holds what the benchmark's author wants its
     readers to know. Images are unpacked into the cache, each once, even where several rows hold the same one.
 
-    place: a parquet file, a folder of them or with them in data/. Labels may be numbers with their names in
-        the file's metadata, or the names themselves.
+    files: the `parquet_files` of the place. Labels may be numbers with their names in the file's metadata,
+        or the names themselves.
     Raises DatasetError: a damaged file, a shard too many or too few, a missing column, an image without
         bytes, a label without a name, an attribute that is none of CUB's 312.
     """
-    files = _parquet_files(place)
     counts = {int(match[1]) for file in files if (match := SHARDS.search(file.name))}
     if len(counts) > 1 or (place.is_dir() and counts and len(files) != max(counts)):
         raise DatasetError(
@@ -279,9 +274,7 @@ def _unpack(file: Path, images: list[bytes | dict | None]) -> list[str]:
             raise DatasetError(f"{file}: row {row} has no image; a row's image is its bytes, not a path")
         # always .png: readers go by the content, not by the name
         target = folder / f"{hashlib.sha256(image).hexdigest()[:32]}.png"
-        if target.exists() and target.read_bytes() != image:
-            paths.set_aside(target, "it is not the benchmark's image")
-        if not target.exists():
+        if not target.exists() or target.read_bytes() != image:
             paths.write_whole(target, image)
         unpacked.append(str(target))
     return unpacked

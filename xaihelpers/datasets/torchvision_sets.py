@@ -8,43 +8,40 @@ import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
-import numpy as np
 from filelock import FileLock
 from PIL import Image
 from tqdm.auto import tqdm
 
 from xaihelpers.datasets.dataset import Dataset, DatasetError
-from xaihelpers.datasets.folders import drawn_split, load_class_folders, make_dataset, read_classes
+from xaihelpers.datasets.folders import load_image_folder, make_dataset, read_classes, read_split
 from xaihelpers.paths import data_home
 
-TORCHVISION_NAMES = ("cifar10", "cifar100", "caltech101", "flowers102", "stanford_cars", "imagenet")
-# torchvision's folder of each set whose images are files already
+# torchvision's folder of each set whose images are files already, and what to place in it where it is not
+# downloaded
 FOLDERS = {
-    "caltech101": "caltech101",
-    "flowers102": "flowers-102",
-    "stanford_cars": "stanford_cars",
-    "imagenet": "imagenet",
-}
-# what to place in it where it is not downloaded
-CONTENTS = {
     "caltech101": (
+        "caltech101",
         "caltech-101.zip of data.caltech.edu (it is then unpacked), or 101_ObjectCategories/ with its 101 "
-        "folders of images and BACKGROUND_Google"
+        "folders of images and BACKGROUND_Google",
     ),
     "flowers102": (
+        "flowers-102",
         "102flowers.tgz (it is then unpacked to jpg/), imagelabels.mat and setid.mat of the Oxford Visual "
-        "Geometry Group's 102 flowers"
+        "Geometry Group's 102 flowers",
     ),
     "stanford_cars": (
+        "stanford_cars",
         "cars_train/ and cars_test/ with the images, devkit/cars_meta.mat, devkit/cars_train_annos.mat "
-        "and cars_test_annos_withlabels.mat (its site has closed)"
+        "and cars_test_annos_withlabels.mat (its site has closed)",
     ),
     "imagenet": (
+        "imagenet",
         "ILSVRC2012_devkit_t12.tar.gz and ILSVRC2012_img_val.tar of image-net.org, and "
         "ILSVRC2012_img_train.tar if images for training are wanted (they are then unpacked; val/<WordNet "
-        "id>/ and train/<WordNet id>/ will do in place of the last two)"
+        "id>/ and train/<WordNet id>/ will do in place of the last two)",
     ),
 }
+TORCHVISION_NAMES = ("cifar10", "cifar100", *FOLDERS)
 
 
 def load_torchvision(name: str) -> Dataset:
@@ -52,22 +49,22 @@ def load_torchvision(name: str) -> Dataset:
 
     The CIFARs are downloaded by torchvision and unpacked to PNG under XAI_DATA; Caltech-101 and Flowers-102
     are downloaded, Stanford Cars and ImageNet are to be placed, under XAI_DATA/downloads or XAI_DATA. Splits
-    are the official ones, with these choices: Caltech-101 has none, so `drawn_split` makes one; it has
+    are the official ones, with these choices: Caltech-101 has none, so 60 % of each class are drawn; it has
     torchvision's 101 categories (Faces and Faces_easy apart, no background). Flowers-102 trains on its
     official train and val. ImageNet's val is for testing; its classes have the names of `wordnet_names`.
 
     Raises DatasetError saying what to place where.
     """
     if name in ("cifar10", "cifar100"):
-        return load_class_folders(_cifar(name))
-    folder, contents = FOLDERS[name], CONTENTS[name]
+        return load_image_folder(_cifar(name))
+    folder, contents = FOLDERS[name]
     home = data_home() if (data_home() / folder).is_dir() else data_home() / "downloads"
     home.mkdir(parents=True, exist_ok=True)
     read = {"caltech101": _caltech, "flowers102": _flowers, "stanford_cars": _cars, "imagenet": _imagenet}
     lock = FileLock(f"{home / folder}.lock") if os.access(home, os.W_OK) else nullcontext()
     with lock:  # one process downloads, the others wait
         try:
-            rows, names, left_out = read[name](home)
+            names, rows, left_out = read[name](home)
         except DatasetError:
             raise
         except Exception as error:  # no connection, a broken archive or table: each in ways of its own
@@ -102,16 +99,14 @@ def _caltech(home: Path):
     from torchvision.datasets import Caltech101
 
     images = Path(Caltech101(home, download=True).root) / "101_ObjectCategories"
-    names, rows, left_out = read_classes(images, train=False, without="BACKGROUND_Google")
+    names, rows, left_out = read_classes(images, without="BACKGROUND_Google")
     if len(names) != 101:  # torchvision takes the folder of an interrupted unpacking for the whole
         raise DatasetError(
             f"{images} holds {len(names)} categories where Caltech-101 has 101 (and its background): delete "
             "that folder and run this again, it is then unpacked from caltech-101.zip beside it, or "
             "downloaded."
         )
-    train = drawn_split(np.array([label for _, label, _ in rows]), len(names))
-    rows = [(path, label, bool(one)) for (path, label, _), one in zip(rows, train, strict=True)]
-    return rows, names, left_out
+    return names, rows, left_out
 
 
 def _flowers(home: Path):
@@ -120,7 +115,7 @@ def _flowers(home: Path):
     rows = []
     for split, train in (("train", True), ("val", True), ("test", False)):
         rows += _rows(Flowers102(home, split, download=True, loader=str), train)
-    return rows, [name.rstrip("?") for name in Flowers102.classes], []
+    return [name.rstrip("?") for name in Flowers102.classes], rows, []
 
 
 def _cars(home: Path):
@@ -128,33 +123,25 @@ def _cars(home: Path):
 
     parts = {split: StanfordCars(home, split, loader=str) for split in ("train", "test")}
     rows = [row for split, part in parts.items() for row in _rows(part, split == "train")]
-    return rows, parts["train"].classes, []
+    return parts["train"].classes, rows, []
 
 
 def _imagenet(home: Path):
     from torchvision.datasets import ImageNet
 
-    root, rows, left_out, classes = home / "imagenet", [], [], {}
-    for split in ("train", "val"):
-        folder, is_train = root / split, split == "train"
-        if is_train and not (folder.is_dir() or (root / "ILSVRC2012_img_train.tar").is_file()):
-            continue
+    root = home / "imagenet"
+    has_training = (root / "train").is_dir() or (root / "ILSVRC2012_img_train.tar").is_file()
+    splits = [root / "train", root / "val"] if has_training else [root / "val"]
+    for folder in splits:
         # torchvision sorts images into the folders of their classes only at the end
-        files = [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+        files = [path for path in folder.glob("*") if path.is_file()]
         if files:
             raise DatasetError(
                 f"{files[0]} lies in no class's folder: an unpacking was interrupted. Delete {folder} and "
                 "run this again, it is then unpacked anew."
             )
-        ImageNet(root, split)  # unpacks what is not unpacked yet
-        classes[split], found, others = read_classes(folder, is_train)
-        rows, left_out = rows + found, left_out + others
-    differing = sorted(set(classes.get("train", classes["val"])) ^ set(classes["val"]))
-    if differing:
-        raise DatasetError(
-            f"{root}: train/ and val/ need the same classes, but {differing[0]} is in one of them only"
-        )
-    return rows, classes["val"], left_out
+        ImageNet(root, folder.name)  # unpacks what is not unpacked yet
+    return read_split(*splits) if has_training else read_classes(root / "val", train=False)
 
 
 def _cifar(name: str) -> Path:

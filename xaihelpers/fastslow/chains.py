@@ -148,7 +148,10 @@ def _words(text: str) -> list[str]:
 def _singulars(word: str) -> set[str]:
     """A word, and what it may be the plural of."""
     found = {word, word.removesuffix("s"), word.removesuffix("es")}
-    return found | {f"{word.removesuffix('ies')}y"} if word.endswith("ies") else found
+    for plural, endings in (("ies", ("y",)), ("ves", ("f", "fe"))):
+        if word.endswith(plural):
+            found.update(word.removesuffix(plural) + ending for ending in endings)
+    return found
 
 
 def _json_values(text: str, opening: str) -> Iterator[object]:

@@ -1,9 +1,12 @@
 """The letter that an answer chooses among lettered options, and the letters that a model favours."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 import pandas as pd
+
+from xaihelpers.fastslow.chains import WITHOUT_SPACES
 
 LETTERS = tuple("ABCDE")
 # "A" and "I" are words, too. None of these follows the article or the pronoun: before one, they are letters.
@@ -20,6 +23,8 @@ NOT_AFTER = re.compile(
     r"(?:not\b|n['’]t\b|clearly not\b|wrong\b|incorrect\b|ruled out\b|excluded\b)",
     re.I,
 )
+# in a Chinese, Japanese or Thai answer: what it rejects is not looked for
+REJECTS = re.compile("[不非没]|ない|ません|ไม่")
 
 
 def parse_letter(text: str, letters: Sequence[str] = LETTERS) -> str | None:
@@ -31,13 +36,16 @@ def parse_letter(text: str, letters: Sequence[str] = LETTERS) -> str | None:
 
     An "A" before a lower-case word is an article ("A bird"), unless "option" stands before it or a verb after
     it ("A is correct"). An "I" is the letter only at the end of a sentence, in brackets, before a verb in the
-    third person, or after "option".
+    third person, or after "option". Around the letters of a script without spaces ("答案是B") a letter stands
+    by itself, and a wide one ("Ｂ") is the same.
 
     text: the answer, without the reasoning before it. letters: the capitals of the options.
     Returns None where no letter is named, several are ("A or B"), or one is only rejected ("not B", "B is
-        wrong").
+        wrong", "不是B").
     """
-    text = text.strip()
+    if REJECTS.search(text):
+        return None
+    text = WITHOUT_SPACES.sub(" ", unicodedata.normalize("NFKC", text)).strip()
     letter = f"[{''.join(map(re.escape, letters))}]"
     leading = re.match(rf"\W*({letter})(?:\W*$|\s*[.):])", text)
     if leading and not _other_label(text, letter, leading[1]):

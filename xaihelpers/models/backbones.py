@@ -3,21 +3,18 @@
 from pathlib import Path
 
 import torch
-import torchvision
 from torch import nn
 
 from xaihelpers.datasets import Dataset
 from xaihelpers.models.image_network import ImageNetwork, as_target
 from xaihelpers.models.layers import find_layer, layer_output
-from xaihelpers.models.networks import build_network, find_network, load_network, preprocessing
-from xaihelpers.models.weights import ModelError, fit_names, read_weights, require_fit, weights_hash
-from xaihelpers.paths import data_home, find, models_home
+from xaihelpers.models.networks import build_network, find_network, load_network, preprocessing, segmenters
+from xaihelpers.models.weights import ModelError, weights_hash
 
 # How the released code of published bottlenecks cuts and scales photographs of CUB: the centre, not resized.
 # "koh": Koh et al. 2020, whose bottlenecks sub measures; "posthoc": Yuksekgonul et al. 2023.
 _HALF = {"resize": 0, "mean": (0.5, 0.5, 0.5), "std": (2.0, 2.0, 2.0)}
 PUBLISHED_TRANSFORMS = {"koh": {"crop": 299, **_HALF}, "posthoc": {"crop": 224, **_HALF}}
-SEGMENTED_AT = 520  # pixels of the short side that torchvision's segmenters are evaluated at
 
 
 def load_target(
@@ -40,11 +37,12 @@ def load_target(
         from xaihelpers.models.clip import clip_probe  # open_clip takes seconds to import
 
         return clip_probe(name.removeprefix("clip/"), data, weights, device)
-    if name.removeprefix("torchvision/") in segmenters():
-        return _load_segmenter(name, weights, device, size or SEGMENTED_AT)
-    family, plain_name = find_network(name)
+    family, plain_name = "segmenter", name.removeprefix("torchvision/")
+    if plain_name not in segmenters():
+        family, plain_name = find_network(name)
     model, class_names = load_network(family, plain_name, weights)
-    return _network(name, family, plain_name, model, device, class_names=class_names)
+    changed = {"resize": size, "crop": size} if size and family == "segmenter" else {}
+    return _network(name, family, plain_name, model, device, class_names=class_names, **changed)
 
 
 def load_backbone(
@@ -75,7 +73,8 @@ def load_backbone(
     family, plain_name = find_network(name)
     model, class_names = load_network(family, plain_name, weights)
     _require_maps(name, model, layer or find_layer(model), preprocessing(family, plain_name, model)["crop"])
-    return _network(name, family, plain_name, model, device, layer, transform, class_names)
+    changed = PUBLISHED_TRANSFORMS.get(transform, {})
+    return _network(name, family, plain_name, model, device, layer, class_names, **changed)
 
 
 def new_backbone(
@@ -110,10 +109,11 @@ def _network(
     model: nn.Module,
     device: str | torch.device,
     layer: str = "",
-    transform: str = "",
     class_names: list[str] | None = None,
+    **changed,
 ) -> ImageNetwork:
-    fields = preprocessing(family, plain_name, model) | PUBLISHED_TRANSFORMS.get(transform, {})
+    """A network with its own preprocessing, but for what is `changed` of it."""
+    fields = preprocessing(family, plain_name, model) | changed
     layer = layer or find_layer(model)
     settings = " ".join(f"{key}={value}" for key, value in fields.items())
     identity = f"{family}/{plain_name} weights={weights_hash(model)} layer={layer} {settings}"
@@ -134,40 +134,3 @@ def _require_maps(name: str, model: nn.Module, layer: str, size: int) -> None:
         raise ModelError(
             f"{name}: its output {tuple(logits.shape)} is not logits (N, K): name an image classifier."
         )
-
-
-def segmenters() -> list[str]:
-    """Names of torchvision's semantic segmenters."""
-    return torchvision.models.list_models(module=torchvision.models.segmentation)
-
-
-def _load_segmenter(name: str, weights: str | Path, device: str | torch.device, size: int) -> ImageNetwork:
-    plain_name = name.removeprefix("torchvision/")
-    entry = torchvision.models.get_model_weights(plain_name).DEFAULT
-    if weights:
-        state = read_weights(find(weights, models_home(), data_home()) or Path(weights))
-    else:
-        state = _published_segmenter(plain_name, entry)
-    model = torchvision.models.get_model(
-        plain_name,
-        weights=None,
-        weights_backbone=None,
-        num_classes=len(entry.meta["categories"]),
-        aux_loss=any("aux_classifier." in key for key in state),
-    )
-    state = fit_names(state, model.state_dict(), weights or name)
-    require_fit(state, model.state_dict(), weights or name, plain_name)
-    model.load_state_dict(state)
-    identity = f"torchvision/{plain_name} weights={weights_hash(model)} size={size}"
-    return as_target(name, model, size, identity, device, class_names=entry.meta["categories"])
-
-
-def _published_segmenter(name: str, entry) -> dict[str, torch.Tensor]:
-    try:
-        return entry.get_state_dict(check_hash=True, progress=False, weights_only=True)
-    except Exception as error:  # a missing connection shows in many ways
-        folder = Path(torch.hub.get_dir()) / "checkpoints"
-        raise ModelError(
-            f"The weights of {name} could not be downloaded ({str(error).splitlines()[0]}): download "
-            f"{entry.url} to {folder}, or pass the file as weights=."
-        ) from error

@@ -193,16 +193,9 @@ def _loaded(
     batches = [keys[start : start + batch_size] for start in range(0, len(keys), batch_size)]
     # as many threads as torch may use, so that limits set for processes side by side hold here too
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-
-        def submit(number: int) -> list:
-            batch = batches[number] if number < len(batches) else []
-            return [pool.submit(load, item_of[key]) for key in batch]
-
-        ahead = submit(0)
-        for number, batch in enumerate(batches):
-            current, ahead = ahead, submit(number + 1)
-            try:
-                yield batch, [future.result() for future in current]
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+        # a batch is submitted when it is drawn
+        loads = (pool.map(load, [item_of[key] for key in batch]) for batch in batches)
+        ahead = next(loads)
+        for batch in batches:
+            current, ahead = ahead, next(loads, None)
+            yield batch, list(current)

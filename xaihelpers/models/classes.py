@@ -12,9 +12,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import binomtest
 
 from xaihelpers.datasets import Dataset, class_name, imagenet_names
-from xaihelpers.models.backbones import segmenters
 from xaihelpers.models.features import extract_features
 from xaihelpers.models.image_network import ImageNetwork
+from xaihelpers.models.networks import segmenters
 from xaihelpers.models.weights import ModelError
 from xaihelpers.paths import PROJECT, data_home, find
 from xaihelpers.text_files import TextFileError, plain, read_lines, read_text, require_distinct

@@ -15,11 +15,11 @@ and r = factor:
 | r, factor of the stretching | `factor` | scalar, 4 |
 """
 
-import contextlib
 import difflib
+import functools
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 from open_clip.transformer import TextTransformer
 from sklearn.linear_model import LogisticRegression
 from torch import nn
+from torch.func import functional_call
 
 from xaihelpers import paths
 from xaihelpers.datasets import Dataset, load_image
@@ -44,7 +45,6 @@ from xaihelpers.models.weights import (
     fit_names,
     read_weights,
     require_fit,
-    save_weights,
     weights_hash,
 )
 
@@ -176,13 +176,17 @@ def _from_file(source: str, name: str, file: Path, quick: bool) -> nn.Module:
         trained = state.pop(LONG_KEY)
         state["positional_embedding"] = torch.cat([state["positional_embedding"][:KEPT], trained[KEPT:]])
     of_text = [key for key in state if key.endswith("positional_embedding") and "visual." not in key]
-    with _without_warnings():
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # open_clip warns of every model that it builds and does not load
+    try:
         model = open_clip.create_model(
             source,
             load_weights=False,
             force_custom_text=True,
             force_context_length=len(state[of_text[0]]) if of_text else None,
         )
+    finally:
+        logging.disable(disabled)
     expected = model.state_dict()
     without_tower = dict.fromkeys(key.removeprefix("text.") for key in expected)  # as OpenAI names them
     state = fit_names(state, without_tower | expected, file)
@@ -200,31 +204,6 @@ def _needs_quick_gelu(name: str, weights: str) -> ModelError:
     quick = f"{name}-quickgelu"
     remedy = f"name {quick}" if quick in open_clip.list_models() else f"set quick_gelu in its {CONFIG_FILE}"
     return ModelError(f"{weights}: made with QuickGELU, without which every embedding is off: {remedy}.")
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """open_clip warns of every model that it builds without loading it itself."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
-def save_clip(model: nn.Module, tokenizer: Any, config: dict, folder: str | Path) -> Path:
-    """Write a CLIP as a folder that open_clip loads: configuration, float16 weights, tokenizer.
-
-    config: model_cfg and preprocess_cfg, as open_clip's configuration files hold them.
-    Returns the folder. Raises OSError: no room, not allowed.
-    """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(str(folder))
-    (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n")
-    save_weights(model, folder / WEIGHTS_FILE)
-    return folder
 
 
 def stretch_positions(positions: torch.Tensor, kept: int = KEPT, factor: int = FACTOR) -> torch.Tensor:
@@ -327,9 +306,7 @@ def embed_texts(
     for text in truncated:
         tokens[text] = [*tokens[text][: clip.context - 1], tokens[text][-1]]
 
-    def encode(batch: list[list[int]]) -> torch.Tensor:
-        return _encode_token_lists(clip, batch)
-
+    encode = functools.partial(_encode_token_lists, clip)
     ordered = sorted(distinct, key=tokens.__getitem__)  # texts that begin alike share a batch
     if is_causal(clip.model):  # encoded some tokens at a time, whatever the number of texts
         batch_size *= 32
@@ -387,15 +364,9 @@ def encode_tokens(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
     ids: (B, n), n at most the context.
     Returns (B, e).
     """
-    tower = model.text
-    whole = getattr(tower, "attn_mask", None)
-    if whole is None:
-        return model.encode_text(ids)
-    tower.attn_mask = whole[: ids.shape[1], : ids.shape[1]]
-    try:
-        return model.encode_text(ids)
-    finally:
-        tower.attn_mask = whole
+    mask = getattr(model.text, "attn_mask", None)
+    cut = {} if mask is None else {"attn_mask": mask[: ids.shape[1], : ids.shape[1]]}
+    return functional_call(model.text, cut, ids)
 
 
 def _embed(

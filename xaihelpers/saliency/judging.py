@@ -79,7 +79,7 @@ def parse_judgement(text: str) -> Judgement:
         part = text[heading.end() : end].strip().strip("\"'*{},[]\n ").strip()
         parts.setdefault(name, part)
         if name == "score":
-            scores.add(_parse_score(part))
+            scores.add(parse_score(part))
     score = scores.pop() if len(scores) == 1 else None
     return Judgement(score, parts.get("evaluation", ""), parts.get("justification", ""))
 
@@ -93,17 +93,17 @@ def _parse_json(text: str) -> Judgement | None:
     if not isinstance(found, dict) or not found.keys() & SCHEMA["properties"].keys():
         return None
     words = [str(found.get(name) or "") for name in ("evaluation", "justification")]
-    return Judgement(_parse_score(str(found.get("score"))), *words)
+    return Judgement(parse_score(str(found.get("score"))), *words)
 
 
-def _parse_score(text: str) -> float | None:
-    """The number that a text begins with, on a scale of 0 to 5; None for any other."""
+def parse_score(text: str, highest: int = 5) -> float | None:
+    """The number that a text begins with, on a scale that ends at `highest`; None for any other."""
     match = NUMBER.match(text)
     if match is None or NO_SCORE.match(match[2]):
         return None
     scale = SCALE.search(match[2])
     score = float(match[1].replace(",", "."))
-    return score if score <= 5 and (scale is None or scale[1] == "5") else None
+    return score if score <= highest and (scale is None or scale[1] == str(highest)) else None
 
 
 def heat_images(images: torch.Tensor, maps: torch.Tensor, opacity: float = 0.45) -> torch.Tensor:

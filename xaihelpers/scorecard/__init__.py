@@ -11,18 +11,3 @@ from xaihelpers.scorecard.card import leads_over, score
 from xaihelpers.scorecard.evidence import Evidence, Ground
 from xaihelpers.scorecard.page import CAPTION, card_figure, write_card
 from xaihelpers.scorecard.reading import ABOVE, BELOW, OPEN, VERDICTS, verdict
-
-__all__ = [
-    "ABOVE",
-    "BELOW",
-    "CAPTION",
-    "Evidence",
-    "Ground",
-    "OPEN",
-    "VERDICTS",
-    "card_figure",
-    "leads_over",
-    "score",
-    "verdict",
-    "write_card",
-]

@@ -15,10 +15,10 @@ from xaihelpers.bottlenecks.concept_dataset import rows_of_another_class
 from xaihelpers.datasets import (
     Dataset,
     DatasetError,
-    attributes_by_words,
     concept_labels,
     find_attributes,
     load,
+    plain_name,
 )
 from xaihelpers.models.clip import load_clip
 from xaihelpers.outputs import ConceptOutputs, read_outputs
@@ -222,7 +222,7 @@ def _attributes(outputs: ConceptOutputs, world: Dataset, source: str) -> tuple[l
     found = find_attributes(outputs.concepts, world.attributes["name"])
     if all(found):
         return found, []
-    unknown, known = outputs.concepts[found.index("")], attributes_by_words(world.attributes["name"])
+    unknown, known = outputs.concepts[found.index("")], world.attributes["name"].map(plain_name)
     near = difflib.get_close_matches(unknown, known, n=1, cutoff=0.0)[0]
     hint = f"the first {unknown!r} (did you mean {near!r}?)"
     if not any(found):

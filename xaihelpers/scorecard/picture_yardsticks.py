@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from xaihelpers.datasets import part_index, part_points, parts_of
+from xaihelpers.datasets import part_points, parts_of
 from xaihelpers.saliency.methods import scaled_maps
 from xaihelpers.scorecard.evidence import Evidence
 from xaihelpers.scorecard.reading import Reading, judged
@@ -37,7 +37,7 @@ def location(e: Evidence, names: Sequence[str]) -> Found:
     other = columns[(torch.searchsorted(columns, top.contiguous()) + torch.from_numpy(shift)) % len(columns)]
     rivals = {"another concept's map": some.concept_maps[index, other], **_blob(some.concept_maps)}
     points = part_points(world, e.rows[rows], SIZE)
-    parts = [[part_index(world, part) for part in parts_of(name, world.parts)] for name in e.attributes]
+    parts = [[world.parts.index(part) for part in parts_of(name, world.parts)] for name in e.attributes]
     centres = alignment.concept_points(points, parts)[index, top]  # (n, 2, 2)
 
     def hits(maps):

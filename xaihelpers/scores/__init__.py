@@ -4,5 +4,3 @@ No model runs here.
 """
 
 from xaihelpers.scores.intervals import PERCENT, Interval, interval, over_draws
-
-__all__ = ["PERCENT", "Interval", "interval", "over_draws"]

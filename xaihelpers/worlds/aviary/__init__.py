@@ -19,21 +19,3 @@ from xaihelpers.worlds.aviary.individuals import (
     usual_individual,
 )
 from xaihelpers.worlds.aviary.parts import PARTS
-
-__all__ = [
-    "ATTRIBUTES",
-    "GROUPS",
-    "PARTS",
-    "annotation_certainty",
-    "draw",
-    "ensure",
-    "individual",
-    "RENDERER_VERSION",
-    "shuffled",
-    "species_id",
-    "species_table",
-    "substitute",
-    "true_attributes",
-    "usual_individual",
-    "visible_attributes",
-]

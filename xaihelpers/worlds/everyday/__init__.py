@@ -11,17 +11,3 @@ from xaihelpers.worlds.everyday.thing_renderer import (
     true_attributes,
 )
 from xaihelpers.worlds.everyday.things import CATEGORIES, PARTS
-
-__all__ = [
-    "ATTRIBUTES",
-    "CATEGORIES",
-    "GROUPS",
-    "PARTS",
-    "Thing",
-    "draw",
-    "ensure",
-    "RENDERER_VERSION",
-    "shuffled",
-    "thing",
-    "true_attributes",
-]
