@@ -2,50 +2,93 @@
 
 | control | measured, over pictures | passes if |
 |---|---|---|
-| of `judge_controls.CONTROLS` | score of the better condition less of the worse | low > 0, value ≥ `LEAST` |
-| falls with coverage, precision | from a dose to the next lower: falls less rises, % | low > 0 of each step |
+| of `CONTROLS` | score of the better condition less of the worse | low > 0, value ≥ `LEAST` |
+| sees coverage | the same of exact and coverage .25, less that of as much light elsewhere | the same |
+| falls with coverage | rank correlation with the dose, less the sign of the light elsewhere | low ≥ `RANK` |
+| falls with precision | rank correlation with the dose | low ≥ `RANK` |
+| reads a network's map | correlation with coverage × precision, given the lit area | low > 0 |
+| the same elsewhere, in less light | score of the exact one less of the changed | within ± `SAME` |
+| the same for dark objects | scores of the darkest third less of the others | low > − `SAME_DARK` |
 | writes what is true | false statements in its texts, % | high ≤ `MOST_FALSE` |
+
+More of the object has more light, so that a light meter would pass without what is said of light elsewhere.
+The bounds are such that liars are found out and who is honest passes: one who computes coverage × precision,
+one who reads the prompt's steps as they stand, and either with noise of a point (see the tests).
 
 A number that rests on a failed control is void (`void`). How much an answer changes when it is repeated takes
 further questions: notebook 45.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import torch
+from scipy.stats import rankdata
 
-from xaihelpers.datasets import load
 from xaihelpers.models import crop_masks, load_target
 from xaihelpers.saliency.statements import check_statements, lit_shares
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
 from xaihelpers.yardsticks import judge_controls
-from xaihelpers.yardsticks.judge_controls import CONTROLS, DOSES, EXACT, NO_IMAGE, Battery
+from xaihelpers.yardsticks.judge_controls import (
+    BLACK,
+    DARKER,
+    DOSES,
+    ELSEWHERE,
+    EXACT,
+    LOOK_ALIKE,
+    MOVED,
+    NETWORKS,
+    NO_IMAGE,
+    NO_OBJECT,
+    OTHER_LIT,
+    PART_ELSEWHERE,
+    SCENE,
+    WRONG_NAME,
+    Battery,
+)
 
 LEAST = 1.0  # points of five by which the better condition has to score higher
+RANK = 0.1  # rank correlation of score and dose
+SAME, SAME_DARK = 1.0, 1.5  # points of five by which scores may differ where they should be the same
 MOST_FALSE = 20.0  # % of a judge's statements that may be false: with 20 pictures even 0 has a limit of 17
-STEPS = {f"falls with {axis}": axis for axis in ("coverage", "precision")}
+CONTROLS = {  # control: the condition that should score higher, and the one that should score lower
+    "reads the name": (EXACT, WRONG_NAME),
+    "tells look-alikes": (EXACT, LOOK_ALIKE),
+    "knows what is not there": (EXACT, NO_OBJECT),
+    "sees precision": (EXACT, f"precision {DOSES[-1]:g}"),
+    "sees the map": (EXACT, ELSEWHERE),
+    "notices darkness": (EXACT, BLACK),
+    "sees what is lit": (SCENE, OTHER_LIT),
+    "needs the picture": (EXACT, NO_IMAGE),
+}
+UNCHANGED = {"the same elsewhere": MOVED, "the same in less light": DARKER}
 # what rests on what: a score on seeing the light, its fit to a name on reading it, words on being true
+READS = ("reads the name", "tells look-alikes", "knows what is not there", "sees what is lit")
+WRITES = ("writes what is true",)
 SEES = (
     "sees coverage",
     "sees precision",
     "sees the map",
     "notices darkness",
     "needs the picture",
-    *STEPS,
+    "falls with coverage",
+    "falls with precision",
+    "reads a network's map",
+    *UNCHANGED,
+    "the same for dark objects",
 )
-READS = ("reads the name", "knows what is not there", "sees what is lit")
-WRITES = ("writes what is true",)
 
 
-def judge_card(answers: pd.DataFrame, statements: pd.DataFrame | None = None) -> pd.DataFrame:
+def judge_card(
+    answers: pd.DataFrame, battery: Battery, statements: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """The controls of the module docstring for one judge, and which of them it passes.
 
     answers: with `condition`, `row` and `score`, one score a condition and picture; NaN where there is none.
-        Without a picture, none counts as 0.
-    statements: of its texts, as of `check_texts`; None leaves their control out.
+        Without a picture, none counts as 0. battery: what was asked. A control whose pictures it does not
+        have, as look-alikes in a world without families, is left out.
+    statements: of the judge's texts, as of `check_texts`; None leaves their control out.
     Returns control, metric, the columns of an Interval, and `passed`.
     """
     without_score = answers["score"].isna() & (answers["condition"] == NO_IMAGE)
@@ -58,33 +101,68 @@ def judge_card(answers: pd.DataFrame, statements: pd.DataFrame | None = None) ->
     def add(control, metric, found, passed):
         lines.append({"control": control, "metric": metric, **found._asdict(), "passed": bool(passed)})
 
-    for control, (better, worse) in CONTROLS.items():
-        gap = interval(score[better] - score[worse], bounds=(-5, 5))
+    def add_gap(control, gaps):
+        gap = interval(gaps, bounds=(-10, 10))
         add(control, "difference of scores", gap, gap.low > 0 and gap.value >= LEAST)
-    for control, axis in STEPS.items():
-        least = least_step(score, axis)
-        add(control, "least step: falls less rises (%)", least, least.low > 0)
+
+    lit_elsewhere = score[ELSEWHERE] - score[PART_ELSEWHERE]
+    add_gap("sees coverage", score[EXACT] - score[f"coverage {DOSES[-1]:g}"] - lit_elsewhere)
+    for control, (better, worse) in CONTROLS.items():
+        if worse in score:
+            add_gap(control, score[better] - score[worse])
+    for axis, of_light in (("coverage", np.sign(lit_elsewhere)), ("precision", 0.0)):
+        fall = interval(dose_ranks(score, axis) - of_light, bounds=(-2, 2))
+        add(f"falls with {axis}", "rank correlation with the dose", fall, fall.low >= RANK)
+    shown = answers[answers["condition"].isin(NETWORKS)]
+    if len(shown):
+        fits = shown["coverage"] * shown["precision"].fillna(0.0)
+        columns = shown["score"], fits, shown["area"]
+        read = interval(*columns, statistic=_partial_correlation, clusters=shown["row"], bounds=(-1, 1))
+        add("reads a network's map", "correlation, given the lit area", read, read.low > 0)
+    for control, changed in UNCHANGED.items():
+        gap = interval(score[EXACT] - score[changed], bounds=(-5, 5))
+        add(control, "difference of scores", gap, -SAME < gap.low and gap.high < SAME)
+    dark = _dark_less_bright(score[EXACT], battery.of_objects)
+    add("the same for dark objects", "difference of scores", dark, dark.low > -SAME_DARK)
     if statements is not None:
         false = false_share(statements)
         add(*WRITES, "false statements (%)", false, false.high <= MOST_FALSE)
     return pd.DataFrame(lines)
 
 
-def least_step(score: pd.DataFrame, axis: str) -> Interval:
-    """The least step from a dose to the next lower one, with the least limits of all steps: is it monotone?
-
-    A step is the share of pictures in which the score falls, less the share in which it rises, in %.
+def dose_ranks(score: pd.DataFrame, axis: str) -> np.ndarray:
+    """Spearman's correlation of each picture's scores with the dose, (N,); 0 where they are all the same.
 
     score: a row for each picture, a column for each condition. axis: "coverage" or "precision".
     """
-    doses = [EXACT, *(f"{axis} {dose:g}" for dose in DOSES)]
-    steps = []
-    for more, less in pairwise(doses):
-        steps.append(interval(100 * np.sign(score[more] - score[less]), bounds=(-100, 100)))
-    least = min(steps, key=lambda step: step.value)
-    return least._replace(
-        low=np.min([step.low for step in steps]), high=np.min([step.high for step in steps])
-    )
+    of_doses = score[[EXACT, *(f"{axis} {dose:g}" for dose in DOSES)]].to_numpy()
+    ranks = rankdata(of_doses, axis=1, nan_policy="propagate")
+    ranks -= ranks.mean(1, keepdims=True)
+    falling = np.arange(ranks.shape[1])[::-1] - (ranks.shape[1] - 1) / 2
+    spread = np.sqrt((ranks**2).sum(1) * (falling**2).sum())
+    return np.where(spread == 0, 0.0, ranks @ falling / np.where(spread == 0, 1.0, spread))
+
+
+def _partial_correlation(score: np.ndarray, fits: np.ndarray, area: np.ndarray) -> float:
+    """The correlation of what the lit area does not say of the score, and of the fit; 0 where it says all."""
+    basis = np.stack([np.ones_like(area), area, area**2], 1)
+    rest = [of - basis @ np.linalg.lstsq(basis, of, rcond=None)[0] for of in (score, fits)]
+    spread = np.sqrt((rest[0] ** 2).sum() * (rest[1] ** 2).sum())
+    return float(rest[0] @ rest[1] / spread) if spread > 1e-9 else 0.0
+
+
+def _dark_less_bright(exact: pd.Series, of_objects: np.ndarray) -> Interval:
+    """The mean score of the darkest third of the pictures less that of the others.
+
+    exact: (N,), of the exact masks. of_objects: (N,), how bright the objects are.
+    """
+    is_dark = (np.argsort(np.argsort(of_objects)) < len(of_objects) / 3)[exact.index]
+
+    def gap(scores: np.ndarray, dark: np.ndarray) -> float:
+        dark = dark.astype(bool)
+        return float(scores[dark].mean() - scores[~dark].mean()) if 0 < dark.sum() < len(dark) else np.nan
+
+    return interval(exact.to_numpy(), is_dark.astype(float), statistic=gap, bounds=(-5, 5))
 
 
 def check_texts(
@@ -92,14 +170,14 @@ def check_texts(
 ) -> pd.DataFrame:
     """The statements of a judge's texts that the masks can check, true of their own case, and of another.
 
-    Scenes of two and questions without a picture are left out.
+    Moved pictures, scenes of two and questions without a picture are left out.
 
     answers: as of `ask_battery`. parts: (N, H, W) int, of each picture; names: of the parts 1, 2, ...
     seed: of the other case, one of the same picture that is otherwise lit.
     Returns a row for each statement: case, row, kind, and, as bool, `true` and `of another case`.
     """
-    scenes = [NO_IMAGE, judge_controls.SCENE, judge_controls.OTHER_LIT]
-    found, shown = [], answers[~answers["condition"].isin(scenes)]
+    unlike = [NO_IMAGE, MOVED, SCENE, OTHER_LIT]
+    found, shown = [], answers[~answers["condition"].isin(unlike)]
     rng = np.random.default_rng(seed)
     lit_parts = {case: lit_shares(parts[shown.row[case]], battery.lit[case], names) for case in shown.index}
     for case in shown.itertuples():
@@ -138,15 +216,14 @@ def void(card: pd.DataFrame, controls: Sequence[str]) -> str:
     return f"void: fails {', '.join(failed)}" if len(failed) else ""
 
 
-def prove_judge(model, kind: str = "masked", n_images: int = 20, seed: int = 0, **settings) -> pd.DataFrame:
-    """The card of a judge on birds of the aviary, whatever it judges elsewhere, as of `judge_card`.
+def prove_judge(model, kind: str = "masked", n_images: int = 60, seed: int = 0, **settings) -> pd.DataFrame:
+    """The card of a judge on birds drawn for it, whatever it judges elsewhere, as of `judge_card`.
 
     model: as `load_vlm` gives it. kind: of what is shown. settings: of `judging.judge`.
     """
-    aviary = load("aviary")
-    target = load_target("aviary_resnet", "", "cpu", aviary)
-    battery, rows = judge_controls.drawn_battery(aviary, target, n_images, kind, seed)
+    birds = judge_controls.battery_world("aviary", seed)
+    target = load_target("aviary_resnet", "", "cpu", birds)
+    battery, rows = judge_controls.drawn_battery(birds, target, n_images, kind, seed)
     answers = judge_controls.ask_battery(model, battery, kind, **settings)
-    return judge_card(
-        answers, check_texts(answers, battery, crop_masks(target, aviary, rows), aviary.parts, seed)
-    )
+    texts = check_texts(answers, battery, crop_masks(target, birds, rows), birds.parts, seed)
+    return judge_card(answers, battery, texts)

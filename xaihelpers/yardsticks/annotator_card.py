@@ -1,0 +1,121 @@
+"""The card of an annotator: does it say what it sees, or what the species usually has? (not in the papers)
+
+On ordinary birds the species gives nearly everything away: an annotator that recognises it and recites what
+it usually has is right there without having looked. So the birds of this examination have attributes that
+their species says nothing of, drawn anew for each seed. A statement is a colour of a part, "a red crown".
+
+| control | measured | passes if |
+|---|---|---|
+| says what is there | statements true of their own bird, less of another one, % | low > 0, value ≥ `LEAST` |
+| does not recite | where its own and its species' colours differ and one is said: its own, % | low > 50 |
+| says enough | of the parts that are visible, those whose colour is said, % | low ≥ `SAID` |
+
+The bounds are such that liars are found out (a reciter of species, one who says the commonest colours, one
+who sees the bird's main colour and says it of every part, one who says hardly anything), and who is honest
+passes although a fifth of what it says is wrong (see the tests).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from xaihelpers.datasets import Dataset, image_attributes, load
+from xaihelpers.fastslow.questions import annotate_chains
+from xaihelpers.scores.intervals import PERCENT, interval
+from xaihelpers.worlds import aviary
+
+LEAST, SAID = 25.0, 20.0  # %
+FIRST_SEED = 20_000  # of the birds that are drawn for it: no other world has these
+COLORS = {color: color for color in aviary.GROUPS["wing_color"]} | {"gray": "grey", "golden": "yellow"}
+# what a part is called -> its group of attributes
+PARTS = {
+    part: f"{part}_color" for part in "crown forehead nape throat breast belly back wing eye leg bill".split()
+}
+PARTS |= {"tail": "upper_tail_color", "beak": "bill_color", "chest": "breast_color", "feet": "leg_color"}
+
+
+def color_statements(text: str) -> set[tuple[str, str]]:
+    """What a text says of colours: (group, color) of each phrase that names a part and colours before it.
+
+    "black and white wings, a red crown" says (wing_color, black), (wing_color, white), (crown_color, red).
+    """
+    said = set()
+    for phrase in re.split(r"[,;.:|\n]|\bwith\b|\bbut\b", text.lower()):
+        before: list[str] = []
+        for word in re.findall(r"[a-z]+", phrase):
+            part = next((known for known in (word, word.removesuffix("s")) if known in PARTS), "")
+            if part:
+                said.update((PARTS[part], color) for color in before)
+                before = []
+            elif word in COLORS:
+                before.append(COLORS[word])
+    return said
+
+
+def annotator_card(
+    chains: Sequence[Mapping[str, str] | None], present: np.ndarray, usual: np.ndarray, seed: int = 0
+) -> pd.DataFrame:
+    """The controls of the module docstring for the chains of one annotator, and which of them it passes.
+
+    chains: N, None where there is none. present: (N, 312) bool, what can be seen of each bird.
+    usual: (N, 312) bool, what its species usually shows. seed: of the other birds.
+    Returns control, metric, the columns of an Interval, and `passed`.
+    """
+    column = {tuple(name.removeprefix("has_").split("::")): k for k, name in enumerate(aviary.ATTRIBUTES)}
+    of_group = {group: [column[key] for key in column if key[0] == group] for group in set(PARTS.values())}
+    other = (np.arange(len(chains)) + np.random.default_rng(seed).integers(1, len(chains))) % len(chains)
+    rows, shares = [], []
+    for row, chain in enumerate(chains):
+        visible = {group for group, columns in of_group.items() if present[row, columns].any()}
+        said = color_statements(" ; ".join((chain or {}).values()))
+        said = {(group, color) for group, color in said if group in visible and (group, color) in column}
+        shares.append(100 * len({group for group, _ in said}) / len(visible))
+        for group, color in said:
+            place, columns = column[group, color], of_group[group]
+            own, habit = present[row, place], usual[row, place]
+            differ = not (present[row, columns] & usual[row, columns]).any()
+            line = {"row": row, "own": own, "differ": differ and (own or habit)}
+            # of a bird that shows nothing there, nothing is true
+            rows.append(line | {"other": present[other[row], place]})
+    said = pd.DataFrame(rows, columns=["row", "own", "differ", "other"])
+    there = interval(
+        100 * said.own, 100 * said.other, statistic="difference", clusters=said.row, bounds=(-100, 100)
+    )
+    told = said[said.differ.astype(bool)]
+    own = interval(100.0 * told.own, clusters=told.row, bounds=PERCENT)
+    share = interval(shares, bounds=PERCENT)
+    lines = [
+        ("says what is there", "true of its own bird, less of another (%)", there, there.low > 0),
+        ("does not recite", "its own colour, not the usual one (%)", own, own.low > 50),
+        ("says enough", "visible parts whose colour is said (%)", share, share.low >= SAID),
+    ]
+    card = pd.DataFrame(
+        [{"control": name, "metric": metric, **of._asdict(), "passed": ok} for name, metric, of, ok in lines]
+    )
+    card.loc[0, "passed"] &= there.value >= LEAST
+    return card.astype({"passed": bool})
+
+
+def examination_birds(seed: int = 0) -> Dataset:
+    """96 birds whose attributes their species says nothing of, in no other world; drawn at first use."""
+    number = FIRST_SEED + seed
+    drawn = aviary.ensure(f"aviary_examination_{number}", images_per_class=2, seed=number, decorrelated=1.0)
+    return load(drawn)
+
+
+def usual_attributes(birds: Dataset) -> np.ndarray:
+    """What the species of each bird of the aviary usually shows, (N, 312) bool."""
+    of_species = [aviary.true_attributes(aviary.usual_individual(name)) for name in birds.class_names]
+    return np.stack(of_species)[birds.labels.numpy()]
+
+
+def prove_annotator(model, file: str = "fse_chain", seed: int = 0, **settings) -> pd.DataFrame:
+    """The card of an annotator on birds drawn for it, as of `annotator_card`.
+
+    model: as `load_vlm` gives it. file: the prompt. settings: of `fastslow.annotate_chains`.
+    """
+    birds = examination_birds(seed)
+    chains = annotate_chains(model, birds.images["path"].tolist(), file=file, **settings).chains
+    return annotator_card(chains, image_attributes(birds)[0].numpy(), usual_attributes(birds), seed)
