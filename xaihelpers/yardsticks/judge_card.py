@@ -101,12 +101,12 @@ def judge_card(
     def add(control, metric, found, passed):
         lines.append({"control": control, "metric": metric, **found._asdict(), "passed": bool(passed)})
 
-    def add_gap(control, gaps):
-        gap = interval(gaps, bounds=(-10, 10))
+    def add_gap(control, gaps, most=5):
+        gap = interval(gaps, bounds=(-most, most))
         add(control, "difference of scores", gap, gap.low > 0 and gap.value >= LEAST)
 
     lit_elsewhere = score[ELSEWHERE] - score[PART_ELSEWHERE]
-    add_gap("sees coverage", score[EXACT] - score[f"coverage {DOSES[-1]:g}"] - lit_elsewhere)
+    add_gap("sees coverage", score[EXACT] - score[f"coverage {DOSES[-1]:g}"] - lit_elsewhere, most=10)
     for control, (better, worse) in CONTROLS.items():
         if worse in score:
             add_gap(control, score[better] - score[worse])
