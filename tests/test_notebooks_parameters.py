@@ -332,7 +332,7 @@ WRONG = [
     ("44", {"methods": ["gradcamm"]}, "methods must be one of cam, gradcam"),
     ("44", {"strengths": [1.5]}, "strengths must lie between 0 and 1"),
     ("44", {"class_names": ["bird"]}, "class_names must name both classes"),
-    ("44", {"layer": "features.99"}, "SmallNetwork has no layer 'features.99'"),
+    ("44", {"layer": "features.99"}, "The network has no layer 'features.99'"),
     ("45", {"kind": "mask"}, "unknown kind 'mask' of image"),
     ("45", {"judges": ["no_such_annotator"]}, "The model 'no_such_annotator' cannot be loaded"),
     ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),

@@ -10,14 +10,13 @@ pixels that are predicted to be of the class. The gradients are G = dS_c / dA.
 """
 
 import contextlib
-import difflib
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
-from xaihelpers.models.layers import logits_of, to_feature_maps
+from xaihelpers.models.layers import logits_of, submodule, to_feature_maps
 
 
 class SaliencyError(ValueError):
@@ -120,11 +119,11 @@ def activations_and_gradients(
 
     inputs: (N, 3, H, W), on the model's device. classes, background, all_pixels: as of `score_classes`.
     with_gradients: False gives None in the place of the gradients.
-    Raises SaliencyError: no such layer, one that is not used or that the score does not depend on, classes
-        out of range, NaN or infinite maps or gradients; ModelError: a layer that does not lie over space, an
-        output that is no logits.
+    Raises SaliencyError: a layer that is not used or that the score does not depend on, classes out of
+        range, NaN or infinite maps or gradients; ModelError: no such layer, one that does not lie over space,
+        an output that is no logits.
     """
-    module = _submodule(model, layer)
+    module = submodule(model, layer)
     caught = {}
 
     def catch(module, arguments, output):
@@ -157,14 +156,6 @@ def activations_and_gradients(
         _require_finite(gradients, "gradients", layer)
         gradients = gradients.float()
     return scores._replace(logits=scores.logits.detach()), maps.float(), gradients
-
-
-def _submodule(model: nn.Module, layer: str) -> nn.Module:
-    modules = dict(model.named_modules())
-    if layer not in modules or not layer:
-        near = difflib.get_close_matches(layer, modules, 3) or [name for name, _ in model.named_children()]
-        raise SaliencyError(f"{type(model).__name__} has no layer {layer!r}: try {', '.join(near)}")
-    return modules[layer]
 
 
 def _gradients(scores: ClassScores, activations: torch.Tensor, layer: str) -> torch.Tensor:

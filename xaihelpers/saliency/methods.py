@@ -75,9 +75,9 @@ def attention_maps(
     layer: a submodule's name; "" takes the last over space, by `models.find_layer`. A segmenter's CAM needs
         the layer before its last 1 x 1 convolution.
     n_masks, cells, keep, seed: of RISE, see `rise`. all_pixels: as of `score_classes`; RISE takes no notice.
-    Raises SaliencyError: an unknown method or class, no such layer, NaN or infinite maps or gradients, a
-        model for which CAM is not defined; ModelError: a layer that does not lie over space, an output that
-        is no logits.
+    Raises SaliencyError: an unknown method or class, NaN or infinite maps or gradients, a model for which
+        CAM is not defined; ModelError: no such layer, one that does not lie over space, an output that is no
+        logits.
     """
     if method not in METHODS:
         raise SaliencyError(f"unknown method {method!r}: there are {', '.join(METHODS)}")
