@@ -125,7 +125,6 @@ def test_bad_input_is_named(images):
     model.extra = nn.Conv2d(3, 3, 1)
     for wrong, message in (
         ({"method": "lime"}, "unknown method 'lime': there are cam, gradcam"),
-        ({"layer": "layer5"}, "no layer 'layer5': try layer"),
         ({"layer": "extra"}, "is not used"),
         ({"classes": [0, 1]}, r"classes must be 3 numbers in 0\.\.6"),
         ({"classes": [0, 1, 7]}, r"in 0\.\.6"),
@@ -136,6 +135,8 @@ def test_bad_input_is_named(images):
             saliency.attention_maps(model, images, **wrong)
     with pytest.raises(saliency.SaliencyError, match="inputs must be floating point"):
         saliency.attention_maps(model, images.to(torch.uint8))
+    with pytest.raises(ModelError, match="no layer 'layer5': try layer"):
+        saliency.attention_maps(model, images, layer="layer5")
     with pytest.raises(ModelError, match=r"gives \(3, 7\), which does not lie over space"):
         saliency.attention_maps(model, images, layer="fc")
     with pytest.raises(ModelError, match="has no layer whose output lies over space"):

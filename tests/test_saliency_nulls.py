@@ -4,6 +4,7 @@ import pytest
 import torch
 from timm.models.resnet import BasicBlock, ResNet
 
+from xaihelpers.models import ModelError
 from xaihelpers.models.image_network import as_target
 from xaihelpers.saliency import (
     NULLS,
@@ -50,5 +51,5 @@ def test_bad_input_is_named(network, images):
         null_maps(network, images, classes=torch.tensor([0, 1, 2]))
     with pytest.raises(ValueError, match="lies between 0 and 1, not at 1.5"):
         shuffled_weights(network, 1.5)
-    with pytest.raises(SaliencyError, match="no layer 'layer9'"):
+    with pytest.raises(ModelError, match="no layer 'layer9'"):
         null_maps(network, images, layer="layer9")
