@@ -38,7 +38,7 @@ def fit_head(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One linear layer on concept values: weights θ (L, K) and bias b (K,), on the values' own scale.
 
-    values: (N, L) float32. labels: (N,) int64, 0 to K − 1, on the same device.
+    values: (N, L) float32 or float64. labels: (N,) int64, 0 to K − 1, on the same device.
     penalty: of the squared weights, as in the module's formula; of the elastic net where one class is fitted
         against the rest.
     steps: of the solver, at most; one class against the rest goes on until nothing improves.
@@ -75,8 +75,8 @@ def fit_head(
 
 
 def _softmax_layer(inputs, labels, n_classes, penalty, steps, offset, solver):
-    weights = torch.zeros(inputs.shape[1], n_classes, device=inputs.device, requires_grad=True)
-    bias = torch.zeros(n_classes, device=inputs.device, requires_grad=True)
+    weights = inputs.new_zeros(inputs.shape[1], n_classes).requires_grad_()
+    bias = inputs.new_zeros(n_classes).requires_grad_()
     fixed_logits = 0 if offset is None else offset.detach()
 
     def loss():
