@@ -12,6 +12,7 @@ from xaihelpers.bottlenecks import (
     add_residual,
     concept_samples,
     concept_values,
+    fit_head,
     fit_posthoc_cbm,
     posthoc_cbm_from_text,
 )
@@ -152,6 +153,17 @@ def test_texts_as_concept_vectors():
         posthoc_cbm_from_text(images, embed_texts(CONCEPTS)[:, :15], labels, CONCEPTS, CLASSES)
     with pytest.raises(ValueError, match="the list of concepts is empty"):
         posthoc_cbm_from_text(images, embed_texts(CONCEPTS)[:0], labels, [], CLASSES)
+
+
+def test_the_residual_does_not_hang_on_the_last_bits():
+    """At its optimum another rounding of the features, as by another processor, changes next to nothing."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(300, 60, generator=generator) @ torch.randn(60, 60, generator=generator)
+    labels = torch.randint(8, (300,), generator=generator)
+    given = torch.randn(300, 8, generator=generator)
+    rounded = features * (1 + 1e-7 * torch.randn(features.shape, generator=generator))
+    first, again = (fit_head(some, labels, 8, 1e-3, offset=given)[0] for some in (features, rounded))
+    assert (first - again).norm() < 1e-4 * first.norm()
 
 
 def test_the_residual_adds_what_the_concepts_lack():

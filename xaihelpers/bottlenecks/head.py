@@ -14,8 +14,10 @@ The paper does not say how its head was fitted: solver and standardisation are a
 | y | `labels` | (N,) |
 """
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.optimize import minimize
 from sklearn.linear_model import SGDClassifier
 
 from xaihelpers.bottlenecks.inputs import check_labels
@@ -38,11 +40,13 @@ def fit_head(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One linear layer on concept values: weights θ (L, K) and bias b (K,), on the values' own scale.
 
-    values: (N, L) float32 or float64. labels: (N,) int64, 0 to K − 1, on the same device.
+    values: (N, L) float32. labels: (N,) int64, 0 to K − 1, on the same device.
     penalty: of the squared weights, as in the module's formula; of the elastic net where one class is fitted
         against the rest.
     steps: of the solver, at most; one class against the rest goes on until nothing improves.
-    offset: (N, K), logits that are there already and stay as they are.
+    offset: (N, K), logits that are there already and stay as they are. Then the optimum is found to the end,
+        by Newton's method: what the given logits leave over is little, and where L-BFGS stops on its way
+        there hangs on the last bits, so that each processor would have another layer.
     solver: "optimum", softmax cross-entropy by full-batch L-BFGS; "few steps", the same by Adam from zero,
         which stops long before its optimum; "one-vs-rest", logistic regressions of each class against the
         others by stochastic gradient descent with an elastic net, as post-hoc CBM's own code fits them.
@@ -65,23 +69,57 @@ def fit_head(
         # a constant concept, whose spread is rounding, gets no weight
         std = std.where(std > 1e-6 * values.abs().amax(0), torch.inf)
     inputs = (values - mean) / std
-    if solver == "one-vs-rest":
-        if offset is not None:
-            raise ValueError('the solver "one-vs-rest" takes no offset: choose "optimum"')
+    if offset is not None:
+        if solver != "optimum":
+            raise ValueError(f'the solver "{solver}" takes no offset: choose "optimum"')
+        weights, bias = _beyond_offset(inputs, labels, n_classes, penalty, offset)
+    elif solver == "one-vs-rest":
         weights, bias = _one_vs_rest(inputs, labels, n_classes, penalty, seed)
     else:
-        weights, bias = _softmax_layer(inputs, labels, n_classes, penalty, steps, offset, solver)
+        weights, bias = _softmax_layer(inputs, labels, n_classes, penalty, steps, solver)
     return weights / std[:, None], bias - (mean / std) @ weights
 
 
-def _softmax_layer(inputs, labels, n_classes, penalty, steps, offset, solver):
-    weights = inputs.new_zeros(inputs.shape[1], n_classes).requires_grad_()
-    bias = inputs.new_zeros(n_classes).requires_grad_()
-    fixed_logits = 0 if offset is None else offset.detach()
+def _beyond_offset(inputs, labels, n_classes, penalty, offset):
+    """The optimum by SciPy's Newton-CG in float64: products with the Hessian, which is never written out."""
+    ones = inputs.new_ones(len(inputs), 1)
+    inputs, offset = torch.cat([inputs, ones], 1).double(), offset.detach().double()
+    wanted = F.one_hot(labels, n_classes).double()
+    penalties = torch.full_like(inputs[:1].T, penalty)
+    penalties[-1] = 0  # of the bias
+
+    def as_layer(flat):
+        return torch.from_numpy(flat).to(inputs).view(-1, n_classes)
+
+    def loss(flat):
+        layer = as_layer(flat)
+        log_chances = (inputs @ layer + offset).log_softmax(1)
+        value = -(log_chances * wanted).sum() / len(inputs) + (penalties * layer.square()).sum() / 2
+        gradient = inputs.T @ (log_chances.exp() - wanted) / len(inputs) + penalties * layer
+        return value.item(), gradient.flatten().cpu().numpy()
+
+    def curvature(flat, direction):
+        chances = (inputs @ as_layer(flat) + offset).softmax(1)
+        direction = as_layer(direction)
+        turned = inputs @ direction
+        turned = chances * (turned - (chances * turned).sum(1, keepdim=True))
+        return (inputs.T @ turned / len(inputs) + penalties * direction).flatten().cpu().numpy()
+
+    start = np.zeros(inputs.shape[1] * n_classes)
+    found = minimize(
+        loss, start, jac=True, hessp=curvature, method="Newton-CG", options={"xtol": 1e-9, "maxiter": 200}
+    )
+    layer = as_layer(found.x).float()
+    return layer[:-1], layer[-1]
+
+
+def _softmax_layer(inputs, labels, n_classes, penalty, steps, solver):
+    weights = torch.zeros(inputs.shape[1], n_classes, device=inputs.device, requires_grad=True)
+    bias = torch.zeros(n_classes, device=inputs.device, requires_grad=True)
 
     def loss():
         optimiser.zero_grad()
-        logits = inputs @ weights + bias + fixed_logits
+        logits = inputs @ weights + bias
         value = F.cross_entropy(logits, labels) + penalty / 2 * weights.square().sum()
         value.backward()
         return value

@@ -217,18 +217,15 @@ def add_residual(
 ) -> PosthocCBM:
     """The hybrid form (PCBM-h): a linear layer on the features learns what the bottleneck leaves over.
 
-    The bottleneck stays as it is; softmax cross-entropy is minimised over R and r alone, in float64: the
-    solver's steps end before its optimum, where the last bits of float32 would lead to another layer on each
-    processor.
+    The bottleneck stays as it is; softmax cross-entropy is minimised over R and r alone.
 
     pooled: (N, d), the training features. labels: (N,) int64. Both on the model's device.
 
     Raises ValueError as `fit_head` and `explain` do. Source: Yuksekgonul et al. 2023, section 2.2.
     """
     base = replace(model, residual_weights=None, residual_bias=None)
-    offset = base.explain(pooled).logits.double()
-    weights, bias = fit_head(pooled.double(), labels, len(model.classes), penalty, offset=offset)
-    return replace(base, residual_weights=weights.float(), residual_bias=bias.float())
+    weights, bias = fit_head(pooled, labels, len(model.classes), penalty, offset=base.explain(pooled).logits)
+    return replace(base, residual_weights=weights, residual_bias=bias)
 
 
 def _with_head(pooled, labels, bank, intercepts, margin, concepts, classes, penalty, **head) -> PosthocCBM:
