@@ -145,9 +145,11 @@ def check_44(records):
 
 
 def check_45(records):
-    """Scripted judges: the truth notices everything, others nothing of what they ignore."""
+    """Scripted judges: the truth notices what should change its score and nothing else, others less."""
     scores = records[records.metric == "difference of scores"].set_index(["judge", "control"]).value
-    assert (scores["scripted: the truth"] > 3).all()
+    is_same = scores.index.get_level_values("control").str.startswith("the same")
+    assert (scores[~is_same]["scripted: the truth"] > 3).all()
+    assert (scores[is_same]["scripted: the truth"].abs() < 0.2).all()
     assert scores["scripted: ignores the picture", "sees the map"] == 0
     assert scores["scripted: ignores the name", "reads the name"] == 0
 
