@@ -77,7 +77,6 @@ def annotator_card(
             own, habit = present[row, place], usual[row, place]
             differ = not (present[row, columns] & usual[row, columns]).any()
             line = {"row": row, "own": own, "differ": differ and (own or habit)}
-            # of a bird that shows nothing there, nothing is true
             rows.append(line | {"other": present[other[row], place]})
     said = pd.DataFrame(rows, columns=["row", "own", "differ", "other"])
     there = interval(
@@ -86,16 +85,18 @@ def annotator_card(
     told = said[said.differ.astype(bool)]
     own = interval(100.0 * told.own, clusters=told.row, bounds=PERCENT)
     share = interval(shares, bounds=PERCENT)
+    sees = there.low > 0 and there.value >= LEAST
     lines = [
-        ("says what is there", "true of its own bird, less of another (%)", there, there.low > 0),
+        ("says what is there", "true of its own bird, less of another (%)", there, sees),
         ("does not recite", "its own colour, not the usual one (%)", own, own.low > 50),
         ("says enough", "visible parts whose colour is said (%)", share, share.low >= SAID),
     ]
-    card = pd.DataFrame(
-        [{"control": name, "metric": metric, **of._asdict(), "passed": ok} for name, metric, of, ok in lines]
+    return pd.DataFrame(
+        [
+            {"control": name, "metric": metric, **of._asdict(), "passed": bool(passed)}
+            for name, metric, of, passed in lines
+        ]
     )
-    card.loc[0, "passed"] &= there.value >= LEAST
-    return card.astype({"passed": bool})
 
 
 def examination_birds(seed: int = 0) -> Dataset:
