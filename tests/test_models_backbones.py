@@ -21,6 +21,7 @@ from xaihelpers.models import (
     new_backbone,
     save_weights,
 )
+from xaihelpers.models import cache as cache_module
 from xaihelpers.models.networks import build_network
 from xaihelpers.models.weights import read_weights
 
@@ -318,6 +319,20 @@ def test_interrupted_run_goes_on(backbone, images, forwarded, monkeypatch):
     monkeypatch.setattr(features, "_forward", counting)
     extract_features(backbone, images, batch_size=2)
     assert sum(forwarded) == 10
+
+
+def test_what_another_process_computed_while_this_one_waited_is_taken(backbone, images, monkeypatch, caplog):
+    alone = cache_module._alone
+
+    def waits(folder):
+        monkeypatch.setattr(cache_module, "_alone", alone)
+        extract_features(backbone, images)  # the other process
+        return alone(folder)
+
+    monkeypatch.setattr(cache_module, "_alone", waits)
+    found = extract_features(backbone, images)
+    assert caplog.text.count("features: 10 from the cache, 0 computed") == 1
+    assert torch.equal(found.pooled, extract_features(backbone, images).pooled)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped"])

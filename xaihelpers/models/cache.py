@@ -195,7 +195,7 @@ def _loaded(
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         # a batch is submitted when it is drawn
         loads = (pool.map(load, [item_of[key] for key in batch]) for batch in batches)
-        ahead = next(loads)
+        ahead = next(loads, None)  # none is left if other processes computed them all meanwhile
         for batch in batches:
             current, ahead = ahead, next(loads, None)
             yield batch, list(current)
