@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from safetensors.torch import load_file
 
 from recipes import annotator, backbone, clip, flux
+from xaihelpers import training
 from xaihelpers.models import load_backbone
 from xaihelpers.models.clip import load_clip
 from xaihelpers.training import train
@@ -97,3 +100,24 @@ def test_a_clip_goes_on_after_a_kill(tmp_path, monkeypatch):
     card = json.loads((tmp_path / "made" / "aviary_clip_long.json").read_text())
     assert card["steps"] == {"attributes": 2, "captions": 2, "both towers": 1, "long texts": 1}
     assert 0 <= card["test accuracy"]["percent"] <= 100
+
+
+def test_an_annotator_and_a_judge_go_on_after_a_kill(tmp_path, monkeypatch):
+    """Killed in the judge's stage and begun again, they end with the very weights of a run in one piece."""
+    sizes = {"birds": 12, "ordinary": 60, "things": 40, "eye-steps": 2, "judge-steps": 3, "n-test": 2}
+    options = [part for name, size in sizes.items() for part in (f"--{name}", str(size))]
+    monkeypatch.setattr(annotator, "CASES", {"eye": 6, "judge": 4})
+    monkeypatch.setattr(annotator, "write_cards", lambda *_: None)  # held-out pictures take minutes
+    monkeypatch.setattr(training, "KEEP_EVERY", 1)
+
+    def make(folder):
+        settings = annotator.options().parse_args([*options, "--device", "cpu", "--save", str(folder)])
+        return [load_file(made / "eye.safetensors") for made in annotator.make_annotator(settings)]
+
+    whole = make(tmp_path / "whole")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(annotator, "judge_loss", killed_at(3, annotator.judge_loss))
+        make(tmp_path / "killed")
+    monkeypatch.setattr(annotator, "eye_loss", killed_at(1, None))
+    for one, other in zip(whole, make(tmp_path / "killed"), strict=True):
+        assert set(one) == set(other) and all(torch.equal(one[name], other[name]) for name in one)

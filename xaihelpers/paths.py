@@ -29,6 +29,11 @@ def models_home() -> Path:
     return PROJECT / "data" / "models"
 
 
+def answers_home() -> Path:
+    """The answers of the shipped annotator that ship with the project."""
+    return PROJECT / "data" / "answers"
+
+
 def cache_home() -> Path:
     """The folder of computed things that may be deleted at any time."""
     return data_home() / "cache"

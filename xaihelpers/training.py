@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 WARM_UP = 100  # steps, or a tenth of a short stage
 KEEP_EVERY = 100  # steps from one checkpoint to the next
+SLOW = 0.4  # of the learning rate
 LOWEST = 0.02  # learning rate at the end, as a share of the peak
 # what torch.load raises for a file that is cut off or no checkpoint
 DAMAGE = (RuntimeError, EOFError, OSError, pickle.UnpicklingError)
@@ -35,6 +36,7 @@ def train(
     folder: str | Path = "",
     parameters: Iterable[torch.nn.Parameter] | None = None,
     quiet: bool = False,
+    slow: torch.nn.Module | None = None,
 ) -> float:
     """Train for `steps` steps of `loss_of()`; returns their seconds, with those of an earlier, killed run.
 
@@ -49,13 +51,20 @@ def train(
         one is set aside, and the stage begins anew.
     parameters: those trained, by default all of `modules` that require a gradient.
     quiet: no progress bar.
+    slow: a part of `modules` that is trained at `SLOW` times the rate, as one that knows much already.
 
     Raises ValueError where a loss is not finite.
     """
     parameters = modules.parameters() if parameters is None else parameters
     parameters = [parameter for parameter in parameters if parameter.requires_grad]
     device = parameters[0].device
-    optimiser = torch.optim.AdamW(parameters, lr=peak, weight_decay=0.05, betas=(0.9, 0.98))
+    of_slow = set(slow.parameters()) if slow is not None else set()
+    groups = [
+        {"params": [one for one in parameters if one not in of_slow], "lr": peak},
+        {"params": [one for one in parameters if one in of_slow], "lr": SLOW * peak},
+    ]
+    groups = [group for group in groups if group["params"]]
+    optimiser = torch.optim.AdamW(groups, weight_decay=0.05, betas=(0.9, 0.98))
     schedule = _cosine_schedule(optimiser, steps)
     checkpoint = Path(folder) / f"{stage}.checkpoint" if str(folder) else None
     parts = {"optimiser": optimiser, "schedule": schedule, "modules": modules}

@@ -1,24 +1,20 @@
-"""Made-up attention maps over pictures whose truth is known, and the score that each deserves.
+"""Made-up attention maps over pictures whose truth is known, and pictures under them.
 
 A map v is (SIZE, SIZE) in [0, 1]. What of it is above .4 counts as attended:
 
     covered = |attended and thing| / |thing|        precise = |attended and thing| / |attended|
-
-and the rubric of the prompt turns both into a score from 0 to 5.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image, ImageFilter
 from scipy.ndimage import distance_transform_edt
-from tqdm.auto import tqdm
 
-from recipes.annotator_training.lesson_pictures import SIZE
+from xaihelpers.instruments.eye import SIZE
 
 BLURRED = {"thing": 0.24, "part": 0.13, "beside": 0.08, "anywhere": 0.06, "dot": 0.04}  # kind -> share
 SHARP = {"exact": 0.12, "cut": 0.1, "rim": 0.1, "elsewhere": 0.06, "inverted": 0.03, "all": 0.02}
 SHARP["nothing"] = 0.02
-SCENES = 0.2  # share of pictures that show two things, of which one is attended
 ATTENDED = 0.4  # attention above it counts
 
 
@@ -116,66 +112,3 @@ def heated(image: np.ndarray, heat: np.ndarray, opacity: float = 0.45) -> np.nda
     """An image (3, SIZE, SIZE) under its attention as a heat-map."""
     colors = plt.cm.jet(heat)[..., :3].transpose(2, 0, 1)
     return np.uint8(255 * opacity * colors + (1 - opacity) * image)
-
-
-def overlap(heat: np.ndarray, thing: np.ndarray, level: float = ATTENDED) -> tuple[float, float]:
-    """How much of the thing is attended, and how much of the attention lies on the thing, in [0, 1]."""
-    attended = heat > level
-    both = (attended & thing).sum()
-    return both / max(thing.sum(), 1), both / max(attended.sum(), 1)
-
-
-def rubric(covered: float, precise: float) -> int:
-    """The score 0 to 5 that the rubric of the prompt gives."""
-    if covered < 0.05:
-        return 0
-    if covered < 0.15:
-        return 1
-    if covered < 0.40 or precise < 0.40:
-        return 2
-    if covered < 0.65 or precise < 0.65:
-        return 3
-    return 4 if covered < 0.85 or precise < 0.85 else 5
-
-
-def side_by_side(
-    rng: np.random.Generator, pixels: np.ndarray, parts: np.ndarray, row: int
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Two pictures on grey at half their size: pixels, part numbers of the first, row of the other."""
-    half, upper = SIZE // 2, slice(SIZE // 4, SIZE // 4 + SIZE // 2)
-    scene = np.full((3, SIZE, SIZE), 128, np.uint8)
-    of_first, other = np.zeros((SIZE, SIZE), np.uint8), int(rng.integers(len(pixels)))
-    places = [slice(0, half), slice(half, SIZE)][:: rng.choice([1, -1])]
-    for shown, place in zip((row, other), places, strict=True):
-        whole = Image.fromarray(pixels[shown].transpose(1, 2, 0))
-        small = whole.resize((half, half), Image.Resampling.BOX)
-        scene[:, upper, place] = np.asarray(small).transpose(2, 0, 1)
-    of_first[upper, places[0]] = parts[row][::2, ::2]
-    return scene, of_first, other
-
-
-def under_attention(pool: dict, count: int, seed: int, stream: int) -> tuple:
-    """`count` pictures of a pool under attention maps, even ones masked, odd ones as a heat-map.
-
-    pool: "birds" and "things" as `stacked` gives them. stream: of the random numbers.
-    Returns rows (world, row, row of a second thing or -1), pixels (N, 3, SIZE, SIZE), maps (N, SIZE, SIZE)
-    float16, scores (N,), part numbers of what the map is about (N, SIZE, SIZE).
-    """
-    rows, made = [], []
-    for number in tqdm(range(count), desc="attention maps"):
-        rng = np.random.default_rng([seed, number, stream])
-        world = ("birds", "things")[number % 4 // 2]
-        pixels, parts, *_ = pool[world]
-        row = int(np.random.default_rng([seed, number, stream + 1]).integers(len(pixels)))
-        image, of_thing, other = pixels[row], parts[row], -1
-        if rng.random() < SCENES:
-            image, of_thing, other = side_by_side(rng, pixels, parts, row)
-        thing = of_thing > 0
-        heat = attention_map(rng, thing)
-        if other >= 0 and rng.random() < 0.5:
-            heat = thing.astype(float)
-        show = heated if number % 2 else masked
-        rows.append((world, row, other))
-        score = rubric(*overlap(heat, thing))
-        made.append((show(image, heat), heat.astype(np.float16), score, of_thing))
-    return rows, *(np.stack(column) for column in zip(*made, strict=True))

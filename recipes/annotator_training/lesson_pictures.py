@@ -1,33 +1,38 @@
-"""Pictures of both worlds with all that is to be seen in them, from which the annotator learns.
+"""Pictures of both worlds with all that is to be seen in them, from which the annotator and the judge learn.
 
-A picture is a row (pixels, part numbers, what is to be seen, class). What is to be seen are the attributes of
-its world that are visible, and after them one column for each seat (birds) or category (things).
+What is to be seen are the attributes of a world that are visible, and after them one column for each seat
+(birds) or category (things).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from joblib import Parallel, delayed
-from PIL import Image, ImageOps
-from tqdm.auto import tqdm
 
-from xaihelpers import datasets
+from xaihelpers.instruments.eye import GROUPS, SEATS, SIZE, SPECIES, THINGS
 from xaihelpers.worlds import aviary, everyday
 from xaihelpers.worlds.aviary.pose import Pose
 
-SIZE, PATCH = 128, 16  # side of a picture and of a patch, in pixels
-N_PATCHES = (SIZE // PATCH) ** 2
-SEATS = ["branch", "trunk", "water", "air", "rock", "shallows", "ground"]
-SPECIES = [name.replace("_", " ") for name in aviary.species_table()["name"]]
-CATEGORIES = list(everyday.CATEGORIES)
-THINGS = [name.replace("_", " ") for name in CATEGORIES]
-NAMES = {"birds": SPECIES, "things": THINGS}
-ATTRIBUTES = {"birds": aviary.ATTRIBUTES, "things": everyday.ATTRIBUTES}
-GROUPS = {
-    "birds": {**aviary.GROUPS, "seat": SEATS},
-    "things": {**everyday.GROUPS, "category": CATEGORIES},
-}
+SHARD = 500  # pictures that are drawn and kept together
+FIRST_SEED = 5000  # of individuals that are drawn for training: no other world has these
+
+
+class Picture(NamedTuple):
+    """One drawn picture.
+
+    image: (H, W, 3) uint8. parts: (H, W) uint8, number of the part, 0 beside the object. seen: bool, above.
+    label: its class, -1 of a bird whose attributes are random. box: x, y, width, height of the object.
+    """
+
+    image: np.ndarray
+    parts: np.ndarray
+    seen: np.ndarray
+    label: int
+    box: tuple[float, float, float, float]
 
 
 def group_slices(groups: dict[str, list[str]]) -> list[slice]:
@@ -39,127 +44,91 @@ def group_slices(groups: dict[str, list[str]]) -> list[slice]:
 SLICES = {world: group_slices(groups) for world, groups in GROUPS.items()}
 
 
-def reduced(image: Image.Image, mask: Image.Image) -> tuple[np.ndarray, np.ndarray]:
-    """Picture (SIZE, SIZE, 3) and part numbers (SIZE, SIZE), uint8, of a world's 224 x 224 pixels."""
-    pixels = ImageOps.fit(image, (SIZE, SIZE), Image.Resampling.BICUBIC)
-    parts = mask.resize((SIZE, SIZE), Image.Resampling.NEAREST)
-    return np.asarray(pixels), np.asarray(parts)
-
-
-def is_seat(bird) -> np.ndarray:
-    """Which of the SEATS a bird sits on, (7,) bool."""
-    return np.array(SEATS) == Pose(bird).seat
-
-
-def is_category(label: int) -> np.ndarray:
-    """Which of the CATEGORIES a thing is of, bool."""
-    return np.arange(len(CATEGORIES)) == label
-
-
-def drawn_bird(seed: int, number: int) -> tuple:
-    """A picture drawn for training; every odd number has attributes drawn at random and the class -1.
-
-    Returns picture (SIZE, SIZE, 3), part numbers (SIZE, SIZE), what is to be seen (312 + 7,) bool, species.
-    """
+def drawn_bird(seed: int, number: int, share: float = 0.0) -> Picture:
+    """A bird of which `share` of the attribute groups say nothing of its species."""
     rng = np.random.default_rng([seed, number, 93])
     label = int(rng.integers(len(SPECIES)))
-    bird = aviary.individual(2000 + seed, number, label)
-    if number % 2:
-        bird = aviary.shuffled(bird, rng, share=rng.uniform(0.3, 1))
-        label = -1
-    picture = aviary.draw(bird)
-    visible = aviary.visible_attributes(bird, picture, rng)
-    seen = np.concatenate([visible, is_seat(bird)])
-    return *reduced(Image.fromarray(picture.image), Image.fromarray(picture.parts)), seen, label
+    bird = aviary.individual(FIRST_SEED + seed, number, label)
+    if share:
+        bird, label = aviary.shuffled(bird, rng, share=share), -1
+    drawn = aviary.draw(bird)
+    seat = np.array(SEATS) == Pose(bird).seat
+    seen = np.concatenate([aviary.visible_attributes(bird, drawn, rng), seat])
+    return Picture(drawn.image, drawn.parts, seen, label, tuple(drawn.box))
 
 
-def drawn_thing(seed: int, number: int) -> tuple:
-    """The same of an everyday thing: of every odd number colours and place are random, the class stays."""
+def mixed_bird(seed: int, number: int) -> Picture:
+    """Of ten birds eight with random attributes, one with some, and an ordinary one as a reminder."""
+    of_ten = number % 10
+    some = np.random.default_rng([seed, number]).uniform(0.4, 1)
+    return drawn_bird(seed, number, 0.0 if of_ten == 0 else some if of_ten == 1 else 1.0)
+
+
+def drawn_thing(seed: int, number: int) -> Picture:
+    """An everyday thing; three of four in colours and places at random."""
     rng = np.random.default_rng([seed, number, 94])
-    thing = everyday.thing(2000 + seed, number, str(rng.choice(CATEGORIES)))
-    if number % 2:
+    label = int(rng.integers(len(THINGS)))
+    thing = everyday.thing(FIRST_SEED + seed, number, list(everyday.CATEGORIES)[label])
+    if number % 4:
         thing = everyday.shuffled(thing, rng)
-    picture = everyday.draw(thing)
-    label = CATEGORIES.index(thing.category)
-    seen = np.concatenate([everyday.true_attributes(thing, picture.parts), is_category(label)])
-    return *reduced(Image.fromarray(picture.image), Image.fromarray(picture.parts)), seen, label
+    drawn = everyday.draw(thing)
+    seen = np.concatenate([everyday.true_attributes(thing, drawn.parts), np.arange(len(THINGS)) == label])
+    return Picture(drawn.image, drawn.parts, seen, label, (0, 0, *drawn.parts.shape[::-1]))
 
 
-def drawn_portrait(seed: int, number: int, stream: int = 96) -> tuple:
-    """The same of a bird cropped to its box: no class and no seat can be asked for.
+DRAWN = {"birds": mixed_bird, "ordinary": drawn_bird, "things": drawn_thing}
 
-    Of every odd number most attributes are random, of the others one group in ten. stream: of the birds; none
-    is of two of them.
+
+def gather_pictures(kind: str, count: int, seed: int, folder: str | Path = "") -> list[Picture]:
+    """`count` pictures of one of DRAWN.
+
+    folder: where they are kept, `SHARD` a file, and read from where they are there; "" keeps none.
     """
-    rng = np.random.default_rng([seed, number, stream])
-    bird = aviary.individual(3000 + seed + stream, number, int(rng.integers(len(SPECIES))))
-    share = rng.uniform(0.3, 1) if number % 2 else rng.uniform(0.04, 0.16)
-    bird = aviary.shuffled(bird, rng, share=share)
-    picture = aviary.draw(bird)
-    visible = aviary.visible_attributes(bird, picture, rng)
-    seen = np.concatenate([visible, np.zeros(len(SEATS), bool)])
-    image = datasets.crop_to_box(Image.fromarray(picture.image), picture.box)
-    mask = datasets.crop_to_box(Image.fromarray(picture.parts), picture.box)
-    return *reduced(image, mask), seen, -1
+    starts = range(0, count, SHARD)
+    jobs = (delayed(_shard)(kind, start, min(SHARD, count - start), seed, folder) for start in starts)
+    return [picture for shard in Parallel(n_jobs=-1 if count > SHARD else 1)(jobs) for picture in shard]
 
 
-def stored_pictures(name: str, world, rows: Iterable[int]) -> list[tuple]:
-    """The same of images on disk. The seat of a bird is not annotated, but its renderer knows it.
-
-    name: "birds" or "things". world: that data set, loaded. rows: of its table of images.
-    """
-    annotated = datasets.image_attributes(world)[0].numpy()
-    found = []
-    for row in rows:
-        label = int(world.labels[row])
-        extra = is_seat(aviary.individual(0, row, label)) if name == "birds" else is_category(label)
-        image = datasets.load_image(world.images.path.iloc[row])
-        pixels, parts = reduced(image, Image.fromarray(world.part_mask(row)))
-        found.append((pixels, parts, np.concatenate([annotated[row], extra]), label))
-    return found
-
-
-def stacked(rows: Iterable[tuple]) -> list[np.ndarray]:
-    """Pixels (N, 3, SIZE, SIZE) and parts (N, SIZE, SIZE) uint8, seen (N, A) bool, label (N,)."""
-    pixels, parts, seen, label = (np.stack(column) for column in zip(*rows, strict=True))
-    return [pixels.transpose(0, 3, 1, 2).copy(), parts, seen, label]
-
-
-def training_rows(world, count: int) -> np.ndarray:
-    """Rows of a data set's training split: `count` of them at equal distances, or with 0 all."""
-    rows = world.train.nonzero()[:, 0].numpy()
-    if count:
-        rows = rows[:: max(1, len(rows) // count)][:count]
-    return rows
-
-
-def gather_pictures(
-    name: str, draw: Callable[[int], tuple], count: int, stored: Iterable[tuple] = (), folder: str = ""
-) -> list[np.ndarray]:
-    """Stored pictures, and `count` drawn ones after them, as `stacked` gives them.
-
-    draw: makes the picture of a number. folder: where they are kept as drawn_<name>.npz and, if they are
-        there, read from; "" keeps none.
-    """
-    file = Path(folder or ".") / f"drawn_{name}.npz"
+def _shard(kind: str, start: int, count: int, seed: int, folder: str | Path) -> list[Picture]:
+    """Pictures start … start + count of a kind, from their file or drawn."""
+    file = Path(folder or ".") / f"drawn_{kind}_{seed}_{start}_{count}.npz"
+    draw: Callable[[int, int], Picture] = DRAWN[kind]
     if folder and file.exists():
-        return [*np.load(file).values()]
-    numbers = tqdm(range(count), desc=f"drawing {name}")
-    parallel = Parallel(n_jobs=-1 if count > 500 else 1, batch_size=32)
-    arrays = stacked([*stored, *parallel(delayed(draw)(number) for number in numbers)])
-    if folder:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(file, *arrays)
-    return arrays
+        with np.load(file) as held:
+            columns = [held[name] for name in Picture._fields]
+    else:
+        pictures = [draw(seed, number) for number in range(start, start + count)]
+        columns = [np.stack(column) for column in zip(*pictures, strict=True)]
+        if folder:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            partial = file.with_suffix(".part")
+            with partial.open("wb") as opened:
+                np.savez(opened, **dict(zip(Picture._fields, columns, strict=True)))
+            partial.replace(file)
+    return [Picture(*row) for row in zip(*columns, strict=True)]
 
 
-def held_out(name: str, world, count: int) -> tuple[list[np.ndarray], list[str]]:
-    """`count` pictures of a world's test split (0: all), as `stacked` gives them, and their files."""
-    rows = (~world.train).nonzero()[:, 0].numpy()
-    rows = np.random.default_rng(0).permutation(rows)[: count or len(rows)]
-    return stacked(stored_pictures(name, world, rows)), world.images.path.iloc[rows].tolist()
+def cropped(picture: Picture, rng: np.random.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """A picture at SIZE x SIZE: pixels (3, SIZE, SIZE) in [0, 1] and part numbers (SIZE, SIZE) uint8.
+
+    rng: takes, every second time, a square that holds the whole object, and turns every second one round.
+    """
+    image, parts, side = picture.image, picture.parts, len(picture.image)
+    x, y, width, height = map(float, picture.box)
+    if rng is not None and rng.random() < 0.5:
+        side = int(rng.uniform(min(side, 1.02 * max(width, height)), side))
+        left = _start(rng, x, width, side, len(image))
+        upper = _start(rng, y, height, side, len(image))
+        image, parts = (of[upper : upper + side, left : left + side] for of in (image, parts))
+    pixels = torch.from_numpy(image).permute(2, 0, 1)[None].float()
+    pixels = F.interpolate(pixels, (SIZE, SIZE), mode="bicubic", antialias=True).clamp(0, 255) / 255
+    numbers = F.interpolate(torch.from_numpy(parts)[None, None].float(), (SIZE, SIZE)).to(torch.uint8)
+    if rng is not None and rng.random() < 0.5:
+        pixels, numbers = pixels.flip(3), numbers.flip(3)
+    return pixels[0], numbers[0, 0]
 
 
-def as_images(pixels: np.ndarray) -> list[Image.Image]:
-    """PIL images of pixels (N, 3, SIZE, SIZE) uint8."""
-    return [Image.fromarray(picture.transpose(1, 2, 0)) for picture in pixels]
+def _start(rng: np.random.Generator, low: float, length: float, side: int, size: int) -> int:
+    """Where a window of `side` begins that holds an object of `length` from `low` on, within `size`."""
+    ends = sorted((max(0.0, low + length - side), min(low, float(size - side))))
+    return int(np.clip(rng.uniform(*ends), 0, size - side))

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sqlite3
 import time
 import zlib
@@ -28,9 +29,9 @@ def ask(
 ) -> list[Answer]:
     """The answer to each request, in order.
 
-    Equal requests are asked once. What was answered earlier is read from the disk. An answer that could not
-    be had holds its `error`: it is counted in the line logged at the end, is not kept, and is asked for again
-    next time.
+    Equal requests are asked once. What was answered earlier is read from the disk, or from the answers that
+    ship. An answer that could not be had holds its `error`: it is counted in the line logged at the end, is
+    not kept, and is asked for again next time.
 
     model: as `load_vlm` gives it.
     seed, temperature: of sampling; at 0 the most probable token is taken each time.
@@ -51,8 +52,13 @@ def ask(
             if (answer := disk.get(key)) is not None:
                 answers[key] = answer
         n_cached = len(answers)
+        with closing(ReadyAnswers()) as ready:
+            for key in request_of:
+                if key not in answers and (answer := ready.get(key)) is not None:
+                    answers[key] = answer
+        n_ready = len(answers) - n_cached
         missing = [key for key in dict.fromkeys(keys) if key not in answers]
-        account.expect(model.name, price, [request_of[key] for key in missing], n_cached)
+        account.expect(model.name, price, [request_of[key] for key in missing], n_cached + n_ready)
         try:
             if missing:
                 new_answers = model.answer([request_of[key] for key in missing], seed, temperature)
@@ -69,16 +75,17 @@ def ask(
         finally:
             account.under_way.clear()  # of requests that were cut off
             if progress or failures:
-                n_asked = len(answers) - n_cached
+                n_asked = len(answers) - n_cached - n_ready
                 lost = f", {len(failures)} without an answer (first: {failures[0]})" if failures else ""
                 left = f", {len(missing) - n_asked} left" if n_asked < len(missing) else ""
                 warned = model.warnings.items() if missing else ()
                 warnings = "".join(f"; {count} × {text}" for text, count in warned)
                 log.info(
-                    "%s: %d asked, %d from the cache%s%s%s",
+                    "%s: %d asked, %d from the cache%s%s%s%s",
                     model.name,
                     n_asked,
                     n_cached,
+                    f", {n_ready} that ship (XAI_RECORD_AGAIN=1 asks anew)" if n_ready else "",
                     left,
                     lost,
                     warnings,
@@ -104,6 +111,34 @@ def ask_whole(
     for n, answer in zip(cut, ask(model, longer, **settings) if cut else (), strict=True):
         answers[n] = answer
     return answers
+
+
+class ReadyAnswers:
+    """The answers that ship (data/answers, in the cache's own format): of the shipped annotator, to read.
+
+    They stand in where the cache has none, unless the environment variable XAI_RECORD_AGAIN is set.
+    """
+
+    def __init__(self):
+        file = paths.answers_home() / diskcache.core.DBNAME
+        self._connection = None
+        if file.exists() and not os.environ.get("XAI_RECORD_AGAIN"):
+            # unlike diskcache, which writes its settings, this leaves the file as it is
+            self._connection = sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)
+            self._disk = diskcache.JSONDisk(str(file.parent))
+
+    def get(self, key: str) -> Answer | None:
+        """The answer that ships under a key of `request_keys`; None where there is none."""
+        if self._connection is None:
+            return None
+        query = "SELECT mode, value FROM Cache WHERE key = ?"
+        row = self._connection.execute(query, (self._disk.put(key)[0],)).fetchone()
+        return row and Answer(**self._disk.fetch(row[0], None, row[1], False), cached=True)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
 
 
 class AnswersOnDisk:

@@ -4,17 +4,21 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from pathlib import Path
 
 import torch
 
+from xaihelpers import paths
 from xaihelpers.ask.cache import AnswersOnDisk
 from xaihelpers.ask.local_model import LocalModel
 from xaihelpers.ask.messages import AskError, Request
-from xaihelpers.ask.python_model import PythonModel
+from xaihelpers.ask.python_model import FunctionModel, python_model
 from xaihelpers.ask.server_model import ServerModel
 from xaihelpers.devices import resolve_device
+from xaihelpers.own_model import file_hash
 
 log = logging.getLogger(__name__)
+SHIPPED = ("annotator", "judge")
 
 
 class KeptModel:
@@ -35,7 +39,7 @@ class KeptModel:
         )
 
 
-Model = LocalModel | ServerModel | PythonModel | KeptModel
+Model = LocalModel | ServerModel | FunctionModel | KeptModel
 
 
 def load_vlm(
@@ -53,15 +57,17 @@ def load_vlm(
         answers that are kept can be had again.
     device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
     concurrency, timeout: of a server: requests at a time at most, and seconds that each may take.
-    Raises AskError: the model cannot be loaded, there is no such device; as `PythonModel` does; a
+    Raises AskError: the model cannot be loaded, there is no such device; as `python_model` does; a
         `batch_size` below 0.
     """
     _check_batch_size(batch_size)
     if name.startswith("python:"):
-        return PythonModel(name.removeprefix("python:"), batch_size)
+        return python_model(name.removeprefix("python:"), batch_size)
     if name.startswith("server:"):
         return ServerModel(name.removeprefix("server:"), concurrency, timeout=timeout)
     device = resolve_device(device, AskError)
+    if name in SHIPPED:
+        return shipped_model(name, device, batch_size)
     try:
         return LocalModel(name, device, batch_size)
     except AskError as error:
@@ -71,6 +77,22 @@ def load_vlm(
             raise
         log.warning("%s: only the answers that are kept of it are there", error)
         return KeptModel(name, identity, str(error))
+
+
+def shipped_model(
+    name: str, device: torch.device, batch_size: int = 0, home: Path | None = None
+) -> FunctionModel:
+    """The shipped annotator or judge; its answers are kept by the content of its files and by its form.
+
+    home: where the folder `name` lies, by default `paths.models_home()`. Raises OSError where it does not.
+    """
+    from xaihelpers import instruments  # which themselves answer requests of this room
+
+    folder = (home or paths.models_home()) / name
+    shipped = {"annotator": instruments.Annotator, "judge": instruments.AttentionJudge}[name](folder, device)
+    hashes = [file_hash(file) for file in sorted(folder.glob("*.safetensors"))]
+    identity = f"{name} form {instruments.FORM} {' '.join(hashes)}"
+    return FunctionModel(name, identity, shipped.answer, batch_size or 32)
 
 
 def _check_batch_size(batch_size: int) -> None:

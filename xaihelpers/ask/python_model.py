@@ -1,35 +1,26 @@
-"""A model of your own as a Python file with the function `answer(requests)`: `python:FILE`."""
+"""A function in a model's place: of your own Python file (`python:FILE`), or a shipped instrument's."""
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xaihelpers.ask.messages import Answer, AskError, Request, open_image
 from xaihelpers.own_model import OwnModelError, file_hash, load_function
 
 
-class PythonModel:
-    """A user's function in a model's place.
+class FunctionModel:
+    """A function in a model's place.
 
-    file: with `answer(requests)`, which is given a list of requests (`turns` with role, text and RGB images;
-        `options`; `max_tokens`) and returns for each a text, an `Answer`, or a dict of its fields. Without
-        probabilities the options are read from the text, as of any model that gives none.
-    batch_size: requests at a time; 0 stands for 16.
-    Raises AskError as `own_model.load_function` does.
-
-    Attributes: `identity` is of the file's content, and of the environment variable XAI_MODEL_LABEL where it
-        is set: answers are kept by it, so change the label where other files, as weights, have changed.
+    function: is given a list of requests (`turns` with role, text and RGB images; `options`; `max_tokens`)
+        and returns for each a text, an `Answer`, or a dict of its fields. Without probabilities the options
+        are read from the text, as of any model that gives none.
+    identity: by which its answers are kept. batch_size: requests at a time; 0 stands for 16.
     """
 
-    def __init__(self, file: str, batch_size: int = 0):
-        self.file, self.name, self.batch_size = file, f"python:{file}", batch_size or 16
+    def __init__(self, name: str, identity: str, function: Callable[[list], list], batch_size: int = 0):
+        self.name, self.identity, self.function, self.batch_size = name, identity, function, batch_size or 16
         self.warnings: Counter[str] = Counter()
-        try:
-            self.function = load_function(file, "answer")
-            self.identity = f"python {file_hash(file)} {os.environ.get('XAI_MODEL_LABEL', '')}".strip()
-        except OwnModelError as error:
-            raise AskError(str(error)) from error
 
     def answer(
         self, requests: Sequence[Request], seed: int, temperature: float
@@ -48,8 +39,8 @@ class PythonModel:
                 answers = [self._as_answer(*pair) for pair in zip(returned, batch, strict=True)]
             except (OwnModelError, TypeError, ValueError) as error:
                 raise AskError(
-                    f"{self.file}: {error}. answer has to return a list with an answer for each "
-                    f"request: a text, or a dict with text and, perhaps, probabilities"
+                    f"{self.name.removeprefix('python:')}: {error}. answer has to return a list with an "
+                    f"answer for each request: a text, or a dict with text and, perhaps, probabilities"
                 ) from error
             yield from enumerate(answers, start)
 
@@ -62,6 +53,22 @@ class PythonModel:
         if chances is not None and set(chances) != set(asked.options):
             raise ValueError(f"probabilities are {chances}, the options {', '.join(asked.options) or 'none'}")
         return replace(answer)
+
+
+def python_model(file: str, batch_size: int = 0) -> FunctionModel:
+    """The function `answer(requests)` of a user's file in a model's place.
+
+    Answers are kept by the file's content, and by the environment variable XAI_MODEL_LABEL where it is set:
+    change it where other files, as weights, have changed.
+
+    Raises AskError as `own_model.load_function` does.
+    """
+    try:
+        function = load_function(file, "answer")
+        identity = f"python {file_hash(file)} {os.environ.get('XAI_MODEL_LABEL', '')}".strip()
+        return FunctionModel(f"python:{file}", identity, function, batch_size)
+    except OwnModelError as error:
+        raise AskError(str(error)) from error
 
 
 def _with_opened_images(request: Request) -> Request:

@@ -1,0 +1,38 @@
+"""The answers that ship: the chains of the shipped annotator for all images of the built-in worlds.
+
+They are what a model answered to fixed requests, so data as its weights are. `ask` reads them where its cache
+has none. Made anew whenever the weights are, by
+
+    XAI_DATA=$(mktemp -d) XAI_RECORD_AGAIN=1 python -m recipes.ready_answers
+"""
+
+import sqlite3
+from contextlib import closing
+
+import diskcache
+
+from xaihelpers import datasets, paths
+from xaihelpers.ask import load_vlm
+from xaihelpers.ask.cache import AnswersOnDisk
+from xaihelpers.fastslow import annotate_chains
+
+WORLDS = ("aviary", "everyday")
+
+
+def make_answers() -> None:
+    """Ask the annotator, and leave its answers without the questions in `paths.answers_home()`."""
+    annotator = load_vlm("annotator")
+    for world in WORLDS:
+        annotate_chains(annotator, datasets.load(world).images["path"].tolist())
+    with closing(AnswersOnDisk()) as disk:
+        made = disk.folder / diskcache.core.DBNAME
+    with closing(sqlite3.connect(made)) as database, database:
+        database.execute("UPDATE Cache SET tag = NULL, store_time = 0, access_time = 0")
+    with closing(sqlite3.connect(made)) as database:
+        database.execute("VACUUM")
+    paths.write_whole(paths.answers_home() / made.name, made.read_bytes())
+    print(f"{paths.answers_home() / made.name}: {made.stat().st_size / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    make_answers()

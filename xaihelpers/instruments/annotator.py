@@ -1,0 +1,202 @@
+"""The shipped annotator: writes what its eye found into the form that a prompt asks for.
+
+| asked for | answered by |
+|---|---|
+| a chain, five concepts, a name, an attribute, a rating, of a picture | the eye |
+| a choice by a picture | the eye's probabilities of the names that are options |
+| a choice by concepts | the reader of words; by both, the product of the two |
+| a chain or a reasoning of a class that is named | what pictures of the class have usually shown |
+
+What the eye is not sure of (`SURE`) is left out. It cannot say what is usual for a bird that it looks at: the
+name is one of its answers, and none of the others reads it.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from xaihelpers.ask.messages import Answer, Request
+from xaihelpers.datasets import plain_name, plain_value, with_article
+from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes
+from xaihelpers.instruments.eye import GROUPS, NAMES, Eye, Look, load_eye, look
+from xaihelpers.instruments.word_reader import WordReader
+from xaihelpers.text_files import words
+
+SURE = 0.5  # probability from which on something is said
+SURE_OF_TWO = 0.75  # of two values of a group together, both of which are said
+ALIKE = 1e-3  # probability of a name that is not known
+OPTION = re.compile(r"^([A-P])[.)] (.+)$", re.M)
+GROUP_ASKED = re.compile(r"type of (.+?) does this bird have")
+FEATURES = re.compile(r"features, each with its weight: (.+?)\.?$", re.M)
+ATTRIBUTE_OF = {  # an attribute in plain words -> (group, value), of birds
+    words(plain_name(f"has_{group}::{value}")): (group, value)
+    for group, values in GROUPS["birds"].items()
+    for value in values
+}
+
+
+class Annotator:
+    """What answers in the place of a vision-language model; see the module docstring.
+
+    folder: with eye.safetensors, reader.safetensors and usual.safetensors, as `recipes/annotator.py` writes
+    them. Raises OSError where they are missing.
+    """
+
+    def __init__(self, folder: Path, device: torch.device):
+        self.eye = load_eye(Eye(), folder / "eye.safetensors", device)
+        self.reader = WordReader.load(folder / "reader.safetensors")
+        usual = load_file(folder / "usual.safetensors")  # of each world, (K, values): share that shows it
+        self.usual = {world: shares.float().numpy() for world, shares in usual.items()}
+
+    def answer(self, requests: Sequence[Request]) -> list[Answer]:
+        """An answer to each request, by its last turn and its first image."""
+        images = [request.images[0] for request in requests if request.images]
+        looks = iter(look(self.eye, images) if images else ())
+        answers = []
+        for request in requests:
+            text = request.turns[-1].text
+            answer = self._of_picture(text, next(looks)) if request.images else self._of_text(text)
+            answer.tokens_out = len(answer.text.split())
+            answers.append(answer)
+        return answers
+
+    def _of_picture(self, text: str, seen: Look) -> Answer:
+        if features := FEATURES.search(text):
+            return rating(features[1], seen)
+        options = dict(OPTION.findall(text))
+        if group := GROUP_ASKED.search(text):
+            return attribute(group[1].replace(" ", "_"), options, seen)
+        if options:
+            return chosen(options, among(options.values(), seen.names) * self._by_words(text, options))
+        if "SalientFeatures" in text:
+            return Answer(json.dumps(seen_chain(seen)))
+        if "JSON list" in text:
+            return Answer(json.dumps(five_of(seen_chain(seen))))
+        if "name of its class" in text:
+            return Answer(max(seen.names, key=seen.names.get))
+        return Answer(f"It shows {', '.join(said for said in seen_chain(seen).values() if said != UNKNOWN)}.")
+
+    def _of_text(self, text: str) -> Answer:
+        if options := dict(OPTION.findall(text)):
+            return chosen(options, self._by_words(text, options))
+        named = [name for names in NAMES.values() for name in names if words(name) in words(text)]
+        if not named:
+            return Answer("This model knows the classes of the drawn worlds, and none of them is named.")
+        chain = self.usual_chain(max(named, key=len))
+        if "SalientFeatures" in text:
+            return Answer(json.dumps(chain))
+        reasoning, answer = reasoning_of(chain)
+        return Answer(answer, reasoning)
+
+    def _by_words(self, text: str, options: Mapping[str, str]) -> np.ndarray:
+        """How probable each option is by the concepts that stand before the question."""
+        return among(options.values(), self.reader.read(text[: OPTION.search(text).start()]))
+
+    def usual_chain(self, name: str) -> dict[str, str]:
+        """The chain of what most pictures of a class have shown."""
+        world = next(world for world, names in NAMES.items() if name in names)
+        shares, start, said = self.usual[world][NAMES[world].index(name)], 0, {}
+        for group, values in GROUPS[world].items():
+            of_values = shares[start : start + len(values)]
+            said[group] = [value for value, share in zip(values, of_values, strict=True) if share >= SURE]
+            start += len(values)
+        return chain_of_values(said)
+
+
+def sure_values(seen: Look, world: str) -> dict[str, list[str]]:
+    """Of each group of a world the values that the eye is sure of.
+
+    One; two that are sure together; or all the parts of a thing that are about as probable as the first.
+    """
+    said = {}
+    for group, chances in seen.values[world].items():
+        best = sorted(chances, key=chances.get, reverse=True)
+        if seen.visible[world][group] < SURE:
+            said[group] = []
+        elif group in ("part", "superclass"):  # of which a thing has several
+            said[group] = [value for value in best if chances[value] > chances[best[0]] / 2]
+        elif chances[best[0]] >= SURE:
+            said[group] = best[:1]
+        else:
+            said[group] = best[:2] if chances[best[0]] + chances[best[1]] >= SURE_OF_TWO else []
+    return said
+
+
+def seen_chain(seen: Look) -> dict[str, str]:
+    """The chain of what the eye is sure of."""
+    return chain_of_values(sure_values(seen, "things" if seen.is_thing > 0.5 else "birds"))
+
+
+def chain_of_values(said: Mapping[str, list[str]]) -> dict[str, str]:
+    """The five stages of values by group, a bird's seat among them."""
+    attributes = [f"{group}::{value}" for group, values in said.items() for value in values]
+    attributes = [name for name in attributes if not name.startswith(("seat::", "category::"))]
+    return chain_from_attributes(attributes, "".join(said.get("seat", [])[:1]))
+
+
+def five_of(chain: Mapping[str, str]) -> list[str]:
+    """The five most salient concepts of a chain: the parts that stand out first, then the rest."""
+    salient = chain["SalientFeatures"].split(", ")
+
+    def rank(phrase: str) -> int:
+        return next((place for place, part in enumerate(salient) if phrase.endswith(part)), len(salient))
+
+    detailed = sorted(chain["DetailedFeatures"].split(", "), key=rank)
+    others = [*chain["AuxiliaryFeatures"].split(", "), *salient, chain["Superclass"], chain["Background"]]
+    found = [phrase for phrase in [*detailed, *others] if phrase != UNKNOWN]
+    return [*dict.fromkeys(found), *[UNKNOWN] * 5][:5]
+
+
+def reasoning_of(chain: Mapping[str, str]) -> tuple[str, str]:
+    """A train of thought, a step for every stage that holds something, and the answer after it."""
+    steps = [
+        f"Its place is {chain['Background']}.",
+        f"It is {with_article(chain['Superclass'])}.",
+        f"Look at its {chain['SalientFeatures']}.",
+        f"It shows {chain['DetailedFeatures']}.",
+        f"It also has {chain['AuxiliaryFeatures']}.",
+    ]
+    reasoning = " ".join(f"> {step}" for step in steps if UNKNOWN not in step)
+    return reasoning, f"Look for {chain['DetailedFeatures'].split(', ')[0]}."
+
+
+def among(names: Sequence[str], chances: Mapping[str, float]) -> np.ndarray:
+    """The probabilities of some names, which sum to 1."""
+    known = {words(name): chance for name, chance in chances.items()}
+    found = np.array([known.get(words(name), 0.0) for name in names]) + ALIKE
+    return found / found.sum()
+
+
+def attribute(group: str, options: Mapping[str, str], seen: Look) -> Answer:
+    """The letter of a group's value; what the options do not name goes to "Other"."""
+    chances = seen.values["birds"].get(group, {})
+    of_values = {plain_value(value): chance for value, chance in chances.items()}
+    found = np.array([of_values.get(option, np.nan) for option in options.values()])
+    left = max(1 - np.nansum(found), 0.0) / max(np.isnan(found).sum(), 1)
+    return chosen(options, np.where(np.isnan(found), left, found) + 1e-9)
+
+
+def rating(features: str, seen: Look) -> Answer:
+    """1 to 4 by how much of the weight lies on features that are seen, of those that are known."""
+    true, total = 0.0, 0.0
+    for feature in features.split(", "):
+        name, _, weight = feature.rpartition(": ")
+        group, value = ATTRIBUTE_OF.get(words(name), ("", ""))
+        if group:
+            chance = seen.values["birds"][group][value] * seen.visible["birds"][group]
+            true, total = true + abs(float(weight)) * chance, total + abs(float(weight))
+    deserved = 1 + 3 * true / total if total else 2.5
+    nearness = np.exp(-2 * np.abs(np.arange(1, 5) - deserved))
+    return chosen(dict.fromkeys("1234", ""), nearness)
+
+
+def chosen(options: Mapping[str, str], chances: np.ndarray) -> Answer:
+    """The most probable letter, and how probable each is."""
+    chances = chances / chances.sum()
+    probabilities = dict(zip(options, chances.tolist(), strict=True))
+    return Answer(max(probabilities, key=probabilities.get), probabilities=probabilities)
