@@ -13,7 +13,7 @@ from recipes.annotator_training.lesson_pictures import drawn_bird
 from xaihelpers import ask, datasets, fastslow, instruments, paths
 from xaihelpers.instruments.annotator import five_of, rating, seen_chain
 from xaihelpers.instruments.attention_judge import judgement
-from xaihelpers.instruments.eye import GROUPS, PARTS, SPECIES, THINGS
+from xaihelpers.instruments.eye import GROUPS, PARTS, SPECIES, THINGS, first_named
 from xaihelpers.saliency import judging, statements
 
 HOME = paths.models_home()
@@ -81,6 +81,11 @@ def test_each_prompt_is_answered_in_its_form(annotator, bird):
     assert set(nothing.probabilities.values()) == {0.2}, "who sees nothing knows nothing"
     assert rated.text in "1234" and fastslow.parse_chain(of_class.text)
     assert fastslow.segment_reasoning(reasoning.reasoning)
+
+
+def test_the_name_that_is_asked_for_is_the_first():
+    assert first_named("What of the Cardinal, like an estate car?") == "Cardinal"
+    assert first_named("Describe what you see, a scarf.") == ""
 
 
 def test_what_is_not_sure_is_not_said_and_the_name_says_nothing():

@@ -23,7 +23,7 @@ from safetensors.torch import load_file
 from xaihelpers.ask.messages import Answer, Request
 from xaihelpers.datasets import plain_name, plain_value, with_article
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes
-from xaihelpers.instruments.eye import GROUPS, NAMES, Eye, Look, load_eye, look
+from xaihelpers.instruments.eye import GROUPS, NAMES, Eye, Look, first_named, load_eye, look
 from xaihelpers.instruments.word_reader import WordReader
 from xaihelpers.text_files import words
 
@@ -84,10 +84,10 @@ class Annotator:
     def _of_text(self, text: str) -> Answer:
         if options := dict(OPTION.findall(text)):
             return chosen(options, self._by_words(text, options))
-        named = [name for names in NAMES.values() for name in names if words(name) in words(text)]
-        if not named:
+        name = first_named(text)
+        if not name:
             return Answer("This model knows the classes of the drawn worlds, and none of them is named.")
-        chain = self.usual_chain(max(named, key=len))
+        chain = self.usual_chain(name)
         if "SalientFeatures" in text:
             return Answer(json.dumps(chain))
         reasoning, answer = reasoning_of(chain)

@@ -13,7 +13,16 @@ import torch
 from PIL import Image
 
 from xaihelpers.ask.messages import Answer, Request
-from xaihelpers.instruments.eye import CELL, PARTS, SPECIES, THINGS, JudgingEye, as_pixels, load_eye
+from xaihelpers.instruments.eye import (
+    CELL,
+    PARTS,
+    SPECIES,
+    THINGS,
+    JudgingEye,
+    as_pixels,
+    first_named,
+    load_eye,
+)
 from xaihelpers.text_files import words
 
 OBJECT = re.compile(r"should attend to the (.+?)\.(?:\s|$)|model predicts (.+?), ")
@@ -67,11 +76,9 @@ class AttentionJudge:
 
 
 def named(text: str) -> str:
-    """The name in a question about attention, or the longest name that is known; "" of one without any."""
-    if found := OBJECT.search(text):
-        return found[1] or found[2]
-    known = [name for name in SPECIES + THINGS if words(name) in words(text)]
-    return max(known, key=len, default="")
+    """The name in a question about attention, or the first that is known; "" of a question without any."""
+    found = OBJECT.search(text)
+    return (found[1] or found[2]) if found else first_named(text)
 
 
 def judgement(name: str, covered: float, precise: float, names: torch.Tensor, on_parts: torch.Tensor) -> str:

@@ -9,6 +9,7 @@ Both see SIZE x SIZE pixels through the shipped backbone's ResNet-18 and a finer
 | `JudgingEye` | for each cell whether it is lit, the object's, and which part; the name of what is lit |
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import nn
 from torchvision.transforms import functional as transforms
 
+from xaihelpers.text_files import words
 from xaihelpers.worlds import aviary, everyday
 
 SIZE, CELL = 128, 4  # side of a picture and of a cell of the finer map, in pixels
@@ -170,6 +172,15 @@ def load_eye(network: nn.Module, file: Path, device: torch.device) -> nn.Module:
     """A network with the weights of a file, for use. Raises OSError, or RuntimeError for other weights."""
     network.load_state_dict({name: weight.float() for name, weight in load_file(file).items()})
     return network.to(device).eval()
+
+
+def first_named(text: str) -> str:
+    """The known name that a text says first, the longest of those that begin there; "" of none."""
+    text, found = words(text), []
+    for name in SPECIES + THINGS:
+        if place := re.search(rf"\b{re.escape(words(name))}\b", text):
+            found.append((place.start(), -len(name), name))
+    return min(found, default=(0, 0, ""))[2]
 
 
 class Look(NamedTuple):
