@@ -83,6 +83,13 @@ def test_each_prompt_is_answered_in_its_form(annotator, bird):
     assert fastslow.segment_reasoning(reasoning.reasoning)
 
 
+def test_an_answer_ends_where_max_tokens_says(annotator):
+    text = ask.prompt("fse_reasoning", entity=datasets.with_article(SPECIES[0]))
+    whole, cut = annotator.answer([ask.request(text), ask.request(text, max_tokens=5)])
+    assert cut.truncated and not whole.truncated and not cut.text
+    assert cut.reasoning == whole.reasoning[: len("> Its place is")] + " " + whole.reasoning.split()[4]
+
+
 def test_the_name_that_is_asked_for_is_the_first():
     assert first_named("What of the Cardinal, like an estate car?") == "Cardinal"
     assert first_named("Describe what you see, a scarf.") == ""

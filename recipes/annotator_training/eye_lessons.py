@@ -50,7 +50,7 @@ def eye_loss(
     places      of birds: -sum over cells of (share of the group's parts) log(attention), over six
     names       of ordinary birds: a tenth of the cross-entropy; of all, whether it is a thing, as such
     """
-    n_birds = count - count // 6
+    n_birds = count - max(1, count // 6)
     rows = [pictures["birds"][rng.integers(len(pictures["birds"]))] for _ in range(n_birds)]
     rows += [pictures["things"][rng.integers(len(pictures["things"]))] for _ in range(count - n_birds)]
     pixels, parts = map(torch.stack, zip(*(cropped(row, rng) for row in rows), strict=True))

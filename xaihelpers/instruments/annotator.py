@@ -14,6 +14,7 @@ name is one of its answers, and none of the others reads it.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from xaihelpers.text_files import words
 SURE = 0.5  # probability from which on something is said
 SURE_OF_TWO = 0.75  # of two values of a group together, both of which are said
 ALIKE = 1e-3  # probability of a name that is not known
+TOKEN = re.compile(r"\w+|[^\w\s]")
 OPTION = re.compile(r"^([A-P])[.)] (.+)$", re.M)
 GROUP_ASKED = re.compile(r"type of (.+?) does this bird have")
 FEATURES = re.compile(r"features, each with its weight: (.+?)\.?$", re.M)
@@ -61,8 +63,7 @@ class Annotator:
         for request in requests:
             text = request.turns[-1].text
             answer = self._of_picture(text, next(looks)) if request.images else self._of_text(text)
-            answer.tokens_out = len(answer.text.split())
-            answers.append(answer)
+            answers.append(cut_off(answer, request.max_tokens))
         return answers
 
     def _of_picture(self, text: str, seen: Look) -> Answer:
@@ -106,6 +107,20 @@ class Annotator:
             said[group] = [value for value, share in zip(values, of_values, strict=True) if share >= SURE]
             start += len(values)
         return chain_of_values(said)
+
+
+def cut_off(answer: Answer, limit: int) -> Answer:
+    """An answer of so many words and marks at most, as a language model's ends after as many tokens."""
+    thought, said = (
+        [token.end() for token in TOKEN.finditer(text)] for text in (answer.reasoning, answer.text)
+    )
+    count = len(thought) + len(said)
+    if count <= limit:
+        return replace(answer, tokens_out=count)
+    left = limit - len(thought)
+    reasoning = answer.reasoning if left >= 0 else answer.reasoning[: thought[limit - 1]]
+    text = answer.text[: said[left - 1]] if left > 0 else ""
+    return replace(answer, reasoning=reasoning, text=text, tokens_out=limit, truncated=True)
 
 
 def sure_values(seen: Look, world: str) -> dict[str, list[str]]:

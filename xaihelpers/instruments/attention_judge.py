@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from xaihelpers.ask.messages import Answer, Request
+from xaihelpers.instruments.annotator import cut_off
 from xaihelpers.instruments.eye import (
     CELL,
     PARTS,
@@ -61,7 +62,7 @@ class AttentionJudge:
             text = NO_PICTURE
             if request.images:
                 text = judgement(named(request.turns[-1].text), *next(seen))
-            answers.append(Answer(text, tokens_out=len(text.split())))
+            answers.append(cut_off(Answer(text), request.max_tokens))
         return answers
 
     @torch.inference_mode()
