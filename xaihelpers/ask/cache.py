@@ -120,7 +120,7 @@ class ReadyAnswers:
     """
 
     def __init__(self):
-        file = paths.answers_home() / diskcache.core.DBNAME
+        self._file = file = paths.answers_home() / diskcache.core.DBNAME
         self._connection = None
         if file.exists() and not os.environ.get("XAI_RECORD_AGAIN"):
             # unlike diskcache, which writes its settings, this leaves the file as it is
@@ -132,13 +132,19 @@ class ReadyAnswers:
         if self._connection is None:
             return None
         query = "SELECT mode, value FROM Cache WHERE key = ?"
-        row = self._connection.execute(query, (self._disk.put(key)[0],)).fetchone()
+        try:
+            row = self._connection.execute(query, (self._disk.put(key)[0],)).fetchone()
+        except sqlite3.Error as error:
+            log.warning("%s cannot be read (%s): restore it; its answers are asked for", self._file, error)
+            self.close()
+            return None
         return row and Answer(**self._disk.fetch(row[0], None, row[1], False), cached=True)
 
     def close(self) -> None:
         """Close the file."""
         if self._connection is not None:
             self._connection.close()
+            self._connection = None
 
 
 class AnswersOnDisk:
