@@ -166,11 +166,12 @@ def test_the_answers_that_ship_are_those_of_the_annotator(some_birds, tmp_path, 
 
 
 def test_reading_the_answers_that_ship_leaves_their_file_as_it_is(some_birds, tmp_path, monkeypatch):
-    shutil.copytree(paths.answers_home(), tmp_path / "answers")
-    monkeypatch.setattr(paths, "answers_home", lambda: tmp_path / "answers")
+    ready = tmp_path / "ready answers, 5 %"
+    shutil.copytree(paths.answers_home(), ready)
+    monkeypatch.setattr(paths, "answers_home", lambda: ready)
     monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "cache")
-    before = {file.name: file.read_bytes() for file in (tmp_path / "answers").iterdir()}
+    before = {file.name: file.read_bytes() for file in ready.iterdir()}
     assert None not in fastslow.annotate_chains(ask.load_vlm("annotator"), some_birds[:2]).chains
-    assert {file.name: file.read_bytes() for file in (tmp_path / "answers").iterdir()} == before
-    (tmp_path / "answers" / "cache.db").write_bytes(b"no database" * 1000)
+    assert {file.name: file.read_bytes() for file in ready.iterdir()} == before
+    (ready / "cache.db").write_bytes(b"no database" * 1000)
     assert None not in fastslow.annotate_chains(ask.load_vlm("annotator"), some_birds[2:4]).chains

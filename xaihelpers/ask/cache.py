@@ -124,7 +124,7 @@ class ReadyAnswers:
         self._connection = None
         if file.exists() and not os.environ.get("XAI_RECORD_AGAIN"):
             # unlike diskcache, which writes its settings, this leaves the file as it is
-            self._connection = sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)
+            self._connection = sqlite3.connect(f"{file.as_uri()}?mode=ro&immutable=1", uri=True)
             self._disk = diskcache.JSONDisk(str(file.parent))
 
     def get(self, key: str) -> Answer | None:
