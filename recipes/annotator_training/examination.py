@@ -60,14 +60,13 @@ def attribute_rows(looks: Sequence[Look], pictures: Sequence[Picture], world: st
     is), true and other: of what is said, the share that is there, and in the next picture, NaN of nothing.
     """
     rows = []
-    names = {group: list(values) for group, values in GROUPS[world].items()}
     for number, (one, picture) in enumerate(zip(looks, pictures, strict=True)):
         said = sure_values(one, world)
         other = looks[(number + 1) % len(looks)]
         other_picture = pictures[(number + 1) % len(pictures)]
-        for group, columns in zip(names, SLICES[world], strict=True):
-            there = dict(zip(names[group], picture.seen[columns], strict=True))
-            there_too = dict(zip(names[group], other_picture.seen[columns], strict=True))
+        for (group, values), columns in zip(GROUPS[world].items(), SLICES[world], strict=True):
+            there = dict(zip(values, picture.seen[columns], strict=True))
+            there_too = dict(zip(values, other_picture.seen[columns], strict=True))
             if not any(there.values()):
                 continue
             best, of_other = (

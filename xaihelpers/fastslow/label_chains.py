@@ -1,6 +1,6 @@
 """Chains from a data set's own attribute labels, in the words of an annotator.
 
-They are the upper bound of slow mode, and what the shipped annotator was trained on.
+They are the upper bound of slow mode, and the form in which the shipped annotator writes.
 """
 
 from collections.abc import Iterable
