@@ -70,7 +70,7 @@ slides: EXPORTER := Slides
 student teacher slides: setup
 	out="$(or $(OUT),lessons/$@)"
 	if [ -e "$$out" ]; then echo "$$out is there already: move it away, or name another folder by OUT=DIR" >&2; exit 1; fi
-	files=$$(ls $(or $(ONLY:%=notebooks/%_*.ipynb),notebooks/*.ipynb))
+	files=$$(ls $(foreach n,$(or $(ONLY),*),$(or $(wildcard notebooks/$(n)_*.ipynb notebooks/appendix/$(n)_*.ipynb),notebooks/$(n)_*.ipynb)))
 	PYTHONPATH=docs "$(BIN)/python" -m nbconvert --log-level=ERROR --to exporters.$(EXPORTER) --output-dir "$$out" $$files
 	if [ $@ = slides ]; then cp -R "$(BIN)"/../lib/python*/site-packages/sphinx_revealjs/_static/revealjs "$$out/reveal"
 	else cp notebooks/*.png "$$out"; fi

@@ -30,11 +30,11 @@ from torch import nn
 
 from recipes import flux_training as flux
 from recipes.cards import weights_card, write_card
+from worlds import aviary
 from xaihelpers import scores, substitute
 from xaihelpers.devices import resolve_device
 from xaihelpers.models import save_weights
 from xaihelpers.training import group_loss, train
-from xaihelpers.worlds import aviary
 
 ENDS = np.cumsum([len(values) for values in aviary.GROUPS.values()])
 SLICES = [slice(start, end) for start, end in zip([0, *ENDS[:-1]], ENDS, strict=True)]

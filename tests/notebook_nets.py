@@ -9,11 +9,12 @@ import pandas as pd
 import papermill
 import yaml
 
+from xaihelpers.grids import known_notebooks
 from xaihelpers.records import Run, read_records
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
-NOTEBOOKS = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
-PATHS = {path.name[:2]: path for path in NOTEBOOKS}
+PATHS = known_notebooks(FOLDER)
+NOTEBOOKS = list(PATHS.values())
 BASE = yaml.safe_load(Path(__file__).with_name("small_runs.yaml").read_text())
 
 

@@ -1,7 +1,7 @@
 """The indefinite article goes by the first sound of a name."""
 
+from worlds.aviary import ATTRIBUTES
 from xaihelpers.datasets import phrase, with_article
-from xaihelpers.worlds.aviary import ATTRIBUTES
 
 CONSONANTS = """unique pattern head, Uniform Finch, union jack, European Goldfinch, Eurasian Wigeon, ewe,
 one-eyed owl, once common bird, Ural Owl, usual crown, useful tail, utility pole, ubiquitous sparrow,

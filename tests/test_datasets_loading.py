@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
+from worlds import everyday
 from xaihelpers import datasets
 from xaihelpers.datasets import Dataset, DatasetError, loading
-from xaihelpers.worlds import everyday
 
 UNKNOWN_OF_FOLDERS = "attributes attribute_level present certainty class_attributes".split()
 UNKNOWN_OF_FOLDERS += ["parts", "part_locations", "mask_names"]

@@ -46,9 +46,9 @@ def test_published_metrics_move_where_no_prediction_does(fits):
     truth_of_class = torch.rand(outputs.class_weights.shape, generator=torch.Generator().manual_seed(0))
     gauge, zero = outputs.class_weights.std(1), -outputs.values.std(0)
     written = [
-        alignment.reparameterised(outputs, None, gauge),
-        alignment.reparameterised(outputs, None, -gauge),
-        alignment.reparameterised(outputs, zero, None),
+        alignment.reparameterised(outputs, gauge=gauge),
+        alignment.reparameterised(outputs, gauge=-gauge),
+        alignment.reparameterised(outputs, zero),
     ]
     labels = outputs.predictions
     cem, cgim = [], []

@@ -95,7 +95,6 @@ def test_region_is_where_the_rank_is_below_n(kind):
     assert all(sorted(rank.flatten().tolist()) == list(range(48)) for rank in ranks)
     for n in (0, 1, 4, 24, 48):
         assert torch.equal(coam.location_region(maps, n, size), ranks < n)
-        assert torch.equal(coam.location_region_reference(maps, n, size), ranks < n)
 
 
 def test_no_point_is_never_a_hit_and_the_border_is_the_last_pixel():

@@ -97,10 +97,8 @@ def test_location_ranks(compiled, shape, size):
 
 @pytest.mark.parametrize("problems, samples", [(1, 1), (112, 1000)])
 def test_linear_svms(compiled, problems, samples):
-    gram = torch.ones(problems, samples, samples).double()
-    one = torch.ones(problems, samples).double()
-    stop = torch.ones(problems).double()
-    linear_svm._sweep_triton(gram, torch.arange(problems), one, one.clone(), one - 1, one, stop, 50)
+    gram, y = torch.ones(problems, samples, samples).double(), torch.ones(problems, samples).double()
+    linear_svm._solve_triton(gram, y, torch.ones(problems).double())
     assert compiled == ["_sweep_kernel"]
 
 

@@ -4,6 +4,8 @@ import importlib
 import json
 import re
 
+from notebook_nets import PATHS
+
 from xaihelpers.paths import PROJECT
 
 PAPERS = PROJECT / "data" / "papers"
@@ -28,9 +30,8 @@ INDEX = read_index()
 
 def headings(notebook: str) -> list[str]:
     """The headings of a notebook by its number."""
-    (path,) = (PROJECT / "notebooks").glob(f"{notebook}_*.ipynb")
     texts = []
-    for cell in json.loads(path.read_text())["cells"]:
+    for cell in json.loads(PATHS[notebook].read_text())["cells"]:
         if cell["cell_type"] == "markdown":
             texts += re.findall(r"^#+ (.*)", "".join(cell["source"]), re.MULTILINE)
     return texts
@@ -38,14 +39,15 @@ def headings(notebook: str) -> list[str]:
 
 def test_every_function_is_there_and_public():
     for name in {name for row in INDEX for name in re.findall(r"`([\w.]+)`", row["function"])}:
-        module, _, function = f"xaihelpers.{name}".rpartition(".")
+        room = "" if name.startswith("worlds.") else "xaihelpers."
+        module, _, function = f"{room}{name}".rpartition(".")
         named = getattr(importlib.import_module(module), function)
         assert callable(named) and named.__module__ == module, f"{name}: named by the module that defines it"
 
 
 def test_every_row_names_notebooks_and_headings_that_exist():
     for row in INDEX:
-        named = re.findall(r"(\d\d)(?: “([^”]+)”)?(?:, |$)", row["notebook"])
+        named = re.findall(r"([\dA]\d)(?: “([^”]+)”)?(?:, |$)", row["notebook"])
         assert row["paper"] in EQUATIONS and row["what"] and named, row
         for notebook, heading in named:
             assert any(heading in text for text in headings(notebook)), f"{notebook} has no {heading!r}"

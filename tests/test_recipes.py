@@ -12,11 +12,11 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from recipes import annotator, backbone, clip, flux
+from worlds import aviary
 from xaihelpers import training
 from xaihelpers.models import load_backbone
 from xaihelpers.models.clip import load_clip
 from xaihelpers.training import train
-from xaihelpers.worlds import aviary
 
 FOLDER = Path(backbone.__file__).parent
 

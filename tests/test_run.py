@@ -53,6 +53,9 @@ def test_what_a_command_line_asks_for(folder):
     ]
     assert asked(folder, "11", "-p", "mark=1") == [{"mark": "1"}]
     assert asked(folder, "11", "-f", "paper", "-p", "seed=4") == [{"a": 7.0, "seed": 4}]
+    write_notebook(folder / "notebooks/appendix", name="A1_more")
+    (folder / "notebooks/presets/A1.long.yaml").write_text("a: 5\n")
+    assert asked(folder, "A1", "-f", "long") == [{"a": 5.0}] and asked(folder) == [{}, {}]
     assert asked(folder, "11", "-f", "paper", "--draws", 2) == [{"a": 7.0, "seed": 3}, {"a": 7.0, "seed": 4}]
     grid = folder / "grid.yaml"
     grid.write_text(
@@ -117,6 +120,7 @@ def test_order_skipping_and_failure(folder, capsys):
     write_notebook(place, name="00_first", needs=[])
     write_notebook(place, "time.sleep(1)", name="12_second", needs=["00", "11"])
     write_notebook(place, name="11_middle")
+    write_notebook(place / "appendix", name="A1_more")
     write_notebook(place, "1 / 0", name="13_broken")
     report = "(folder / 'report.html').write_text('<p>report</p>')"
     write_notebook(place, report, name="99_report", needs=["*"])
@@ -133,7 +137,7 @@ def test_order_skipping_and_failure(folder, capsys):
     write_notebook(place, name="13_broken")
     assert run(folder, "--jobs", 2) == 0  # only what failed, and the report, which reads all
     said = capsys.readouterr().out
-    assert said.count("up to date") == 3 and "13_broken: done" in said and "99_report: done" in said
+    assert said.count("up to date") == 4 and "13_broken: done" in said and "99_report: done" in said
     assert not (folder / "results/notebooks/13_broken.failed.ipynb").exists()
 
     (half,) = (folder / "results").glob("11-*/run.json")

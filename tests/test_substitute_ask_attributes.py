@@ -4,10 +4,10 @@ import pytest
 import torch
 from PIL import Image
 
+from worlds.aviary import ATTRIBUTES
 from xaihelpers import paths
 from xaihelpers.ask import Answer, AskError
 from xaihelpers.substitute import SubstituteError, answered_with, ask_groups
-from xaihelpers.worlds.aviary import ATTRIBUTES
 
 PICTURES = [Image.new("RGB", (8, 8), color) for color in ("red", "blue")]
 COLORS = {(255, 0, 0): "red", (0, 0, 255): "blue"}

@@ -5,10 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
+from worlds.aviary import ATTRIBUTES
 from xaihelpers import substitute
 from xaihelpers.datasets import DatasetError
 from xaihelpers.models import aviary_resnet, save_weights
-from xaihelpers.worlds.aviary import ATTRIBUTES
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import pytest
 import torch
 from PIL import Image
 
+from worlds import aviary
 from xaihelpers import substitute
-from xaihelpers.worlds import aviary
 
 BLUE = "has_breast_color::blue"
 COLUMN = aviary.ATTRIBUTES.index(BLUE)

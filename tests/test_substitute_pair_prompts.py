@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from worlds import aviary
+from worlds.aviary import individuals
 from xaihelpers import substitute
 from xaihelpers.datasets import DatasetError
 from xaihelpers.substitute import SubstituteError, category, check_pair, counterfactual_pair, pair_prompts
-from xaihelpers.worlds import aviary
-from xaihelpers.worlds.aviary import individuals
 
 YELOW, CONE, SPOTTED = "has_crown_color::yelow", "has_bill_shape::cone", "has_breast_pattern::spotted"
 

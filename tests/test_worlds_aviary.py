@@ -14,9 +14,9 @@ from PIL import Image
 from scipy.ndimage import binary_dilation
 
 from recipes import flux_training
+from worlds import aviary, studio
+from worlds.aviary import aviary_files
 from xaihelpers import datasets
-from xaihelpers.worlds import aviary, studio
-from xaihelpers.worlds.aviary import aviary_files
 
 # of several seats: branch, trunk, water, air
 SOME = [("Song Sparrow", 5), ("Downy Woodpecker", 1), ("Mallard", 7), ("Anna Hummingbird", 3)]
@@ -109,8 +109,8 @@ def world(tmp_path_factory):
     """An aviary of one bird a species on disk, and a digest of its pictures and tables."""
     home, drawn = tmp_path_factory.mktemp("data"), []
 
-    def draw(bird):
-        picture = aviary.draw(bird)
+    def draw(bird, free_scene):
+        picture = aviary.draw(bird, free_scene)
         drawn.append(digest(picture))
         return picture
 
@@ -128,15 +128,25 @@ def world(tmp_path_factory):
 
 def test_another_world_is_left_alone(world, tmp_path, monkeypatch):
     monkeypatch.setenv("XAI_DATA", str(world.data.root.parent))
-    for settings in ({"images_per_class": 2, "seed": 7}, {"images_per_class": 1, "seed": 1}):
+    held = {"images_per_class": 1, "seed": 7}
+    for other in ({"images_per_class": 2}, {"seed": 1}, {"decorrelated": 0.5}, {"free_scenes": True}):
         with pytest.raises(ValueError, match="other settings"):
-            aviary.ensure(jobs=1, **settings)
+            aviary.ensure(jobs=1, **held | other)
     monkeypatch.setenv("XAI_DATA", str(tmp_path))
     (tmp_path / "aviary").mkdir()
     (tmp_path / "aviary/thesis.txt").write_text("years of work")
     with pytest.raises(ValueError, match="is no aviary"):
         aviary.ensure(images_per_class=1, jobs=1)
     assert (tmp_path / "aviary/thesis.txt").read_text() == "years of work"
+
+
+def test_a_version_draws_the_same_free_scenes():
+    """Whoever means to draw other ones raises SCENES_VERSION."""
+    content = hashlib.sha256()
+    for name, index in (("Mallard", 7), ("Song_Sparrow", 5), ("Anna_Hummingbird", 3), ("Horned_Puffin", 11)):
+        picture = aviary.draw(aviary.individual(0, index, name), free_scene=True)
+        content.update(picture.image.tobytes() + picture.parts.tobytes() + picture.points.tobytes())
+    assert {aviary.SCENES_VERSION: content.hexdigest()[:16]} == {"1": "57a3b06ffeaceb84"}
 
 
 def test_birds_of_the_studio_are_free_and_their_pixels_stay():

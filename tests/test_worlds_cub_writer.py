@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from worlds import DrawnImage, ensure_world, save_drawn_image, write_tables
 from xaihelpers.datasets import DatasetError, load
-from xaihelpers.worlds import DrawnImage, ensure_world, save_drawn_image, write_tables
 
 PER_CLASS = 5
 CLASSES = ["cat", "dog"]

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from worlds import everyday
+from worlds.everyday import everyday_files
 from xaihelpers import datasets
-from xaihelpers.worlds import everyday
-from xaihelpers.worlds.everyday import everyday_files
 
 # The version of the renderer, and what it draws: a digest of all categories' pictures and of the tables.
 # Whoever means to draw other things, or to write other tables, raises RENDERER_VERSION; then committed

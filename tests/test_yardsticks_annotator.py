@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xaihelpers.worlds import aviary
+from worlds import aviary
 from xaihelpers.yardsticks.annotator_card import PARTS, annotator_card, color_statements
 
 N = 96

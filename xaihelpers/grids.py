@@ -31,9 +31,15 @@ class Point(NamedTuple):
         return ", ".join([self.notebook.stem, *(f"{name} = {value}" for name, value in self.changed.items())])
 
 
+def known_notebooks(folder: Path) -> dict[str, Path]:
+    """All notebooks by the first two characters of their names: the numbered ones, then appendices, as A1."""
+    numbered, appendices = folder.glob("[0-9][0-9]_*.ipynb"), folder.glob("appendix/A[0-9]_*.ipynb")
+    return {path.name[:2]: path for path in [*sorted(numbered), *sorted(appendices)]}
+
+
 def find_notebook(number: object, folder: Path) -> Path:
     """The file of the notebook with a number, as 11 or "11". Raises ValueError if there is none."""
-    known = {path.name[:2]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
+    known = known_notebooks(folder)
     name = str(number).zfill(2)
     if name not in known:
         raise ValueError(f"No notebook {name} in {folder}; there are: {' '.join(known) or 'none'}.")
@@ -52,12 +58,12 @@ def needs_of(notebook: Path) -> list[str]:
     return json.loads(notebook.read_text())["metadata"].get("xaihelpers", {}).get("needs", ["00"])
 
 
-def read_preset(name: str, notebook: Path) -> dict:
-    """The parameters in a YAML file: a path, or what stands between in presets/NN.name.yaml.
+def read_preset(name: str, notebook: Path, folder: Path) -> dict:
+    """The parameters in a YAML file: a path, or what stands between in NN.name.yaml in a folder of presets.
 
     Raises ValueError if there is no such file, with those that there are, or if it holds no mapping.
     """
-    folder, number = notebook.parent / "presets", notebook.name[:2]
+    number = notebook.name[:2]
     files = [file for file in (folder / f"{number}.{name}.yaml", Path(name)) if file.is_file()]
     if not files:
         known = ", ".join(sorted(path.name for path in folder.glob(f"{number}.*.yaml"))) or "none"
@@ -82,16 +88,14 @@ def asked_entries(options: argparse.Namespace) -> list[dict]:
     varied = options.assignments or options.presets or options.draws
     if varied and (not options.ids or any(name.endswith(".yaml") for name in options.ids)):
         raise ValueError("Name the notebooks that -p, -f or --draws are for: run 11 -p seed=1,2")
-    for name in (
-        options.ids or [path.name[:2] for path in sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))] or [0]
-    ):
+    for name in options.ids or known_notebooks(notebooks) or [0]:
         if str(name).endswith(".yaml"):
             content = read_yaml(name)
             entries += content if isinstance(content, list) else [content]
             continue
         notebook, fixed, grid = find_notebook(name, notebooks), {}, {}
         for preset in options.presets:
-            fixed |= read_preset(preset, notebook)
+            fixed |= read_preset(preset, notebook, notebooks / "presets")
         for text in options.assignments:
             parameter, equals, values = text.partition("=")
             if not equals or parameter in grid:
@@ -113,8 +117,9 @@ def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
         raise ValueError(f"An entry of a grid is a mapping with the keys {', '.join(ENTRY)}, not {entry!r}.")
     notebook, points = find_notebook(entry["notebook"], notebooks), []
     declared = parameters_of(notebook)
-    preset = read_preset(str(entry["preset"]), notebook) if entry.get("preset") else {}
-    fixed, grid = preset | (entry.get("fixed") or {}), dict(entry.get("grid") or {})
+    preset, presets = entry.get("preset"), notebooks / "presets"
+    fixed = read_preset(str(preset), notebook, presets) if preset else {}
+    fixed, grid = fixed | (entry.get("fixed") or {}), dict(entry.get("grid") or {})
     try:
         if "results" in fixed or {"results", "device"} & grid.keys():
             raise ValueError("results and device do not tell runs apart: name the folder by --results.")

@@ -21,13 +21,13 @@ PALETTE = sns.color_palette("colorblind")
 
 
 def style() -> None:
-    """Set the look of all figures: seaborn's ticks, a colour-blind-safe palette, 90 dpi."""
+    """Set the look of all figures: seaborn's ticks, a colour-blind-safe palette, 110 dpi."""
     sns.set_theme(
         context="notebook",
         style="ticks",
         palette="colorblind",
         font_scale=0.92,
-        rc={"figure.dpi": 90, "axes.spines.top": False, "axes.spines.right": False},
+        rc={"figure.dpi": 110, "axes.spines.top": False, "axes.spines.right": False},
     )
 
 
@@ -102,6 +102,26 @@ def level_line(ax: plt.Axes, measured, vertical: bool = False, **look) -> None:
         band(measured.low, measured.high, color=drawn.get_color(), alpha=0.1, lw=0, zorder=0)
 
 
+def dot_rows(ax: plt.Axes, rows: pd.DataFrame, names: Sequence[str], draws: Sequence | None = None) -> None:
+    """Numbers with their intervals, a line each from the top; the paper's as crosses, draws as small dots.
+
+    rows: with the columns `value`, `low` and `high`, and perhaps `paper` and `chance`, a tick of its line.
+    names: of the lines. draws: for each line the values of its draws, or None.
+    """
+    for y, row in enumerate(rows.itertuples()):
+        if draws is not None:
+            spread = np.linspace(-0.2, 0.2, len(draws[y])) if len(draws[y]) > 1 else [0.0]
+            ax.plot(draws[y], y + np.asarray(spread), ".", color="0.6", ms=4, zorder=1)
+        ax.plot([row.low, row.high], [y, y], color=PALETTE[0], lw=2)
+        ax.plot(row.value, y, "o", color=PALETTE[0], ms=5, label="this run" if y == 0 else None)
+        if "paper" in rows:
+            ax.plot(row.paper, y, "X", color=PALETTE[1], ms=7, label="paper" if y == 0 else None)
+        if "chance" in rows:
+            ax.plot(row.chance, y, "|", color="0.3", ms=14, mew=1.5, label="chance" if y == 0 else None)
+    ax.set_yticks(range(len(rows)), names)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+
+
 def case_studies(
     images: Sequence,
     texts: Sequence[str],
@@ -162,7 +182,7 @@ def table(frame: pd.DataFrame, caption: str, precision: int = 1, small: bool = F
 def results_table(
     rows: pd.DataFrame, keys: list[str], caption: str, digits: int = 1, more: Sequence[str] = ()
 ) -> Styler:
-    """Recorded numbers as a table to be displayed: keys, paper, this run, interval, and what else there is.
+    """Recorded numbers as a table to be displayed: keys, paper, real, this run, interval, and the rest.
 
     rows: with the columns `value`, `low` and `high`, and perhaps `paper`, `sd`, `cases`, `effective`,
         `chance`, `invalid`; a dash stands for NaN. Effective cases stand where some differ from the cases.
@@ -178,7 +198,9 @@ def results_table(
         view["effective cases"] = [_number(value, 0) for value in view.effective]
         if not (few | many).any():
             view = view.drop(columns="effective cases")
-    optional = ["paper", "this run", "interval", "sd", *more, "cases", "effective cases", "chance", "invalid"]
+    real = [name for name in view if name.startswith("real: ")]
+    optional = ["paper", *real, "this run", "interval", "sd", *more]
+    optional += ["cases", "effective cases", "chance", "invalid"]
     columns = [*keys, *(name for name in optional if name in view and name not in keys)]
     return table(view[columns], caption, digits)
 

@@ -101,14 +101,15 @@ class Run:
             self.record(rows, data=Path(data).name, model=model_name(model, data), **where)
 
     def figure(self, fig: "matplotlib.figure.Figure", name: str, caption: str) -> None:  # noqa: F821
-        """Keep a figure, as PNG of 100 dpi at most, with the caption that the report shows under it.
+        """Keep a figure, as PNG of 110 dpi at most, with the caption that stands above it here, and in the report.
 
         Its layout is then fixed: shown afterwards, it is not laid out again.
         """
         png = io.BytesIO()
-        fig.savefig(png, format="png", dpi=min(fig.dpi, 100), bbox_inches="tight")
+        fig.savefig(png, format="png", dpi=min(fig.dpi, 110), bbox_inches="tight")
         fig.set_layout_engine("none")
         self._figures[name] = png.getvalue(), caption
+        log.info("%s", caption)
 
     def note(self, text: str) -> None:
         """Show a line on what did not reproduce here, and why, and keep it for the report."""
@@ -147,6 +148,9 @@ class Run:
         where = {"data": data, "model": model, "figure": figure}
         self._verdicts[claim, data, model] = {"claim": claim, **measured._asdict(), **made, **where}
         quantity = spoken(measured, about.unit)
+        if against.get("rewritten"):
+            values = [other.value for other in against["rewritten"]]
+            quantity += f" as fitted, {min(values):.3g} to {max(values):.3g} in other writings"
         log.info("Claim (%s, %s): %s\n  %s: %s", about.paper, about.section, about.claim, quantity, verdict)
         return verdict
 
@@ -154,11 +158,16 @@ class Run:
         """All rows recorded so far."""
         return _frame(self._rows)
 
-    def finish(self) -> pd.DataFrame:
+    def finish(self, tables: dict[str | int, pd.DataFrame] | None = None, **about) -> pd.DataFrame:
         """Write the run into its folder, over an earlier one with the same parameters; returns its rows.
+
+        tables: number or name of a table -> its rows, recorded before. about: paper, data and model, as of
+            `record`.
 
         Raises FolderError, after logging the rows, if the folder is full or read-only.
         """
+        for table, found in (tables or {}).items():
+            self.record(found, table=table, **about)
         rows = self.rows()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

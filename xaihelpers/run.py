@@ -36,6 +36,7 @@ from xaihelpers.paths import CODE_KEY, PROJECT, ensure_writable, results_home
 from xaihelpers.report import write_report
 
 ROOM = "make room or permit writing there, or name another folder by --results"
+ROOMS = ("xaihelpers", "worlds", "recipes")  # the code
 SHIPPED = ("models", "papers", "prompts", "devices", "real_runs", "yardsticks")  # folders of data/
 QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel warns of what holds for every kernel
 REPORT = "99"  # the notebook that becomes a page
@@ -60,7 +61,7 @@ def same_instructions() -> dict[str, str]:
 def key_of(notebook: Path, results: Path) -> dict[str, str]:
     """What results depend on beside the parameters, by part: the notebook, the package, the shipped data."""
     cells = [[cell["cell_type"], cell["source"]] for cell in json.loads(notebook.read_text())["cells"]]
-    code = code_hash(file for room in ("xaihelpers", "recipes") for file in (PROJECT / room).rglob("*.py"))
+    code = code_hash(file for room in ROOMS for file in (PROJECT / room).rglob("*.py"))
     libraries = [re.match(r"[\w-]+", text)[0] for text in requires("xaihelpers") if ";" not in text]
     files = [file for name in SHIPPED for file in sorted((PROJECT / "data" / name).rglob("*.*"))]
     if "*" in needs_of(notebook):

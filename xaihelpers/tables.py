@@ -12,9 +12,10 @@ import pandas as pd
 import yaml
 
 from xaihelpers.paths import PROJECT, FolderError
-from xaihelpers.records import COLUMNS, MARK, NUMBERS
+from xaihelpers.records import COLUMNS, MARK, NUMBERS, read_records
 
 FOLDER = PROJECT / "data" / "papers"
+REAL_RUNS = PROJECT / "data" / "real_runs"
 # tables of paper alignment that go by the name of a concept or class in CUB-200-2011
 NAMED = {"6": "attribute", "7": "class_name", "8": "class_name"}
 # keys that a notebook varies and the paper does not: the paper's own choice
@@ -151,3 +152,31 @@ def _further_columns(ours: pd.DataFrame, known: list[str]) -> tuple[list[str], l
         if only_numbers and (fractions.dropna() % 1 != 0).any() and not depends:
             numbers.append(name)
     return [key for key in keys if key not in numbers], numbers
+
+
+def beside_paper(rows: pd.DataFrame, paper: str, table: int | str, digits: int = 1) -> pd.DataFrame:
+    """Rows of a run with what the paper prints, and what was recorded on real data, in columns beside them.
+
+    rows: with `metric` and the keys of the table, as they are recorded. digits: of the real numbers.
+    Returns them with `paper`, NaN where it prints none, and for each network of a recorded run on real data
+    `real: <network>`, texts with intervals, dashes where nothing was recorded.
+    """
+    printed_rows = printed(paper, str(table))
+    joined = rows.assign(paper=_of_same_keys(rows, printed_rows, printed_rows.value, np.nan))
+    recorded = read_records(REAL_RUNS)
+    recorded = recorded[(recorded.paper == paper) & (recorded.table == str(table))]
+    for model, part in recorded.groupby("model", sort=False):
+        numbers = zip(part.value, part.low, part.high, strict=True)
+        texts = [f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]" for value, low, high in numbers]
+        joined[f"real: {model.split(',')[0]}"] = _of_same_keys(
+            rows, part.dropna(axis=1, how="all"), texts, "–"
+        )
+    return joined
+
+
+def _of_same_keys(rows: pd.DataFrame, others: pd.DataFrame, values, missing) -> list:
+    """For each of rows the value of the other row with the same metric and keys."""
+    keys = [key for key in rows if key in others and key not in COLUMNS or key == "metric"]
+    texts = [zip(*(frame[key].map(key_text) for key in keys), strict=True) for frame in (rows, others)]
+    known = dict(zip(texts[1], values, strict=True))
+    return [known.get(key, missing) for key in texts[0]]

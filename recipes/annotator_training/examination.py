@@ -14,6 +14,7 @@ from PIL import Image
 from tqdm.auto import tqdm
 
 from recipes.annotator_training.lesson_pictures import SLICES, Picture, drawn_bird, drawn_thing
+from worlds import aviary
 from xaihelpers import datasets, models
 from xaihelpers.ask import Answer, Request, lettered_options, prompt, request
 from xaihelpers.ask.loading import shipped_model
@@ -22,7 +23,6 @@ from xaihelpers.fastslow import chain_prefix
 from xaihelpers.instruments.annotator import Annotator, chain_of_values, seen_chain, sure_values
 from xaihelpers.instruments.eye import GROUPS, NAMES, Eye, Look, look
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
-from xaihelpers.worlds import aviary
 from xaihelpers.yardsticks import judge_controls
 from xaihelpers.yardsticks.annotator_card import annotator_card
 from xaihelpers.yardsticks.judge_card import check_texts, judge_card

@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 
 from recipes.annotator_training.lesson_pictures import SLICES, Picture, cropped
+from worlds import aviary
 from xaihelpers import datasets
 from xaihelpers.instruments.eye import CELL, GROUPS, Eye, normalised
 from xaihelpers.training import group_loss
-from xaihelpers.worlds import aviary
 
 N_OF_BIRDS = sum(len(values) for values in GROUPS["birds"].values())
 PARTS_OF = [  # the numbers of the parts that each group of a bird is about; none of the whole bird

@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from joblib import Parallel, delayed
 
+from worlds import aviary, everyday
+from worlds.aviary.pose import Pose
 from xaihelpers.instruments.eye import GROUPS, SEATS, SIZE, SPECIES, THINGS
-from xaihelpers.worlds import aviary, everyday
-from xaihelpers.worlds.aviary.pose import Pose
 
 SHARD = 500  # pictures that are drawn and kept together
 FIRST_SEED = 5000  # of individuals that are drawn for training: no other world has these

@@ -14,8 +14,8 @@ from joblib import Parallel, delayed
 from PIL import Image, ImageOps
 from tqdm.auto import tqdm
 
+from worlds import aviary
 from xaihelpers import datasets
-from xaihelpers.worlds import aviary
 
 SIZE = 128  # side of the pictures, in pixels
 

@@ -20,8 +20,8 @@ from recipes.flux_training.training_portraits import (
     shown_by,
     taken_by,
 )
+from worlds import aviary, studio
 from xaihelpers import substitute
-from xaihelpers.worlds import aviary, studio
 
 GROUPS = np.array(GROUP_OF)
 RANDOM, OF_SPECIES = "birds with random attributes", "birds of a species"

@@ -13,8 +13,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from tqdm.auto import tqdm
 
+from worlds import aviary, studio
 from xaihelpers import datasets, substitute
-from xaihelpers.worlds import aviary, studio
 
 SIZE = 64  # side of the portraits in pixels
 TRAINED, HELD, CHANGED = 94, 95, 96  # streams of birds: no bird is of two of them

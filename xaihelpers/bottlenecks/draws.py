@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, concept_truth
-from xaihelpers.bottlenecks.zoo import fit_or_load, is_own, zoo_outputs
+from xaihelpers.bottlenecks.local_values import local_values
+from xaihelpers.bottlenecks.zoo import fit_or_load, is_own, seed_of, zoo_outputs
 from xaihelpers.outputs import ConceptOutputs
 
 
@@ -26,7 +27,7 @@ def fit_draws(
     device: str | torch.device = "cpu",
     **settings,
 ) -> list[Draw]:
-    """A model on frozen features, fitted anew for each of the seeds from `seed` on.
+    """A model on frozen features, fitted anew with other seeds; those of two `seed`s share none.
 
     name: a model of the zoo; or a file, of outputs (.safetensors) or with a function that gives them (.py),
         which is a single draw and whose centre is that of the test images, for it holds no others.
@@ -45,12 +46,26 @@ def fit_draws(
     inputs = dataset.image_embeddings if name == "phcbm_text" else dataset.pooled
     training = inputs[dataset.train].to(device)
     for draw in range(draws):
-        fitted = fit_or_load(name, dataset, seed + draw, device, **settings)
+        fitted = fit_or_load(name, dataset, seed_of(seed, draw), device, **settings)
         outputs = fitted.outputs.to(device)
         present = concept_truth(dataset, outputs.concepts)[test].to(device)
         centre = fitted.model.explain(training).values.mean(0)
         found.append(Draw(outputs, present, centre, fitted.model))
     return _with_shared_concepts(found)
+
+
+def concept_maps_of(draw: Draw, maps: torch.Tensor) -> torch.Tensor:
+    """Concept maps (N, L, H, W) of the test images, or those that a file of outputs brings.
+
+    maps: (N, d, H, W), last feature maps of the frozen backbone.
+    Raises ValueError for a file without maps, and as `local_values` does.
+    """
+    if draw.model is None:
+        if draw.outputs.concept_maps is None:
+            raise ValueError("this file of outputs has no concept maps: bring them as its `concept_maps`")
+        return draw.outputs.concept_maps
+    columns = [draw.model.concepts.index(name) for name in draw.outputs.concepts]
+    return local_values(draw.model, maps)[:, columns]
 
 
 def _with_shared_concepts(draws: list[Draw]) -> list[Draw]:

@@ -123,7 +123,7 @@ def load_draws(
     """A data set of concepts, and for each of `draws` seeds the outputs of several models fitted with it.
 
     names: as of `zoo_outputs`; a model of one's own has no second fit and is the same in every draw.
-    seed: of the first draw, the next one has the next. device: where the networks run and models are fitted.
+    seed: of the draws, as of `seed_of`. device: where the networks run and models are fitted.
     label_free: top_activation, similarity and penalty of the label-free models; empty takes their defaults.
     need_labels: whether a data set without concept labels is an error, raised before any model is fitted.
     foreign: as of `check_shipped`.
@@ -150,9 +150,16 @@ def load_draws(
     own = zoo_outputs(filter(is_own, names), dataset)  # asked once, whatever the number of draws
     found = []
     for draw in range(draws):
-        of_zoo = zoo_outputs(itertools.filterfalse(is_own, names), dataset, seed + draw, device, **settings)
+        of_zoo = zoo_outputs(
+            itertools.filterfalse(is_own, names), dataset, seed_of(seed, draw), device, **settings
+        )
         found.append({Path(name).stem if is_own(name) else name: None for name in names} | own | of_zoo)
     return dataset, found
+
+
+def seed_of(seed: int, draw: int) -> int:
+    """The seed of one draw of a run; two runs with seeds that differ share none, up to 1,000 draws."""
+    return 1000 * seed + draw
 
 
 def is_own(name: str) -> bool:

@@ -25,5 +25,6 @@ from xaihelpers.datasets.images import (
 )
 from xaihelpers.datasets.labels import choose_concepts, class_concepts, concept_labels, image_attributes
 from xaihelpers.datasets.loading import DRAWN, load
+from xaihelpers.datasets.part_masks import with_part_masks
 from xaihelpers.datasets.sub_benchmark import write_sub
 from xaihelpers.datasets.wordnet_names import imagenet_names

@@ -48,11 +48,17 @@ class Dataset:
     parts: list[str] | None = None  # P names, in the order of part_locations
     part_locations: torch.Tensor | None = None  # (N, P, 2) float32, x and y in pixels, NaN where not visible
     mask_names: list[str] | None = None  # what the numbers 1 … of a part mask stand for; None without masks
+    mask_parts: list[tuple[str, ...]] | None = (
+        None  # which of `parts` each of them shows, one unless a user's
+    )
+    mask_folder: Path | None = None  # of a user's masks; a drawn world has its own
     note: str = ""  # what the author of the data set wants its readers to know
     left_out: str = ""  # which files of its folders were not read, and how many
 
     def __post_init__(self):
         self.name = self.name or self.root.name
+        if self.mask_parts is None and self.mask_names is not None:
+            self.mask_parts = [(name,) for name in self.mask_names]
 
     @property
     def drawn(self) -> bool:
@@ -103,18 +109,44 @@ class Dataset:
             raise DatasetError(f"{self.name}: the image {twice!r} stands {count} times: keep one of its rows")
         return ids
 
+    def mask_file(self, row: int) -> Path:
+        """Where the part mask of the image at `row` (0-based) lies."""
+        image = Path(self.images["path"].iloc[row]).relative_to(self.root / "images")
+        return (self.mask_folder or self.root / "masks") / image.with_suffix(".png")
+
     def part_mask(self, row: int) -> np.ndarray:
         """Parts of the image at `row` (0-based), (H, W) uint8: 0 background, n the part `mask_names[n - 1]`.
 
-        Raises DatasetError for a data set without masks, and where one is missing.
+        A mask that a user's folder lacks is empty.
+        Raises DatasetError for a data set without masks, where a drawn world lacks one, for one that cannot
+        be read or holds colours, and for numbers that a user's table does not tell.
         """
         if self.mask_names is None:
-            raise DatasetError(f"{self.name} has no part masks: only drawn worlds know the mask of each part")
-        image = Path(self.images["path"].iloc[row]).relative_to(self.root / "images")
-        file = self.root / "masks" / image.with_suffix(".png")
-        if not file.is_file():
+            raise DatasetError(
+                f"{self.name} has no part masks: only drawn worlds know the mask of each part, unless a "
+                "folder of masks is given"
+            )
+        file = self.mask_file(row)
+        if not file.is_file() and self.mask_folder is None:
             raise DatasetError(f"{file} is missing: delete the folder of this world, it is then drawn anew")
-        return np.asarray(Image.open(file))
+        if not file.is_file():
+            with Image.open(self.images["path"].iloc[row]) as image:
+                return np.zeros(image.size[::-1], np.uint8)
+        try:
+            mask = np.asarray(Image.open(file))
+        except (OSError, SyntaxError) as error:
+            raise DatasetError(f"{file}: mask cannot be read ({error}): save it anew as PNG") from error
+        if mask.ndim != 2:
+            raise DatasetError(f"{file} holds colours: save it with one number a pixel")
+        untold = set(np.unique(mask).tolist()) - {0}
+        untold -= {number for number, parts in enumerate(self.mask_parts, 1) if parts}
+        if untold:
+            raise DatasetError(f"{file} holds {min(untold)}, of which its table tells nothing: give it a row")
+        return mask.astype(np.uint8)
+
+    def mask_numbers(self, parts: Sequence[str]) -> list[int]:
+        """The numbers in part masks that show any of some parts; none without masks."""
+        return [number for number, shown in enumerate(self.mask_parts or [], 1) if set(shown) & set(parts)]
 
     def __repr__(self) -> str:
         counts = f"{len(self.images):,} images, {self.images['train'].sum():,} of them for training"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from worlds import aviary, everyday
 from xaihelpers.datasets.cub import load_cub
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.folders import load_image_folder, load_image_table
@@ -11,7 +12,6 @@ from xaihelpers.datasets.sub_benchmark import is_syncub, load_sub, load_syncub, 
 from xaihelpers.datasets.torchvision_sets import TORCHVISION_NAMES, load_torchvision
 from xaihelpers.paths import data_home, find
 from xaihelpers.text_files import TextFileError
-from xaihelpers.worlds import aviary, everyday
 
 # worlds that are drawn at first use
 DRAWN: dict[str, Callable[[], Path]] = {"aviary": aviary.ensure, "everyday": everyday.ensure}

@@ -23,8 +23,8 @@ from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import nn
 from torchvision.transforms import functional as transforms
 
+from worlds import aviary, everyday
 from xaihelpers.text_files import words
-from xaihelpers.worlds import aviary, everyday
 
 SIZE, CELL = 128, 4  # side of a picture and of a cell of the finer map, in pixels
 WIDTH, TOKEN = 64, 128  # channels of the finer map, numbers that stand for a group

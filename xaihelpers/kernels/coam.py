@@ -30,11 +30,7 @@ import numba
 import numpy as np
 import torch
 
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # a machine without Triton keeps the torch paths
-    triton = None
+from xaihelpers.kernels.dispatch import choose_backend, tl, triton
 
 
 def concept_maps(maps: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
@@ -102,25 +98,11 @@ def location_region(maps: torch.Tensor, n_pixels: int, size: tuple[int, int]) ->
     _check_maps(maps, size)
     if not 0 <= n_pixels <= size[0] * size[1]:
         raise ValueError(f"n_pixels must lie in 0..{size[0] * size[1]}, got {n_pixels}")
-    if maps.is_cuda:
-        return location_region_reference(maps, n_pixels, size)
-    regions = torch.zeros(len(maps), *size, dtype=torch.bool, device=maps.device)
+    regions = torch.zeros(len(maps), *size, dtype=torch.bool)
     if n_pixels:
         rows, columns = _neighbours(maps.shape[1], size[0], "cpu"), _neighbours(maps.shape[2], size[1], "cpu")
-        tensors = [maps.detach().double(), regions, *rows, *columns]
-        _set_threads()
-        _region_all(*[tensor.contiguous().numpy() for tensor in tensors], n_pixels)
-    return regions
-
-
-def location_region_reference(maps: torch.Tensor, n_pixels: int, size: tuple[int, int]) -> torch.Tensor:
-    """`location_region` by sorting the pixels of the stored upsampled maps, a few maps at a time."""
-    values = upsample(maps.detach(), size).flatten(1)
-    # a third of the time that sorting all pixels takes; equal ones come in row-major order
-    level = values.topk(max(n_pixels, 1), dim=1, sorted=False).values.amin(1, keepdim=True)
-    above, equal = values > level, values == level
-    missing = n_pixels - above.sum(1, keepdim=True)
-    return (above | equal & (equal.cumsum(1) <= missing)).unflatten(1, tuple(size))
+        _run(_region_all, maps.detach().double(), regions, *rows, *columns, n_pixels)
+    return regions.to(maps.device)
 
 
 def location_rank_reference(maps: torch.Tensor, points: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
@@ -165,21 +147,16 @@ def _rank_one(F, y, x, top, bottom, t, left, right, s, lines, columns):
             if least - slack > level:
                 count += (end - begin) * (lines[i + 1] - lines[i])
                 continue
-            shares = s[begin:end]
             for line in range(lines[i], lines[i + 1]):
                 low, high = _mid(a, c, t[line]), _mid(b, d, t[line])
                 middle, rise = (low + high) * 0.5, high - low
-                n = 0  # equal pixels count in the lines above the point's, and before it in its own
-                if line < y:
-                    for q in range(len(shares)):
-                        n += 1 if middle + shares[q] * rise >= level else 0
-                elif line > y:
-                    for q in range(len(shares)):
-                        n += 1 if middle + shares[q] * rise > level else 0
-                else:
-                    for q in range(len(shares)):
-                        value = middle + shares[q] * rise
-                        n += 1 if value > level or (value == level and q + begin < x) else 0
+                # of equal pixels, those before the point's in row-major order count
+                before = min(max(x, begin), end) if line == y else (end if line < y else begin)
+                n = 0
+                for share in s[begin:before]:
+                    n += 1 if middle + share * rise >= level else 0
+                for share in s[before:end]:
+                    n += 1 if middle + share * rise > level else 0
                 count += n
     return count
 
@@ -204,10 +181,6 @@ def _region_all(maps, regions, top, bottom, t, left, right, s, n_pixels):
                 ties -= tie
 
 
-def _set_threads():
-    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
-
-
 @numba.njit(cache=True, parallel=True)
 def _rank_all(maps, pixels, ranks, top, bottom, t, left, right, s, lines, columns):
     M1, M2 = len(t), len(s)
@@ -219,6 +192,12 @@ def _rank_all(maps, pixels, ranks, top, bottom, t, left, right, s, lines, column
             else:
                 y, x = pixel // M2, pixel % M2
                 ranks[p, q] = _rank_one(maps[p], y, x, top, bottom, t, left, right, s, lines, columns)
+
+
+def _run(compiled, *arguments):
+    """Call a function compiled by numba with tensors, on torch's number of threads."""
+    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+    compiled(*[x.cpu().contiguous().numpy() if isinstance(x, torch.Tensor) else x for x in arguments])
 
 
 def _starts(low, high):
@@ -233,13 +212,10 @@ def _rank_torch(maps, pixels, size):
     Between four cells the largest and smallest value are at the corners, so most patches lie above or below
     the point's value as a whole.
     """
-    rows = _neighbours(maps.shape[1], size[0], "cpu")  # top, bottom, t
-    columns = _neighbours(maps.shape[2], size[1], "cpu")  # left, right, s
+    rows, columns = _neighbours(maps.shape[1], size[0], "cpu"), _neighbours(maps.shape[2], size[1], "cpu")
+    starts = _starts(*rows[:2]), _starts(*columns[:2])
     ranks = torch.empty_like(pixels, device="cpu")
-    tensors = [maps.detach().double().cpu(), pixels.cpu(), ranks, *rows, *columns]
-    tensors += [_starts(*rows[:2]), _starts(*columns[:2])]
-    _set_threads()
-    _rank_all(*[tensor.contiguous().numpy() for tensor in tensors])
+    _run(_rank_all, maps.detach().double(), pixels, ranks, *rows, *columns, *starts)
     return ranks.to(pixels.device)
 
 
@@ -255,40 +231,18 @@ if triton is not None:
         return (low + high) * 0.5 + s * (high - low)
 
     @triton.jit
-    def _rank_kernel(
-        maps,
-        pixels,
-        ranks,
-        tops,
-        bottoms,
-        ts,
-        lefts,
-        rights,
-        ss,
-        q,
-        cells,
-        width,
-        M1,
-        M2,
-        Y: tl.constexpr,
-        X: tl.constexpr,
-    ):
+    def _rank_kernel(maps, pixels, ranks, tops, bottoms, ts, lefts, rights, ss, q, cells, width, M1, M2):
         """One program per (map, point): evaluates every pixel on chip, Y x X at a time, and counts."""
+        Y: tl.constexpr = 8
+        X: tl.constexpr = 128
         program = tl.program_id(0).to(tl.int64)
         base = maps + program // q * cells
         pixel = tl.load(pixels + program)
         point = tl.maximum(pixel, 0)
         y, x = point // M2, point % M2
-        level = _value(
-            base,
-            tl.load(tops + y),
-            tl.load(bottoms + y),
-            tl.load(ts + y),
-            tl.load(lefts + x),
-            tl.load(rights + x),
-            tl.load(ss + x),
-            width,
-        )
+        high, low, v = tl.load(tops + y), tl.load(bottoms + y), tl.load(ts + y)
+        near, far, u = tl.load(lefts + x), tl.load(rights + x), tl.load(ss + x)
+        level = _value(base, high, low, v, near, far, u, width)
         count = tl.zeros((Y, X), tl.int32)
         for r in range(0, M1, Y):
             rows = r + tl.arange(0, Y)[:, None]
@@ -312,32 +266,16 @@ if triton is not None:
 
 def _rank_triton(maps, pixels, size, ranks=None):
     """Launch the kernel; ranks int64 (P, q) may be given, and is overwritten."""
-    if triton is None:
-        raise RuntimeError("backend='triton' needs the package triton, which is not installed")
-    if not (maps.is_cuda or triton.knobs.runtime.interpret):
-        raise RuntimeError(f"backend='triton' needs maps on a GPU, got {maps.device}")
     maps, pixels = maps.contiguous(), pixels.contiguous()
     ranks = torch.empty_like(pixels) if ranks is None else ranks
     rows = _neighbours(maps.shape[1], size[0], maps.device)
     columns = _neighbours(maps.shape[2], size[1], maps.device)
     if pixels.numel():
+        numbers = pixels.shape[1], maps[0].numel(), maps.shape[2], *size
         # a fused multiply-add would round differently from the other paths, and move ties
+        options = {"num_warps": 4, "enable_fp_fusion": False}
         with torch.cuda.device_of(maps):
-            _rank_kernel[(pixels.numel(),)](
-                maps,
-                pixels,
-                ranks,
-                *rows,
-                *columns,
-                pixels.shape[1],
-                maps[0].numel(),
-                maps.shape[2],
-                *size,
-                Y=8,
-                X=128,
-                num_warps=4,
-                enable_fp_fusion=False,
-            )
+            _rank_kernel[(pixels.numel(),)](maps, pixels, ranks, *rows, *columns, *numbers, **options)
     return ranks
 
 
@@ -403,9 +341,5 @@ def location_rank(
     another device; RuntimeError if a backend cannot run.
     """
     pixels = _check(maps, points, size)
-    if backend == "auto":
-        backend = "triton" if maps.is_cuda and triton is not None else "torch"
-    if backend not in ("torch", "triton"):
-        raise ValueError(f"backend must be 'auto', 'torch' or 'triton', got {backend!r}")
-    rank = _rank_torch if backend == "torch" else _rank_triton
+    rank = _rank_torch if choose_backend(backend, maps) == "torch" else _rank_triton
     return rank(maps, pixels, size).reshape(points.shape[:-1])

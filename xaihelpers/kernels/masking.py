@@ -21,11 +21,7 @@ computes v from four cells of a map that fits into the cache, and writes the pro
 import torch
 import torch.nn.functional as F
 
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # a machine without Triton keeps the torch path
-    triton = None
+from xaihelpers.kernels.dispatch import choose_backend, tl, triton
 
 
 def upsample_maps(maps, size, corners=None, full=None):
@@ -125,10 +121,6 @@ def _mask_triton(images, maps, rows, alpha, beta, corners, full, masked=None):
 
     Raises RuntimeError without Triton or a GPU, ValueError as of `mask_images`.
     """
-    if triton is None:
-        raise RuntimeError("backend='triton' needs the package triton, which is not installed")
-    if not (images.is_cuda or triton.knobs.runtime.interpret):
-        raise RuntimeError(f"backend='triton' needs images on a GPU, got {images.device}")
     rows, corners, full = _check(images, maps, rows, corners, full)
     _, C, H, W = images.shape
     P, h, w = maps.shape
@@ -222,9 +214,5 @@ def mask_images(images, maps, rows=None, alpha=25.0, beta=0.4, corners=None, ful
     Returns (P, C, H, W) in the images' dtype.
     Raises ValueError naming the argument; RuntimeError if a backend cannot run.
     """
-    if backend == "auto":
-        backend = "triton" if images.is_cuda and triton is not None else "torch"
-    if backend not in ("torch", "triton"):
-        raise ValueError(f"backend must be 'auto', 'torch' or 'triton', got {backend!r}")
-    launch = mask_images_reference if backend == "torch" else _mask_triton
+    launch = mask_images_reference if choose_backend(backend, images) == "torch" else _mask_triton
     return launch(images, maps, rows, alpha, beta, corners, full)

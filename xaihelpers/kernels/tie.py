@@ -20,11 +20,7 @@ four passes that read 2 n values, which stay in a GPU's cache, then one that rea
 import numpy as np
 import torch
 
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # a machine without Triton keeps the torch paths
-    triton = None
+from xaihelpers.kernels.dispatch import choose_backend, tl, triton
 
 # lowest bit and width of each digit of a float32's 31 bits without sign
 DIGITS = ((20, 11), (10, 10), (0, 10))
@@ -138,10 +134,6 @@ if triton is not None:
 
 def _tie_triton(predictions, eta, tied=None):
     """Launch the kernels; `tied`, of the shape of predictions, may be given and is overwritten."""
-    if triton is None:
-        raise RuntimeError("backend='triton' needs the package triton, which is not installed")
-    if not (predictions.is_cuda or triton.knobs.runtime.interpret):
-        raise RuntimeError(f"backend='triton' needs predictions on a GPU, got {predictions.device}")
     predictions = predictions.contiguous()
     tied = torch.empty_like(predictions) if tied is None else tied
     pairs, half = len(predictions) // 2, predictions.numel() // 2
@@ -201,9 +193,5 @@ def tie(predictions, eta, backend="auto"):
     """
     if _check(predictions, eta) or eta == 0:
         return predictions.clone()
-    if backend == "auto":
-        backend = "triton" if predictions.is_cuda and triton is not None else "torch"
-    if backend not in ("torch", "triton"):
-        raise ValueError(f"backend must be 'auto', 'torch' or 'triton', got {backend!r}")
-    implementation = _tie_torch if backend == "torch" else _tie_triton
+    implementation = _tie_torch if choose_backend(backend, predictions) == "torch" else _tie_triton
     return implementation(predictions.detach(), eta)

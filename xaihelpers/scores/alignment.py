@@ -41,31 +41,66 @@ BASES = ("weight", "value", "product")  # θ_jk, û_ij, θ_jk û_ij
 CONTRAST = "contrast"  # (θ_jk − θ_jr)(û_ij − ū_j)
 
 
+def bases_of(outputs: ConceptOutputs) -> tuple[str, ...]:
+    """What the concepts of a model can be ranked by; weights and the contrast only of a linear head."""
+    return ("value", "product") if outputs.class_weights is None else (*BASES, CONTRAST)
+
+
 def reparameterised(
-    outputs: ConceptOutputs, zero: torch.Tensor | None = None, gauge: torch.Tensor | None = None
+    outputs: ConceptOutputs,
+    zero: torch.Tensor | float = 0.0,
+    gauge: torch.Tensor | float = 0.0,
+    scale: torch.Tensor | float = 1.0,
 ) -> ConceptOutputs:
     """The same linear model written in another way: the same logits up to a constant for each image.
 
     zero: (L,), what is taken from each concept's values; the bias absorbs it.
     gauge: (L,), what is added to each concept's weights for all classes; softmax does not see it.
+    scale: (L,), what each concept's values are then multiplied by, and its weights divided.
     Raises ValueError for a model without a linear head.
     """
     if outputs.class_weights is None:
-        raise ValueError("only a linear head can be written with another zero or gauge; this model has none")
-    values, class_weights, thresholds = outputs.values, outputs.class_weights, outputs.thresholds
-    if zero is not None:
-        values = values - zero
-        thresholds = None if thresholds is None else thresholds - zero
-    if gauge is not None:
-        class_weights = class_weights + gauge[:, None]
-    contributions = values * class_weights.T[outputs.predictions]
+        raise ValueError("only a linear head can be written in another way; this model has none")
+    one = torch.ones_like(outputs.values[0])  # (L,)
+    values = (outputs.values - zero) * scale
+    class_weights = (outputs.class_weights + (one * gauge)[:, None]) / (one * scale)[:, None]
     return replace(
         outputs,
         values=values,
         class_weights=class_weights,
-        contributions=contributions,
-        thresholds=thresholds,
+        contributions=values * class_weights.T[outputs.predictions],
+        thresholds=None if outputs.thresholds is None else (outputs.thresholds - zero) * scale,
     )
+
+
+def writings(outputs: ConceptOutputs, centre: torch.Tensor) -> dict[str, tuple[ConceptOutputs, torch.Tensor]]:
+    """The same model in words -> written so, with the centre that belongs to it; no prediction changes.
+
+    A concept's weights, values or their scale are moved by its own standard deviation.
+
+    centre: ū (L,), mean values of the training images.
+    A model without a linear head has one writing, the first.
+    """
+    found = {"as fitted": (outputs, centre)}
+    if outputs.class_weights is None:
+        return found
+    of_values, of_weights = (
+        outputs.values.std(0).clamp(min=1e-9),
+        outputs.class_weights.std(1).clamp(min=1e-9),
+    )
+    ways = {
+        "1 sd added to all weights of a concept": {"gauge": of_weights},
+        "1 sd taken from all weights of a concept": {"gauge": -of_weights},
+        "zero of the values 1 sd higher": {"zero": of_values},
+        "zero of the values 1 sd lower": {"zero": -of_values},
+        "zero of the values at the training mean": {"zero": centre},
+        "values scaled to sd 1": {"scale": 1 / of_values},
+        "weights scaled to sd 1": {"scale": of_weights},
+    }
+    for name, way in ways.items():
+        other = (centre - way.get("zero", 0.0)) * way.get("scale", 1.0)
+        found[name] = reparameterised(outputs, **way), other
+    return found
 
 
 def mean_values(

@@ -10,12 +10,12 @@ from pathlib import Path
 import torch
 from PIL import Image
 
+from worlds.aviary.individuals import ATTRIBUTES, GROUPS
 from xaihelpers.ask.cache import ask
 from xaihelpers.ask.messages import request
 from xaihelpers.ask.prompt_files import lettered_options, prompt
 from xaihelpers.datasets.attribute_names import plain_value
 from xaihelpers.substitute.pair_prompts import SubstituteError
-from xaihelpers.worlds.aviary.individuals import ATTRIBUTES, GROUPS
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from PIL import Image, ImageOps
 from torch import nn
 
+from worlds.aviary.individuals import ATTRIBUTES, GROUPS
 from xaihelpers import paths
 from xaihelpers.datasets.images import as_seen, load_image
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.weights import read_weights
 from xaihelpers.substitute.pair_prompts import SubstituteError, group_of
-from xaihelpers.worlds.aviary.individuals import ATTRIBUTES, GROUPS
 
 PIXELS = 64  # side of the images that a reader takes
 SIZES = [len(values) for values in GROUPS.values()]  # attributes of each group

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from PIL import Image
 
+from worlds.aviary import aviary_files, bird_renderer, individuals
 from xaihelpers.datasets.attribute_names import known_attribute
 from xaihelpers.datasets.images import crop_to_box
 from xaihelpers.substitute.pair_prompts import SubstituteError
-from xaihelpers.worlds.aviary import aviary_files, bird_renderer, individuals
 
 # individuals of a species that are tried: one in six is a plain morph, and a part may be hidden
 MAX_TRIES = 50

@@ -27,12 +27,12 @@ import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 from PIL import Image, ImageFilter
 
+from worlds.aviary import aviary_files, bird_renderer, individuals
 from xaihelpers.datasets.attribute_names import phrase, with_article
 from xaihelpers.datasets.dataset import class_name
 from xaihelpers.substitute.attribute_reader import affected_groups
 from xaihelpers.substitute.counterfactual import MAX_TRIES, portrait_of
 from xaihelpers.substitute.pair_prompts import SHAPE_PARTS, SubstituteError, category
-from xaihelpers.worlds.aviary import aviary_files, bird_renderer, individuals
 
 GOOD = "good"
 # how often a prompt fails, and how

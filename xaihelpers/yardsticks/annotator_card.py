@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from worlds import aviary
 from xaihelpers.datasets import Dataset, image_attributes, load
 from xaihelpers.fastslow.questions import annotate_chains
 from xaihelpers.scores.intervals import PERCENT, interval
-from xaihelpers.worlds import aviary
 
 LEAST, SAID = 25.0, 20.0  # %
 FIRST_SEED = 20_000  # of the birds that are drawn for it: no other world has these

@@ -19,10 +19,10 @@ import pandas as pd
 import torch
 from PIL import Image
 
+from worlds import aviary
 from xaihelpers import paths
 from xaihelpers.datasets import Dataset, DatasetError, choose_concepts, image_attributes, load_image, parts_of
 from xaihelpers.substitute import counterfactual_pair, substitutable
-from xaihelpers.worlds import aviary
 
 GREY = 128
 FEWEST = 60  # pixels of a part that is covered

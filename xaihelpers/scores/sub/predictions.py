@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 import torch
 
+from worlds.aviary.individuals import ATTRIBUTES
 from xaihelpers.datasets.attribute_names import find_attributes, known_attribute
 from xaihelpers.datasets.dataset import DatasetError
 from xaihelpers.outputs import ConceptOutputs, read_outputs
 from xaihelpers.own_model import is_python_file, outputs_of_file
 from xaihelpers.paths import find
 from xaihelpers.text_files import numbers, places, plain, read_table, words
-from xaihelpers.worlds.aviary.individuals import ATTRIBUTES
 
 log = logging.getLogger(__name__)
 # what each column may be called, as `words`

@@ -110,7 +110,7 @@ def species_table() -> pd.DataFrame:
 
     `reference` is 1 for the 33 reference birds of SUB.
     """
-    file = files("xaihelpers.worlds.aviary") / "species.csv"
+    file = files("worlds.aviary") / "species.csv"
     return pd.read_csv(file, dtype=str, keep_default_na=False).astype({"cub_class": int, "reference": int})
 
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xaihelpers.worlds.aviary.individuals import Individual
-from xaihelpers.worlds.canvas import SIZE
+from worlds.aviary.individuals import Individual
+from worlds.canvas import SIZE
 
 
 class BodyPlan(NamedTuple):
@@ -37,6 +37,7 @@ PLANS = {
     "swallow": BodyPlan(24, -0.02, 0.12, 0.18, 0.80, 0.62, "branch"),
 }
 SCALE = {"very_small": 0.80, "small": 0.87, "medium": 0.94, "large": 1.0, "very_large": 1.05}
+FREE_SEATS = ("branch", "ground", "rock", "shallows", "trunk")  # water and air hide the legs
 BILL_LENGTH = {"shorter_than_head": 0.62, "about_the_same_as_head": 1.15, "longer_than_head": 1.95}
 
 
@@ -46,9 +47,12 @@ class Pose:
     Points are pixels (x, y); the bird faces right until the picture is flipped at the very end. `unit` is the
     body length in pixels, `now` and `born` the first value of each group, as drawn and before any
     substitution.
+
+    free_scene: the seat and the size of leaves, `grain`, are drawn by lot. Else they go with the shape and
+        the size that the bird was born with, as in nature.
     """
 
-    def __init__(self, bird: Individual):
+    def __init__(self, bird: Individual, free_scene: bool = False):
         rng = np.random.default_rng([bird.seed, bird.index, 1])
         born = {group: values[0] for group, values in bird.born.items()}
         now = {group: values[0] for group, values in bird.values.items()}
@@ -80,6 +84,10 @@ class Pose:
         self.grain = 1.0 / size**2  # perches and leaves look bigger beside a small bird
         self.unit *= SCALE[now["size"].split("_(")[0]] / size  # a substituted size
         self.born, self.now = born, now
+        if free_scene:
+            lot = np.random.default_rng([bird.seed, bird.index, 21])
+            self.seat = str(lot.choice(FREE_SEATS))
+            self.grain = 1.0 / float(lot.choice(list(SCALE.values()))) ** 2
 
     def at(self, x: float, y: float) -> np.ndarray:
         """Body coordinates to pixels."""

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from xaihelpers.worlds.aviary.individuals import MARKED, Individual
-from xaihelpers.worlds.canvas import smoothstep
+from worlds.aviary.individuals import MARKED, Individual
+from worlds.canvas import smoothstep
 
 RGB = {
     "blue": (0.13, 0.33, 0.74),

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from xaihelpers.worlds.canvas import SIZE, Canvas, Picture, chain_distance, noise_window, smoothstep
-from xaihelpers.worlds.everyday.things import (
+from worlds.canvas import SIZE, Canvas, Picture, chain_distance, noise_window, smoothstep
+from worlds.everyday.things import (
     CATEGORIES,
     COLORS,
     MATERIALS,

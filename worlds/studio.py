@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from PIL import Image
 
-from xaihelpers.worlds.aviary import (
+from worlds.aviary import (
     ATTRIBUTES,
     PARTS,
     species_table,
@@ -19,8 +19,8 @@ from xaihelpers.worlds.aviary import (
     true_attributes,
     usual_individual,
 )
-from xaihelpers.worlds.aviary.individuals import Individual
-from xaihelpers.worlds.canvas import Picture
+from worlds.aviary.individuals import Individual
+from worlds.canvas import Picture
 
 # large on the bird: these deviate from the species, are named in captions, and are substituted
 STUDIO_GROUPS = (

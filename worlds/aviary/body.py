@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from xaihelpers.worlds.aviary.individuals import Individual
-from xaihelpers.worlds.aviary.parts import BACK, BELLY, BREAST, CROWN, FOREHEAD, NAPE, REST, TAIL, THROAT
-from xaihelpers.worlds.aviary.plumage import markings, plumage, sheen
-from xaihelpers.worlds.aviary.pose import Pose
-from xaihelpers.worlds.canvas import (
+from worlds.aviary.individuals import Individual
+from worlds.aviary.parts import BACK, BELLY, BREAST, CROWN, FOREHEAD, NAPE, REST, TAIL, THROAT
+from worlds.aviary.plumage import markings, plumage, sheen
+from worlds.aviary.pose import Pose
+from worlds.canvas import (
     Canvas,
     chain_coordinates,
     chain_distance,

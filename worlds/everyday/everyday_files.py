@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from xaihelpers.worlds.cub_writer import (
+from worlds.cub_writer import (
     DrawnImage,
     ensure_world,
     save_drawn_image,
     write_tables,
 )
-from xaihelpers.worlds.everyday.thing_renderer import ATTRIBUTES, draw, thing, true_attributes
-from xaihelpers.worlds.everyday.things import CATEGORIES, PARTS
+from worlds.everyday.thing_renderer import ATTRIBUTES, draw, thing, true_attributes
+from worlds.everyday.things import CATEGORIES, PARTS
 
 RENDERER_VERSION = "1"  # of drawing and tables: another one has the world drawn again
 IMAGES_PER_CLASS = 50

@@ -7,11 +7,11 @@ channel, (3,).
 
 import numpy as np
 
-from xaihelpers.worlds.aviary.individuals import Individual
-from xaihelpers.worlds.aviary.parts import BEAK, LEFT_LEG, LEFT_WING, RIGHT_EYE, RIGHT_LEG, RIGHT_WING, TAIL
-from xaihelpers.worlds.aviary.plumage import plumage
-from xaihelpers.worlds.aviary.pose import Pose
-from xaihelpers.worlds.canvas import Canvas, smoothstep, touched_pixels
+from worlds.aviary.individuals import Individual
+from worlds.aviary.parts import BEAK, LEFT_LEG, LEFT_WING, RIGHT_EYE, RIGHT_LEG, RIGHT_WING, TAIL
+from worlds.aviary.plumage import plumage
+from worlds.aviary.pose import Pose
+from worlds.canvas import Canvas, smoothstep, touched_pixels
 
 # Folded wings that taper: scale, start and power.
 TAPERED_WINGS = {

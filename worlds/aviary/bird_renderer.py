@@ -9,10 +9,10 @@ process.
 
 import numpy as np
 
-from xaihelpers.worlds.aviary.body import paint_body
-from xaihelpers.worlds.aviary.individuals import Individual
-from xaihelpers.worlds.aviary.limbs import paint_bill, paint_eye, paint_legs, paint_tail, paint_wing
-from xaihelpers.worlds.aviary.parts import (
+from worlds.aviary.body import paint_body
+from worlds.aviary.individuals import Individual
+from worlds.aviary.limbs import paint_bill, paint_eye, paint_legs, paint_tail, paint_wing
+from worlds.aviary.parts import (
     LEFT_EYE,
     LEFT_LEG,
     LEFT_WING,
@@ -22,19 +22,22 @@ from xaihelpers.worlds.aviary.parts import (
     RIGHT_LEG,
     RIGHT_WING,
 )
-from xaihelpers.worlds.aviary.plumage import individual_tones
-from xaihelpers.worlds.aviary.pose import Pose
-from xaihelpers.worlds.aviary.scene import background, flower, occluder, seat, surface
-from xaihelpers.worlds.canvas import Canvas, Picture
+from worlds.aviary.plumage import individual_tones
+from worlds.aviary.pose import Pose
+from worlds.aviary.scene import background, flower, occluder, seat, surface
+from worlds.canvas import Canvas, Picture
 
 
-def draw(bird: Individual) -> Picture:
-    """Draw one individual. Parts are those of the finished picture: what is hidden has no point."""
+def draw(bird: Individual, free_scene: bool = False) -> Picture:
+    """Draw one individual. Parts are those of the finished picture: what is hidden has no point.
+
+    free_scene: as of `Pose`.
+    """
 
     def stream(number):
         return np.random.default_rng([bird.seed, bird.index, number])
 
-    pose = Pose(bird)
+    pose = Pose(bird, free_scene)
     tones, light_rng = individual_tones(stream(3)), stream(4)
     light = light_rng.uniform(0.82, 1.12) * (1 + light_rng.uniform(-0.05, 0.05) * np.array([1, 0, -1]))
     canvas = Canvas(background(bird, pose.seat, stream(2)))

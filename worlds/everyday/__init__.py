@@ -1,7 +1,7 @@
 """The everyday world: twenty kinds of drawn objects with known colours and parts, the easy contrast."""
 
-from xaihelpers.worlds.everyday.everyday_files import RENDERER_VERSION, ensure
-from xaihelpers.worlds.everyday.thing_renderer import (
+from worlds.everyday.everyday_files import RENDERER_VERSION, ensure
+from worlds.everyday.thing_renderer import (
     ATTRIBUTES,
     GROUPS,
     Thing,
@@ -10,4 +10,4 @@ from xaihelpers.worlds.everyday.thing_renderer import (
     thing,
     true_attributes,
 )
-from xaihelpers.worlds.everyday.things import CATEGORIES, PARTS
+from worlds.everyday.things import CATEGORIES, PARTS

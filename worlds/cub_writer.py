@@ -170,7 +170,7 @@ def ensure_world(
         existing = _settings(root / settings_name)
         if existing == wanted:
             return place
-        if existing and any(existing.get(key) != wanted[key] for key in fixed):
+        if existing and any(existing.get(key) != wanted.get(key) for key in fixed):
             raise ValueError(
                 f"{root} holds an {kind} of other settings ({existing}); choose another name for this one "
                 f"({wanted})"

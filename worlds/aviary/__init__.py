@@ -1,13 +1,14 @@
 """The aviary: drawn birds whose every attribute, part and counterfactual is known."""
 
-from xaihelpers.worlds.aviary.aviary_files import (
+from worlds.aviary.aviary_files import (
     RENDERER_VERSION,
+    SCENES_VERSION,
     annotation_certainty,
     ensure,
     visible_attributes,
 )
-from xaihelpers.worlds.aviary.bird_renderer import draw
-from xaihelpers.worlds.aviary.individuals import (
+from worlds.aviary.bird_renderer import draw
+from worlds.aviary.individuals import (
     ATTRIBUTES,
     GROUPS,
     individual,
@@ -18,4 +19,4 @@ from xaihelpers.worlds.aviary.individuals import (
     true_attributes,
     usual_individual,
 )
-from xaihelpers.worlds.aviary.parts import PARTS
+from worlds.aviary.parts import PARTS

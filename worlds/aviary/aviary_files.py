@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from xaihelpers.worlds.aviary.bird_renderer import Picture, draw
-from xaihelpers.worlds.aviary.individuals import (
+from worlds.aviary.bird_renderer import Picture, draw
+from worlds.aviary.individuals import (
     ATTRIBUTES,
     GROUPS,
     NEEDS,
@@ -16,8 +16,9 @@ from xaihelpers.worlds.aviary.individuals import (
     species_table,
     true_attributes,
 )
-from xaihelpers.worlds.aviary.parts import PARTS, REST
-from xaihelpers.worlds.cub_writer import (
+from worlds.aviary.parts import PARTS, REST
+from worlds.aviary.pose import FREE_SEATS
+from worlds.cub_writer import (
     DrawnImage,
     ensure_world,
     save_drawn_image,
@@ -25,6 +26,7 @@ from xaihelpers.worlds.cub_writer import (
 )
 
 RENDERER_VERSION = "1"  # of drawing, species and tables: another one has the world drawn again
+SCENES_VERSION = "1"  # another one has worlds with free scenes drawn again
 IMAGES_PER_CLASS = 50
 SMALL_PART = 40  # pixels: of a part that shows less, an annotator is only probably certain
 NOT_VISIBLE, PROBABLY, DEFINITELY = 1, 3, 4
@@ -66,7 +68,7 @@ def visible_attributes(bird: Individual, picture: Picture, rng: np.random.Genera
 
 
 def _draw_to(
-    root: Path, numbers: list[int], seed: int, per_class: int, decorrelated: float
+    root: Path, numbers: list[int], seed: int, per_class: int, decorrelated: float, free_scenes: bool
 ) -> list[DrawnImage]:
     """Draw the birds with these numbers (0-based over the whole aviary)."""
     names = species_table()["name"]
@@ -77,7 +79,7 @@ def _draw_to(
         bird = individual(seed, number, species)
         if decorrelated:
             bird = shuffled(bird, np.random.default_rng([seed, number, 20]), decorrelated)
-        picture = draw(bird)
+        picture = draw(bird, free_scenes)
         path = f"{species + 1:03d}.{name}/{name}_{number % per_class + 1:04d}_{number + 1}.jpg"
         save_drawn_image(root, path, picture.image, picture.parts)
         rng = np.random.default_rng([seed, number, 10])
@@ -93,6 +95,7 @@ def ensure(
     seed: int = 0,
     jobs: int = -1,
     decorrelated: float = 0.0,
+    free_scenes: bool = False,
 ) -> Path:
     """The folder of an aviary under `data_home()`, drawn if it is not there yet.
 
@@ -100,6 +103,9 @@ def ensure(
 
     decorrelated: the probability with which each attribute group of a bird is set at random, as by
         `shuffled`: from 0, attributes come as the species have them, to 1, where the species says nothing.
+    free_scenes: whether the seat and the size of leaves are drawn by lot. In the aviary a duck swims and
+        small birds sit among big leaves, as in nature, so that the scene tells shape and size. With free
+        scenes and all attributes at random, what the background still tells, the renderer gives away.
     Raises ValueError as `ensure_world` does.
     """
     species = species_table()["name"]
@@ -109,8 +115,10 @@ def ensure(
         "species": len(species),
         "renderer": RENDERER_VERSION,
     }
-    if decorrelated:
+    if decorrelated or free_scenes:
         wanted["decorrelated"] = decorrelated
+    if free_scenes:
+        wanted |= {"seats": list(FREE_SEATS), "scenes": SCENES_VERSION}
 
     def write(root: Path, rows: list[DrawnImage]) -> None:
         write_tables(root, rows, species, PARTS, ATTRIBUTES, seed, images_per_class)
@@ -120,8 +128,14 @@ def ensure(
         "aviary",
         wanted,
         total=len(species) * images_per_class,
-        draw_to=partial(_draw_to, seed=seed, per_class=images_per_class, decorrelated=decorrelated),
+        draw_to=partial(
+            _draw_to,
+            seed=seed,
+            per_class=images_per_class,
+            decorrelated=decorrelated,
+            free_scenes=free_scenes,
+        ),
         write=write,
-        fixed=("seed", "images_per_class", *(["decorrelated"] if decorrelated else [])),
+        fixed=("seed", "images_per_class", "decorrelated", "seats"),
         jobs=jobs,
     )

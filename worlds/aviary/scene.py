@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from xaihelpers.worlds.aviary.individuals import Individual
-from xaihelpers.worlds.aviary.pose import Pose
-from xaihelpers.worlds.canvas import NOISE_SIZE, SIZE, Canvas, noise_tiles, noise_window, smoothstep
+from worlds.aviary.individuals import Individual
+from worlds.aviary.pose import Pose
+from worlds.canvas import NOISE_SIZE, SIZE, Canvas, noise_tiles, noise_window, smoothstep
 
 # The two ends of the background's ramp, and how frequent each palette is.
 PALETTES = {
