@@ -102,24 +102,49 @@ def level_line(ax: plt.Axes, measured, vertical: bool = False, **look) -> None:
         band(measured.low, measured.high, color=drawn.get_color(), alpha=0.1, lw=0, zorder=0)
 
 
-def dot_rows(ax: plt.Axes, rows: pd.DataFrame, names: Sequence[str], draws: Sequence | None = None) -> None:
+def dot_rows(
+    ax: plt.Axes,
+    rows: pd.DataFrame,
+    names: Sequence[str],
+    draws: Sequence | None = None,
+    color=PALETTE[0],
+    label: str = "this run",
+    shift: float = 0.0,
+) -> None:
     """Numbers with their intervals, a line each from the top; the paper's as crosses, draws as small dots.
 
     rows: with the columns `value`, `low` and `high`, and perhaps `paper` and `chance`, a tick of its line.
     names: of the lines. draws: for each line the values of its draws, or None.
+    color, label: of this run. shift: how far below its line it stands, for several calls on one axis.
     """
-    for y, row in enumerate(rows.itertuples()):
-        if draws is not None:
-            spread = np.linspace(-0.2, 0.2, len(draws[y])) if len(draws[y]) > 1 else [0.0]
-            ax.plot(draws[y], y + np.asarray(spread), ".", color="0.6", ms=4, zorder=1)
-        ax.plot([row.low, row.high], [y, y], color=PALETTE[0], lw=2)
-        ax.plot(row.value, y, "o", color=PALETTE[0], ms=5, label="this run" if y == 0 else None)
-        if "paper" in rows:
-            ax.plot(row.paper, y, "X", color=PALETTE[1], ms=7, label="paper" if y == 0 else None)
-        if "chance" in rows:
-            ax.plot(row.chance, y, "|", color="0.3", ms=14, mew=1.5, label="chance" if y == 0 else None)
-    ax.set_yticks(range(len(rows)), names)
+    places = np.arange(len(rows)) + shift
+    for y, values in zip(places, draws or [], strict=draws is not None):
+        spread = np.linspace(-0.2, 0.2, len(values)) if len(values) > 1 else [0.0]
+        ax.plot(values, y + np.asarray(spread), ".", color="0.6", ms=4, zorder=1)
+    ax.hlines(places, rows.low, rows.high, color=color, lw=2)
+    ax.plot(rows.value, places, "o", color=color, ms=5, label=label)
+    for column, marker, shade, size in (("paper", "X", PALETTE[1], 7), ("chance", "|", "0.3", 14)):
+        if column in rows:
+            ax.plot(rows[column], places, marker, color=shade, ms=size, ls="", label=column)
+    ax.set_yticks(range(len(rows)), list(names))
     ax.set_ylim(len(rows) - 0.5, -0.5)
+
+
+def line_rows(
+    ax: plt.Axes, rows: pd.DataFrame, x: str, by: str, colors: dict[str, object], dotted: Sequence[str] = ()
+) -> None:
+    """Numbers with their intervals over a column of numbers, a line for each name; the paper's as crosses.
+
+    rows: with the columns `value`, `low`, `high`, x, by, and perhaps `paper`.
+    colors: of the names in column by, in the order of the legend. dotted: names of dotted lines.
+    """
+    for name, color in colors.items():
+        line = rows[rows[by] == name]
+        look = {"color": color, "ls": ":" if name in dotted else "-", "label": name}
+        bars = [line.value - line.low, line.high - line.value]
+        ax.errorbar(line[x], line.value, bars, marker="o", ms=4, capsize=2, **look)
+        if "paper" in rows:
+            ax.plot(line[x], line.paper, "X", color=color, ms=8)
 
 
 def case_studies(
