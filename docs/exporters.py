@@ -46,10 +46,16 @@ class UnfoldedCells(Preprocessor):
 
 
 class MarkedCells(Preprocessor):
-    """Leaves out each cell without a `slide_type`, and names the section above what code has shown."""
+    """Leaves out each cell without a `slide_type`, and names the section above what code has shown.
+
+    Of a notebook that marks none, titles with their text, figures and tables are slides.
+    """
 
     def preprocess(self, notebook, resources):
         cells, section = [], ""
+        if not any("slideshow" in cell.metadata for cell in notebook.cells):
+            for cell in filter(is_shown, notebook.cells):
+                cell.metadata.slideshow = {"slide_type": "slide"}
         for cell in notebook.cells:
             if cell.cell_type == "markdown" and (headings := re.findall(r"(?m)^## .+", cell.source)):
                 section = headings[-1]
@@ -115,3 +121,10 @@ class Equations(IPythonRenderer):
 
 def tags_of(cell) -> set[str]:
     return set(cell.metadata.get("tags", []))
+
+
+def is_shown(cell) -> bool:
+    """Whether a cell begins a section, or has shown a figure or a table."""
+    if cell.cell_type == "markdown":
+        return cell.source.startswith(("# ", "## "))
+    return any({"image/png", "text/html"} & set(output.get("data", {})) for output in cell.outputs)

@@ -68,6 +68,12 @@ def test_within_is_equivalence(numbers, outcome):
     assert claims.decide(replace(ABOVE, direction="within"), measured(*numbers)).outcome == outcome
 
 
+def test_an_equivalence_that_fails_on_both_sides_is_ill_posed():
+    within, high, low = replace(ABOVE, direction="within"), measured(30, 20, 40), measured(-5, -9, -1)
+    assert claims.decide(within, high, rewritten=[high]).outcome == "fails"
+    assert claims.decide(within, high, rewritten=[low]).outcome == "ill-posed"
+
+
 @pytest.mark.parametrize(
     "found, against, outcome",
     [

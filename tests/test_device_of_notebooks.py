@@ -1,4 +1,4 @@
-"""What notebooks 11 to 13 fit and measure is the same on a GPU; without one this is skipped visibly."""
+"""What notebooks 11 to 14 fit and measure is the same on a GPU; without one this is skipped visibly."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What notebooks 11 to 13 found on the aviary, so that it is noticed if it no longer holds."""
+"""What notebooks 12 to 14 rest on: intervals that cover fresh seeds, and numbers that a writing moves."""
 
 import pytest
 import torch
@@ -12,13 +12,10 @@ pytestmark = pytest.mark.xdist_group("findings of alignment")
 
 
 @pytest.fixture(scope="module")
-def birds():
-    return concept_dataset.load_concept_dataset(clip="")
-
-
-@pytest.fixture(scope="module")
-def fits(birds):
-    return fit_draws("phcbm", birds, 8, seed=0)
+def runs():
+    """Six runs of three draws each."""
+    birds = concept_dataset.load_concept_dataset(clip="")
+    return [fit_draws("phcbm", birds, 3, seed) for seed in range(6)]
 
 
 def existence(fits, basis="product"):
@@ -30,36 +27,26 @@ def existence(fits, basis="product"):
     return torch.stack(found)
 
 
-def test_the_interval_of_cem_covers_fresh_seeds(birds, fits):
-    """An interval over the images of a single draw did not: seven of eight draws lay outside it."""
-    measured = scores.over_draws(existence(fits), bounds=scores.PERCENT)
-    fresh = existence(fit_draws("phcbm", birds, 10, seed=1000)).mean(1)  # (10,)
-    assert measured.low < fresh.mean() < measured.high
-    single = scores.over_draws(existence(fits[:1]), bounds=scores.PERCENT)
-    outside = (fresh < single.low) | (fresh > single.high)
-    assert outside.sum() >= 5
+def test_the_interval_of_cem_covers_fresh_seeds(runs):
+    """It holds the mean of all draws; one over the images of a single draw misses most of the others."""
+    found = torch.stack([existence(fits) for fits in runs])  # (6, 3, N)
+    measured = [scores.over_draws(of_run, bounds=scores.PERCENT) for of_run in found]
+    assert sum(one.low < found.mean() < one.high for one in measured) >= 5  # 95 % of them
+    single, means = scores.over_draws(found[0, :1], bounds=scores.PERCENT), found.mean(2).flatten()
+    outside = (means < single.low) | (means > single.high)
+    assert outside.sum() > len(means) / 2
 
 
-def test_published_metrics_move_where_no_prediction_does(fits):
-    fit = fits[0]
+def test_published_metrics_move_where_no_prediction_does(runs):
+    """In other writings CEM by the product and CGIM are other numbers, CEM by the contrast is the same."""
+    fit = runs[0][0]
     outputs = fit.outputs
-    truth_of_class = torch.rand(outputs.class_weights.shape, generator=torch.Generator().manual_seed(0))
-    gauge, zero = outputs.class_weights.std(1), -outputs.values.std(0)
-    written = [
-        alignment.reparameterised(outputs, gauge=gauge),
-        alignment.reparameterised(outputs, gauge=-gauge),
-        alignment.reparameterised(outputs, zero),
-    ]
-    labels = outputs.predictions
-    cem, cgim = [], []
-    for other, moved in zip(written, (0, 0, zero), strict=True):
-        assert torch.equal(other.predictions, outputs.predictions)
-        logits = other.values @ other.class_weights
-        same = logits - logits.mean(1, keepdim=True) - (outputs.values @ outputs.class_weights)
-        same = same + (outputs.values @ outputs.class_weights).mean(1, keepdim=True)
-        assert same.std(0).max() < 1e-2  # but for a constant of each class, the bias
-        cem.append(existence([fit._replace(outputs=other, centre=fit.centre - moved)]).mean())
-        cgim.append(alignment.cgim(other, labels, truth_of_class)["concept"][0].nanmean())
-        contrast = existence([fit._replace(outputs=other, centre=fit.centre - moved)], "contrast")
-        assert abs(contrast.mean() - existence([fit], "contrast").mean()) < 0.5
-    assert max(cem) - min(cem) > 20 and max(cgim) - min(cgim) > 0.3
+    truth = torch.rand(outputs.class_weights.shape, generator=torch.Generator().manual_seed(0))
+    by_product, by_contrast, cgim = [], [], []
+    for other, centre in alignment.writings(outputs, fit.centre).values():
+        written = [fit._replace(outputs=other, centre=centre)]
+        by_product.append(existence(written).mean())
+        by_contrast.append(existence(written, "contrast").mean())
+        cgim.append(alignment.cgim(other, outputs.predictions, truth)["concept"][0].nanmean())
+    assert max(by_product) - min(by_product) > 20 and max(cgim) - min(cgim) > 0.3
+    assert max(by_contrast) - min(by_contrast) < 0.5

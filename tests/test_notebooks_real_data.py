@@ -30,7 +30,7 @@ def some_birds(real_data, tmp_path):
     return few
 
 
-@pytest.mark.parametrize("number", ["11", "12", "13"])
+@pytest.mark.parametrize("number", ["11", "12", "13", "14"])
 def test_real_birds(number, some_birds, weights, tmp_path):
     """Labels are by class where the images have none."""
     given = {"data": str(some_birds), "backbone": "squeezenet1_0", "weights": weights}

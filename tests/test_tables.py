@@ -19,12 +19,9 @@ def recorded(rows, table, **about):
     )
 
 
-@pytest.mark.parametrize(
-    "key, text",
-    [(50.0, "50"), ("0.001", "0.001"), (1, "1"), (" theta ", "theta"), (float("nan"), ""), ("", "")],
-)
-def test_a_key_has_one_spelling(key, text):
-    assert tables.key_text(key) == text
+def test_a_key_has_one_spelling():
+    keys = [50.0, "0.001", 1, " theta ", float("nan"), ""]
+    assert [tables.key_text(key) for key in keys] == ["50", "0.001", "1", "theta", "", ""]
 
 
 def test_tables_are_held_in_their_order():
@@ -72,6 +69,15 @@ def test_long_tables_are_joined_by_name_and_fractions_are_no_keys():
     assert "share below 0" not in names and len(names) == 6
     (ours,) = [rows for source, rows in found.items() if source != PAPER]
     assert ours["share below 0"].dropna().tolist() == [0.25]
+
+
+def test_a_run_stands_beside_the_paper_and_real_birds(monkeypatch):
+    keys = {"images": "entire test set", "basis": "theta", "l": 1, "metric": "CEM"}
+    real = recorded([{**keys, "l": 1.0, "value": 50, "low": 45, "high": 55}], "1", model="squeezenet1_0, a")
+    monkeypatch.setattr(tables, "read_records", lambda folder: real)
+    found = tables.beside_paper(pd.DataFrame([keys, {**keys, "basis": "energy"}]), "alignment", 1)
+    assert found.paper[0] == 39.2 and pd.isna(found.paper[1])
+    assert found["real: squeezenet1_0"].tolist() == ["50.0 [45.0, 55.0]", "–"]
 
 
 def test_a_recorded_table_has_its_title_and_caption_in_one_file():

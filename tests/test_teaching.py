@@ -57,9 +57,6 @@ def test_a_result_is_told_and_how_far_off_the_guess_was(caplog):
 def test_what_is_no_guess_is_refused(guess):
     with pytest.raises(ValueError, match="from 0 to 100 %"):
         ask(guess)
-
-
-def test_limits_without_room():
     with pytest.raises(ValueError, match="room"):
         teaching.ask("x", QUESTION, "%", 5, 5)
 
@@ -141,6 +138,11 @@ def slides(tmp_path_factory):
     package = Path(find_spec("sphinx_revealjs").submodule_search_locations[0])
     (page.parent / "reveal").symlink_to(package / "_static" / "revealjs")
     return page
+
+
+def test_slides_of_a_notebook_that_marks_none():
+    made, _ = exporters.MarkedCells().preprocess(nbformat.read(PATHS["13"], as_version=4), {})
+    assert made.cells[0].source.startswith("# 13") and len(made.cells) > 8
 
 
 def test_slides_need_nothing_but_the_files_beside_them(slides):

@@ -18,7 +18,7 @@ The verdict is the first of these that is true:
 | needs people, needs a model | the claim is about people, or such a model, and none was asked |
 | instrument failed | a control failed; the verdict names it |
 | not applicable | the quantity or an end of its interval is NaN |
-| ill-posed | for the same model, written otherwise, the interval says something else |
+| ill-posed | the same model, written otherwise, decides otherwise, or fails on the other side |
 | depends on the reading | another reading that the paper leaves open decides otherwise |
 | not told from its rival | it would hold, but what knows nothing of it does as well |
 | holds, fails, too few cases | its interval says so |
@@ -141,7 +141,8 @@ def decide(
     if any(map(math.isnan, measured[:3])):
         return Verdict(NOT_APPLICABLE)
     outcome, needed = by_interval(claim, measured)
-    if {by_interval(claim, one)[0] for one in rewritten} - {outcome}:
+    said = {(by_interval(claim, one)[0], _too_high(claim, one)) for one in (measured, *rewritten)}
+    if len(said) > 1:
         return Verdict(ILL_POSED)
     others = {by_interval(claim, one)[0] for one in readings}
     if {HOLDS, FAILS} <= others or (outcome != TOO_FEW and others - {outcome}):
@@ -149,6 +150,11 @@ def decide(
     if outcome == HOLDS and rival is not None and not rival.low > 0:
         return Verdict(RIVAL)
     return Verdict(outcome, math.ceil(needed) if needed <= available else None)
+
+
+def _too_high(claim: Claim, measured: Interval) -> bool:
+    """Whether an equivalence fails because the quantity is too high, and not too low."""
+    return claim.direction == "within" and measured.low > claim.reference + claim.smallest
 
 
 def by_interval(claim: Claim, measured: Interval) -> tuple[str, float]:

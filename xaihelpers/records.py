@@ -101,7 +101,7 @@ class Run:
             self.record(rows, data=Path(data).name, model=model_name(model, data), **where)
 
     def figure(self, fig: "matplotlib.figure.Figure", name: str, caption: str) -> None:  # noqa: F821
-        """Keep a figure, as PNG of 110 dpi at most, with the caption that stands above it here, and in the report.
+        """Keep a figure, as PNG of 110 dpi at most, and the caption above it, here and in the report.
 
         Its layout is then fixed: shown afterwards, it is not laid out again.
         """

@@ -3,7 +3,7 @@
 CEM here is the concept existence METRIC; the concept embedding MODEL, a bottleneck, is `bottlenecks.cem`.
 All metrics take `ConceptOutputs` or parts of them; none knows which model these came from, and none runs one.
 Outputs and labels are matched by their rows: those of a file are put into the labels' order by
-`ConceptOutputs.align` first, as `bottlenecks.zoo.zoo_outputs` does, or by the argument `image_ids`.
+`ConceptOutputs.align` first, as `bottlenecks.zoo.zoo_outputs` does.
 
 Paper alignment, section 3, with φ the cosine and k the predicted class of image i:
 
@@ -103,20 +103,15 @@ def writings(outputs: ConceptOutputs, centre: torch.Tensor) -> dict[str, tuple[C
     return found
 
 
-def mean_values(
-    outputs: ConceptOutputs, labels: torch.Tensor, image_ids: Sequence[str] | None = None
-) -> torch.Tensor:
+def mean_values(outputs: ConceptOutputs, labels: torch.Tensor) -> torch.Tensor:
     """Û* (L, K) float64: mean concept values over the images of each class that are predicted correctly.
 
     A class without such an image is NaN.
 
     labels: (N,) int64.
-    image_ids: N file names, of the images that are labelled, to match the outputs with by `align`; None
-        matches by position.
-    Raises ValueError for labels on another device, and as `align` does.
+    Raises ValueError for labels on another device.
     Source: paper alignment, section 3.2.
     """
-    outputs = outputs if image_ids is None else outputs.align(image_ids)
     require_one_device(outputs=outputs.values, labels=labels)
     correct = outputs.predictions == labels
     n_classes, n_concepts = len(outputs.classes), len(outputs.concepts)
@@ -126,12 +121,7 @@ def mean_values(
     return (total / count[:, None]).T  # 0/0 is NaN
 
 
-def cgim(
-    outputs: ConceptOutputs,
-    labels: torch.Tensor,
-    truth: torch.Tensor,
-    image_ids: Sequence[str] | None = None,
-) -> dict[str, torch.Tensor]:
+def cgim(outputs: ConceptOutputs, labels: torch.Tensor, truth: torch.Tensor) -> dict[str, torch.Tensor]:
     """Concept global importance: the cosines of V with θ (1), Û* (2) and θ ⊙ Û* (3).
 
     labels: (N,) int64. truth: V (L, K) in [0, 1], NaN of what nobody annotated. Both on the device of the
@@ -141,7 +131,7 @@ def cgim(
     correctly predicted image is left out of 2 and 3 (its own entries are NaN); a row or column of zeros has
     no direction and is NaN.
     Raises ValueError for a model without a linear head, a truth of another shape, and tensors on different
-    devices, and as `ConceptOutputs.align` does.
+    devices.
     Source: paper alignment, eq. 3–8.
     """
     if outputs.class_weights is None:
@@ -154,7 +144,7 @@ def cgim(
     require_one_device(outputs=outputs.values, labels=labels, truth=truth)
     untold = truth.isnan()
     truth, theta = truth.double().nan_to_num(), outputs.class_weights.double().masked_fill(untold, 0)
-    mean = mean_values(outputs, labels, image_ids)
+    mean = mean_values(outputs, labels)
     seen = ~mean.isnan().any(0)  # (K,)
     mean = mean.masked_fill(untold & seen, 0)
     everything = torch.ones_like(seen)
@@ -167,19 +157,6 @@ def cgim(
 
 def _cosine(a: torch.Tensor, b: torch.Tensor, dim: int) -> torch.Tensor:
     return (a * b).sum(dim) / (a.norm(dim=dim) * b.norm(dim=dim))
-
-
-def cgim_ceiling(truth: torch.Tensor) -> torch.Tensor:
-    """The highest CGIM₁ (L,) of weights whose rows sum to zero: ‖V_j − V̄_j‖ / ‖V_j‖.
-
-    Softmax leaves a constant for each concept open. At the optimum of a head with weight decay the sum of
-    each row is zero, as it is at every step of plain gradient descent from zero (not of Adam), so that the
-    head cannot align with the mean of V_j.
-
-    truth: V (L, K). A row of zeros is NaN.
-    """
-    truth = truth.double()
-    return (truth - truth.mean(1, keepdim=True)).norm(dim=1) / truth.norm(dim=1)
 
 
 def concept_importance(
