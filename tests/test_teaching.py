@@ -177,7 +177,7 @@ def test_the_site_shows_every_notebook_and_loads_nothing_from_elsewhere(tmp_path
     assert (done.returncode, done.stderr.strip()) == (0, "")
     pages = {str(path.relative_to(tmp_path / "site")): path.read_text() for path in tmp_path.rglob("*.html")}
     for path in NOTEBOOKS:
-        address = f"notebooks/{path.stem}.html"
+        address = path.relative_to(PROJECT).with_suffix(".html").as_posix()
         assert f'href="{address}"' in pages["index.html"]
         for mark in ("</h1>", "<img", "<details"):
             assert mark in pages[address], f"{address} has no {mark}"
