@@ -48,9 +48,8 @@ class Dataset:
     parts: list[str] | None = None  # P names, in the order of part_locations
     part_locations: torch.Tensor | None = None  # (N, P, 2) float32, x and y in pixels, NaN where not visible
     mask_names: list[str] | None = None  # what the numbers 1 … of a part mask stand for; None without masks
-    mask_parts: list[tuple[str, ...]] | None = (
-        None  # which of `parts` each of them shows, one unless a user's
-    )
+    # which of `parts` each of them shows: one, unless the masks are a user's
+    mask_parts: list[tuple[str, ...]] | None = None
     mask_folder: Path | None = None  # of a user's masks; a drawn world has its own
     note: str = ""  # what the author of the data set wants its readers to know
     left_out: str = ""  # which files of its folders were not read, and how many
