@@ -46,6 +46,8 @@ def test_the_aviary(tmp_path):
     assert (told[:, : len(spelt)] == annotated[:, None]).all()
     by_phrase = dataset.phrase_truth[:, dataset.phrases.index("a red breast")]
     assert (told[:, len(spelt) : -1] == by_phrase[:, None]).all()
+    nobody_told = load_concept_dataset(clip="", labels="none")
+    assert nobody_told.present is None and nobody_told.phrases == dataset.phrases
     of_class = load_concept_dataset(clip="", labels="class", label_kind="soft")
     assert ((of_class.present > 0) & (of_class.present < 1)).any()
     assert set(of_class.truth.unique().tolist()) == {0.0, 1.0}
@@ -55,20 +57,21 @@ def test_the_aviary(tmp_path):
     assert load_concept_dataset(clip="", concept_file=str(file)).phrases == ["a beak", "a nest"]
 
 
-def test_truths_by_name():
-    dataset = toy_dataset()
-    truth = concept_dataset.concept_truth(dataset, ["concept 2", "a thing 4", "something else"])
-    assert torch.equal(truth[:, 0], dataset.truth[:, 2]) and torch.equal(truth[:, 1], dataset.truth[:, 4])
-    assert truth[:, 2].isnan().all()
-
-
 def test_rows_of_another_class():
     labels = torch.tensor([2, 0, 1, 0, 2, 1, 0])
     other = concept_dataset.rows_of_another_class(labels)
     assert (labels[other] != labels).all() and sorted(other.tolist()) == list(range(7))
-    assert concept_dataset.rows_of_another_class(torch.tensor([0, 0, 1, 1])).tolist() == [2, 3, 0, 1]
     with pytest.raises(ValueError, match="4 images are too few, or too much of one class"):
         concept_dataset.rows_of_another_class(torch.tensor([0, 0, 0, 1]))
+
+
+def test_drawn_rows_are_of_labelled_test_images():
+    dataset = toy_dataset()
+    dataset.truth[~dataset.train] = (torch.arange(100) % 2).float()[:, None]
+    everything = concept_dataset.draw_test_rows(dataset)
+    assert everything.tolist() == list(range(1, 100, 2))
+    drawn = [concept_dataset.draw_test_rows(dataset, 10, seed).tolist() for seed in (0, 0, 1)]
+    assert drawn[0] == sorted(drawn[0]) == drawn[1] != drawn[2] and set(drawn[0]) < set(everything.tolist())
 
 
 def test_labels_for_training_and_for_judging_are_two(tmp_path):

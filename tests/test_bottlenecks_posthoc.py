@@ -40,84 +40,52 @@ def test_samples():
 
 
 def test_no_concept_left_and_soft_labels():
-    message = "no concept has 101 positive and 101 negative examples among 200 images"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="no concept has 101 positive and 101 negative examples among 200"):
         concept_samples(PRESENT, 101)
-    for value in (0.5, torch.nan):
-        present = PRESENT.clone()
-        present[7, 3] = value
-        with pytest.raises(ValueError, match="must be 0 or 1, but row 7, concept 3 is"):
-            concept_samples(present, 5)
-
-
-# Concept values
-
-
-def test_concept_values_by_hand():
-    pooled = torch.tensor([[1.0, 2.0], [0.0, -1.0]])
-    bank, intercepts = torch.tensor([[3.0, 4.0], [0.0, 2.0]]), torch.tensor([5.0, -2.0])
-    assert concept_values(pooled, bank, intercepts).tolist() == [[11, 4], [-4, -2]]
-    # ‖c‖ is 5 and 2: (11 + 5)/5, (4 - 2)/2; (-4 + 5)/5, (-2 - 2)/2
-    torch.testing.assert_close(
-        concept_values(pooled, bank, intercepts, margin=True), torch.tensor([[3.2, 1.0], [0.2, -2.0]])
-    )
+    present = PRESENT.clone()
+    present[7, 3] = 0.5
+    with pytest.raises(ValueError, match="must be 0 or 1, but row 7, concept 3 is"):
+        concept_samples(present, 5)
 
 
 # The whole bottleneck
 
 
-@pytest.fixture(scope="module")
-def planted():
-    """Features in which six concepts have directions of their own, the last present in too few images.
-
-    The class is the first two concepts' pattern.
-    """
-    generator = torch.Generator().manual_seed(2)
-    present = (
-        torch.rand(400, 6, generator=generator) < torch.tensor([0.5, 0.5, 0.4, 0.6, 0.5, 0.02])
-    ).float()
-    directions = torch.linalg.qr(torch.randn(16, 6, generator=generator)).Q.T  # (6, 16), orthonormal
-    features = 2 * (present - 0.5) @ directions + 0.3 * torch.randn(400, 16, generator=generator)
-    return features, present, (2 * present[:, 0] + present[:, 1]).long(), directions
-
-
 @pytest.mark.parametrize("margin", [False, True])
-def test_posthoc_cbm_finds_what_was_planted(planted, margin):
-    features, present, labels, directions = planted
-    first = features[:300], present[:300], labels[:300], CONCEPTS, CLASSES
-    model, samples = fit_posthoc_cbm(*first, n=50, svm_c=0.1, margin=margin)
+def test_posthoc_cbm_finds_what_was_planted(margin):
+    """The last concept is present in too few images."""
+    data = toy_dataset()
+    present, train, rest = data.present.clone(), slice(0, 600), slice(600, None)
+    present[20:600, 5] = 0
+    learnt_from = data.pooled[train], present[train], data.labels[train], CONCEPTS, CLASSES
+    model, samples = fit_posthoc_cbm(*learnt_from, n=50, svm_c=0.1, margin=margin)
     assert model.concepts == CONCEPTS[:5] and samples.kept == [0, 1, 2, 3, 4] and list(samples.dropped) == [5]
-    assert (F.cosine_similarity(model.bank, directions[:5]) > 0.95).all()
-    shown = model.explain(features[300:])
-    assert shown.accuracy(labels[300:]) > 0.97
-    decisions = concept_values(features[300:], model.bank, model.intercepts, margin=True) > 0
-    assert (decisions == present[300:, :5].bool()).float().mean(0).min() > 0.97
+    assert (F.cosine_similarity(model.bank, TEXTS[:5]) > 0.95).all()
+    shown = model.explain(data.pooled[rest])
+    assert shown.accuracy(data.labels[rest]) > 0.97
+    decisions = concept_values(data.pooled[rest], model.bank, model.intercepts, margin=True) > 0
+    assert (decisions == data.truth[rest, :5].bool()).float().mean(0).min() > 0.97
     # the head needs no others
     assert model.class_weights[:2].abs().min() > 5 * model.class_weights[2:].abs().max()
-    assert shown.concepts == model.concepts and shown.classes == CLASSES
-    rest = features[300:]
-    torch.testing.assert_close(shown.values, concept_values(rest, model.bank, model.intercepts, margin))
-    torch.testing.assert_close(shown.logits, shown.values @ model.class_weights + model.class_bias)
     total = shown.contributions.sum(1) + model.class_bias[shown.predictions]
     torch.testing.assert_close(total, shown.logits.amax(1), atol=1e-4, rtol=1e-4)
-    same, _ = fit_posthoc_cbm(*first, n=50, svm_c=0.1, margin=margin)
-    assert torch.equal(same.class_weights, model.class_weights)
 
 
-def test_features_that_are_no_numbers_or_elsewhere(planted):
-    features, present, labels, _ = planted
-    model, _ = fit_posthoc_cbm(features, present, labels, CONCEPTS, CLASSES, n=50)
-    broken = features.clone()
+def test_features_that_are_no_numbers_or_elsewhere():
+    data = toy_dataset()
+    given = data.present, data.labels, CONCEPTS, CLASSES, 50
+    model, _ = fit_posthoc_cbm(data.pooled, *given)
+    broken = data.pooled.clone()
     broken[[17, 30], 3] = torch.nan
     with pytest.raises(ValueError, match="features of 2 images are NaN or infinite, the first in row 17"):
-        fit_posthoc_cbm(broken, present, labels, CONCEPTS, CLASSES, n=50)
-    message = "values has 10 values that are NaN or infinite, the first in row 17, 'concept 0'"
+        fit_posthoc_cbm(broken, *given)
+    message = "values has 12 values that are NaN or infinite, the first in row 17, 'concept 0'"
     with pytest.raises(ValueError, match=message):
         model.explain(broken)
-    with pytest.raises(ValueError, match="tensors on different devices: pooled on cpu, present on"):
-        fit_posthoc_cbm(features, present.to("meta"), labels, CONCEPTS, CLASSES, n=50)
+    with pytest.raises(ValueError, match="tensors on different devices: pooled on meta, present on cpu"):
+        fit_posthoc_cbm(data.pooled.to("meta"), *given)
     with pytest.raises(ValueError, match="pooled on meta, bank on cpu"):
-        model.explain(features.to("meta"))
+        model.explain(data.pooled.to("meta"))
 
 
 def test_explain_by_hand():
@@ -134,7 +102,7 @@ def test_explain_by_hand():
     assert shown.values.tolist() == [[11, 4], [6, 0]]
     assert shown.logits.tolist() == [[7.5, 8], [6.5, 0]]
     assert shown.contributions.tolist() == [[0, 8], [6, 0]]  # of y to the first image, of x to the second
-    model.margin = True
+    model.margin = True  # ‖c‖ is 5 and 2: (11 + 5)/5, (4 - 2)/2
     assert model.explain(torch.tensor([[1.0, 2.0]])).values[0].tolist() == pytest.approx([3.2, 1.0])
 
 

@@ -6,6 +6,8 @@ import pytest
 import yaml
 from notebook_nets import FOLDER, run_cells, values
 
+from xaihelpers.records import read_runs
+
 pytestmark = pytest.mark.notebooks
 
 
@@ -40,6 +42,19 @@ def test_real_birds(number, some_birds, weights, tmp_path):
     records = run_cells(number, given, tmp_path)
     assert set(records.data) == {"some_birds"} and records.value.notna().any()
     assert records.model.str.startswith("squeezenet1_0").all()
+
+
+def test_what_needs_a_clip_of_photographs(some_birds, weights, tmp_path):
+    """Without one the ledger is told so, and with what command who has one goes on."""
+    given = {"data": str(some_birds), "backbone": "squeezenet1_0", "weights": weights, "labels": "class"}
+    given |= {"clip": "", "models": ["phcbm"], "draws": 2, "corrected": [0, 100]}
+    records = run_cells("21", given, tmp_path, rendered=False)
+    (run,) = read_runs(tmp_path)
+    outcomes = {verdict["claim"]: verdict["outcome"] for verdict in run["verdicts"]}
+    assert outcomes["conceptscore-label-free-first"] == "needs a model"
+    assert any("xaihelpers.run 22 24 -f paper" in note for note in run["notes"])
+    true = values(records, metric="true of the first five").droplevel("metric")
+    assert true["bottleneck=linear probe, recites"] > true["bottleneck=random directions"]
 
 
 def test_the_page_of_real_birds(some_birds, weights, tmp_path):

@@ -1,4 +1,4 @@
-"""Notebook 71 through papermill: before anybody has rated, after three have, and with a changed study."""
+"""Notebook 71: before anybody has rated, after people and liars have, and what 23 makes of it."""
 
 import pandas as pd
 import pytest
@@ -11,11 +11,12 @@ from xaihelpers.outputs import save_outputs
 from xaihelpers.parameters import declared_parameters
 
 pytestmark = pytest.mark.notebooks
+STEPS = list(rating.FORMS["scale"])
 
 
 def run(folder, **given):
     """Run notebook 71 in this process; its records."""
-    usual = {"ratings": str(folder / "kept.sqlite"), "study": "crowns", "form": "pick", "n_items": 6}
+    usual = {"ratings": str(folder / "kept.sqlite"), "study": "birds", "n_items": 14, "planted": 8}
     return run_cells("71", usual | given, folder / "results")
 
 
@@ -23,44 +24,34 @@ def rate(study, rater, answers):
     """Answer the first items of a rater's order: item -> the answer to give."""
     panel = rating.RatingPanel(study, rater)
     for item in panel.order[: len(answers)]:
-        wanted = answers[item.id]
+        wanted = STEPS[answers[item.id] - 1]
         next(button for button in panel.buttons.children if button.description == wanted).click()
 
 
-def test_nobody_then_three_raters_then_another_study(tmp_path, capsys, monkeypatch):
+def test_nobody_then_people(tmp_path, capsys, monkeypatch):
+    """Whoever knows only which model speaks agrees with others of the kind, and does not count."""
     monkeypatch.setattr(rating, "DOUBLE_CLICK", 0)
-    records = run(tmp_path)
-    said = capsys.readouterr().out
-    assert "Nobody has rated yet" in said and "the study has none so far" in said
-    assert records.set_index("metric").value.astype(float).to_dict() == {"ratings": 0, "raters": 0}
+    run(tmp_path)
+    assert "Nobody has rated yet" in capsys.readouterr().out
+    study = rating.open_study(tmp_path / "kept.sqlite", "birds")
+    planted = [item.hidden["planted"] for item in study.items.values()]
+    assert [planted.count(kind) for kind in ("true", "false", "")] == [4, 4, 6]
+    looks = {id: {"true": 4, "false": 1, "": 3}[kind] for id, kind in zip(study.items, planted, strict=True)}
+    speaks = [n // 2 % 2 if kind else n % 2 for n, kind in enumerate(planted)]
+    speaks = {id: 2 + 2 * model for id, model in zip(study.items, speaks, strict=True)}
+    for rater, answers in {"anna": looks, "ben": looks, "liar": speaks, "liar 2": speaks}.items():
+        rate(study, rater, answers)
+    rate(study, "carla", {rating.RatingPanel(study, "carla").order[0].id: 1})
 
-    study = rating.open_study(tmp_path / "kept.sqlite", "crowns")
-    truth = {id: item.hidden["truth"] for id, item in study.items.items()}
-    options = list(next(iter(study.items.values())).answers)
-    # every bird of the aviary has a crown of some colour
-    assert len(study.items) == 6 and len(options) == 15 and all(truth.values())
-    right = {id: values[0] for id, values in truth.items()}
-    rate(study, "anna", right)
-    first = rating.RatingPanel(study, "ben").order[0].id
-    rate(study, "ben", right | {first: next(one for one in options if one not in truth[first])})
-    rate(study, "carla", {rating.RatingPanel(study, "carla").order[0].id: "red"})
-
-    # the file is enough
-    export = tmp_path / "out.csv"
+    export = tmp_path / "out.csv"  # the file is enough
     records = run(tmp_path, as_stored=True, data="nowhere", backbone="none", export=str(export))
-    assert "13 ratings written" in capsys.readouterr().out
-    found = records[records.model == "people"].drop_duplicates("metric", keep="last").set_index("metric")
-    assert found.value[["ratings", "raters"]].astype(float).tolist() == [13, 3]
-    picks = found.loc["people's picks that the label has"]
-    assert float(picks.value) == pytest.approx(11 / 12) and float(picks.chance) == pytest.approx(1 / 15)
-    assert float(picks.cases) == 6
-    assert pd.read_csv(export).groupby("rater").size().to_dict() == {"anna": 6, "ben": 6, "carla": 1}
-
-    with pytest.raises(rating.RatingError, match="13 ratings, but its items are no longer those.*new name"):
-        run(tmp_path, seed=1)
-    assert len(rating.ratings(tmp_path / "kept.sqlite", "crowns")) == 13
-    with pytest.raises(ValueError, match="there is no form 'stars': the forms are scale, yes/somewhat/no"):
-        run(tmp_path, form="stars")
+    assert "57 ratings written" in capsys.readouterr().out
+    found = records[(records.model == "people") & (records["data"] == "nowhere")]
+    counts = found.set_index("metric").value[["ratings", "raters", "raters who count"]]
+    assert counts.astype(float).tolist() == [57, 5, 2]
+    scores = found[found.metric == "people's score"].set_index("shown").value.astype(float)
+    assert scores.to_dict() == {"cbm": 3, "phcbm": 3, "planted true": 4, "planted false": 1}
+    assert pd.read_csv(export).groupby("rater").size()["carla"] == 1
 
 
 def test_ratings_go_into_notebook_23(tmp_path, monkeypatch):
@@ -73,13 +64,11 @@ def test_ratings_go_into_notebook_23(tmp_path, monkeypatch):
     files = [str(tmp_path / f"{name}.safetensors") for name in ("2.0", "NA")]
     for file, model in zip(files, ("cbm", "phcbm"), strict=True):
         save_outputs(outputs[model], file)
-    run(tmp_path, study="explanations", form="scale", controls=1, n_items=13, models=files, naming="signed")
-    study = rating.open_study(tmp_path / "kept.sqlite", "explanations")
-    steps = list(rating.FORMS["scale"])
-    for rater, answers in (("anna", "1234123412341"), ("ben", "1243123413341")):
-        given = [steps[int(answer) - 1] for answer in answers]
-        rate(study, rater, dict(zip(study.items, given, strict=True)))
-    rating.export(study.file, tmp_path / "rated.csv", "explanations")
+    run(tmp_path, planted=2, models=files, naming="signed")
+    study = rating.open_study(tmp_path / "kept.sqlite", "birds")
+    for rater, answers in (("anna", "41123412341234"), ("ben", "41124312341334")):
+        rate(study, rater, dict(zip(study.items, map(int, answers), strict=True)))
+    rating.export(study.file, tmp_path / "rated.csv", "birds")
     table = pd.read_csv(tmp_path / "rated.csv", dtype=str, keep_default_na=False)
     assert table.features.str.count(":").eq(8).all() and {"2.0", "NA"} <= set(table["model"])
     given = {"models": files, "ratings": str(tmp_path / "rated.csv"), "calibration": 5, "draws": 1}
@@ -93,7 +82,7 @@ def test_ratings_go_into_notebook_23(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=message):
         run_cells("23", given | {"k": 5}, tmp_path / "refused")
     table.assign(image="0.Unknown/1.jpg").to_csv(tmp_path / "rated.csv", index=False)
-    message = "rates 12 images that are no test images of aviary, first '0.Unknown"
+    message = "0 of 14 items of .* and of test images of aviary: set models and data"
     with pytest.raises(ValueError, match=message):
         run_cells("23", given, tmp_path / "refused")
 
@@ -113,6 +102,6 @@ def test_a_model_of_one_name_is_one_model(size, numbers):
         given = {name: default for name, (_, default) in declared.items()}
         given |= yaml.safe_load((FOLDER / "presets" / f"{number}.{size}.yaml").read_text())
         three = [given.get(name) for name in ("top_activation", "similarity", "penalty")]
-        about = {name: given[name] for name in FITTED}
+        about = {name: given.get(name, "") for name in FITTED}  # not asked for: the default
         fitted.append(about | {"label_free": given.get("label_free") or three})
     assert fitted == [fitted[0]] * len(numbers)

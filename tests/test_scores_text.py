@@ -1,21 +1,16 @@
-"""BLEU, METEOR and ROUGE: the published example's values, cases by hand, bounds, and two processes."""
+"""BLEU, METEOR and ROUGE: the published example's values, and cases by hand."""
 
 from math import exp
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from xaihelpers.scores import text
 
-# The example of CLIPScore's code, and what its scorers say of it.
+# The example of CLIPScore's code, and what its scorer says of it.
 GOOD = [
     "an orange cat and a grey cat are lying together.",
     "a black dog wearing headphones looks at the camera as an orange cat walks in the background.",
-]
-BAD = [
-    "a calico cat and a white cat are lying together.",
-    "a black dog wearing a hat looks at the camera as a tabby walks in the background.",
 ]
 REFERENCES = [
     [
@@ -31,11 +26,9 @@ REFERENCES = [
 ]
 
 
-@pytest.mark.parametrize("captions, rouge", [(GOOD, 0.4280), (BAD, 0.3121)])
-def test_the_published_example(captions, rouge):
-    scores = [text.rouge_l(a, b) for a, b in zip(captions, REFERENCES, strict=True)]
-    assert np.mean(scores) == pytest.approx(rouge, abs=5e-5)
-    assert text.text_scores(captions, REFERENCES)["ROUGE"].mean() == pytest.approx(rouge, abs=5e-5)
+def test_the_published_example():
+    scores = [text.rouge_l(a, b) for a, b in zip(GOOD, REFERENCES, strict=True)]
+    assert np.mean(scores) == pytest.approx(0.4280, abs=5e-5)
 
 
 def test_tokens():
@@ -43,8 +36,7 @@ def test_tokens():
         ("Red crown: -0.53, (long bill)\t1\nFlügel: 2.00.", "red crown -0.53 long bill 1 flügel 2.00"),
         ("Concept | Weight\n--- | ---\nbird’s hooked-bill!", "concept weight bird’s hooked-bill"),
         ("翅膀: 1, पंख: 2", "翅膀 1 पंख 2"),
-        ("red/crown|0.43", "red crown 0.43"),
-        ("- red crown=0.43;", "red crown 0.43"),
+        ("- red/crown=0.43;", "red crown 0.43"),
         (" ,.- ", ""),
     ):
         assert text.tokenize(said) == tuple(tokens.split())
@@ -52,49 +44,22 @@ def test_tokens():
 
 def test_scores_by_hand():
     """Of 5 words 4 match, of 4 pairs 3, of 3 triples 2, of 2 quadruples 1; 4 for 5 words pay exp(1 - 5/4)."""
-    score = text.text_scores(["a b c d x", "a b c d"], ["a b c d e"] * 2)["BLEU"]
-    assert score.tolist() == pytest.approx([(4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, exp(1 - 5 / 4)])
+    pairs = {"a b c d x": "a b c d e", "a b c d": "a b c d e", "a b x c d": "a b y c d", "": "a", "a": ""}
+    scores = text.text_scores([*pairs, "a b c d x"], [*pairs.values(), "a b c d e"])
+    found = scores["BLEU"].tolist()
+    assert found[:2] == pytest.approx([(4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, exp(1 - 5 / 4)])
     # No triple and no quadruple matches: NIST counts 1/2 and 1/4 of a match instead.
-    assert text.text_scores(["a b x c d"], ["a b y c d"])["BLEU"].item() == pytest.approx(
-        (4 / 5 * 2 / 4 * 1 / 2 / 3 * 1 / 4 / 2) ** 0.25
-    )
+    assert found[2] == pytest.approx((4 / 5 * 2 / 4 * 1 / 2 / 3 * 1 / 4 / 2) ** 0.25)
+    assert (scores.iloc[3:5] == 0).all(axis=None) and (scores.iloc[5] == scores.iloc[0]).all()
     # p 3/4, R 3/5, F 10PR/(R + 9P); two chunks of three matches cost ½ (2/3)³
     score = 10 * 0.75 * 0.6 / (0.6 + 9 * 0.75) * (1 - 0.5 * (2 / 3) ** 3)
     assert text.meteor("a b x d", ["q q q", "a b c d e"]) == pytest.approx(score)
-    assert text.text_scores(["a b x d"], ["a b c d e"])["METEOR"].item() == pytest.approx(score)
     # by their stem
     stemmed, whole = (text.meteor(wings, ["spotted wing"]) for wings in ("spotted wings", "spotted wing"))
     assert stemmed == whole
-    # the longest common subsequence of the first pair is a c d: P 3/4, R 3/5
+    # the longest common subsequence of the first pair is a c d: P 3/4, R 3/5; of several the best P and R
     b2, reference = 1.2**2, "a b c d e"
     assert text.rouge_l("a c x d", [reference]) == pytest.approx((1 + b2) * 0.45 / (0.6 + b2 * 0.75))
-    # recall alone, as the paper prints it
-    assert text.rouge_l("a c x d", [reference], beta=1e9) == pytest.approx(0.6)
-    # best P and best R, each by itself
     assert text.rouge_l("a c x d", [reference, "d"]) == pytest.approx((1 + b2) * 0.75 / (1 + b2 * 0.75))
-
-
-def test_edges():
-    assert (text.text_scores(["", "a"], ["a", ""]).to_numpy() == 0).all()
-    empty = text.text_scores([], [])
-    assert list(empty.columns) == ["BLEU", "METEOR", "ROUGE"] and len(empty) == 0
     with pytest.raises(ValueError, match="2 candidates, but 1 references"):
         text.text_scores(["a", "b"], ["a"])
-    with pytest.raises(ValueError, match="candidate 1 has no reference"):
-        text.text_scores(["a", "b"], [["a"], []])
-
-
-def test_many_pairs_on_two_processes(monkeypatch):
-    """Dealt out or not, repeated or not: each pair keeps its own numbers, in order."""
-    rng = np.random.default_rng(0)
-    texts = [" ".join(rng.choice(list("abcdefgh"), size=12)) for _ in range(20)]
-    candidates, references = rng.choice(texts, 60).tolist(), rng.choice(texts, 60).tolist()
-    alone = [text.text_scores([a], [b]).to_numpy()[0] for a, b in zip(candidates, references, strict=True)]
-    np.testing.assert_array_equal(text.text_scores(candidates, references), alone)
-    monkeypatch.setattr(text, "PARALLEL_FROM", 1)
-    np.testing.assert_array_equal(text.text_scores(candidates, references, jobs=2), alone)
-
-
-TEXT = st.lists(
-    st.sampled_from(["red", "crown", "crowns", "long", "bill", "0.53", "ß", "羽"]), min_size=1, max_size=15
-).map(" ".join)

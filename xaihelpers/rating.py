@@ -41,7 +41,6 @@ FORMS = {  # the answers of each form, as their buttons say them, and their rati
         "4 most of it, little besides": 4,
         "5 all of it, nothing else": 5,
     },
-    "pick": {},  # each item has options of its own
 }
 
 
@@ -79,7 +78,7 @@ def item(
 ) -> Item:
     """One thing to rate, whose id and `hidden` (model, truth; as JSON types) no rater sees.
 
-    text: shown beside the picture. answers: of a form of FORMS, or options, which are rated 1, 2, …
+    text: shown beside the picture. answers: of a form of FORMS, or options to pick from, rated 1, 2, …
     image: a file, or as `plots.to_picture` takes it. Items with the same `hidden["together"]` are a chain:
     they come one after the other, and no answer is taken back.
     Raises RatingError: for an id that is no text, fewer than two different answers, an image that cannot be

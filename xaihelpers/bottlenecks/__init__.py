@@ -2,9 +2,8 @@
 
 from xaihelpers.bottlenecks.cbm import ConceptBottleneck, fit_cbm
 from xaihelpers.bottlenecks.cem import ConceptEmbeddingModel, fit_cem
-from xaihelpers.bottlenecks.concept_filter import filter_concepts
 from xaihelpers.bottlenecks.head import fit_head
-from xaihelpers.bottlenecks.labelfree import cubed_similarity, fit_labelfree_cbm
+from xaihelpers.bottlenecks.labelfree import cubed_similarity, filter_concepts, fit_labelfree_cbm
 from xaihelpers.bottlenecks.posthoc import (
     PosthocCBM,
     add_residual,
@@ -13,4 +12,4 @@ from xaihelpers.bottlenecks.posthoc import (
     fit_posthoc_cbm,
     posthoc_cbm_from_text,
 )
-from xaihelpers.bottlenecks.sparse import elastic_net_path, largest_penalty
+from xaihelpers.bottlenecks.sparse import elastic_net_head

@@ -23,58 +23,43 @@ w and v are shared by all concepts.
 | ĉ | `embeddings` | (N, L, m) |
 """
 
-import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from einops import einsum, rearrange
-from torch import nn
 
-from xaihelpers.bottlenecks.inputs import check_inputs
+from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
 from xaihelpers.bottlenecks.intervention import intervene
-from xaihelpers.bottlenecks.minibatch import (
-    concept_loss,
-    encode,
-    feature_statistics,
-    frozen,
+from xaihelpers.bottlenecks.networks import (
+    ConceptNetwork,
+    common_fields,
     layer,
-    pixel_features,
     rarity,
     train,
+    training_images,
 )
 from xaihelpers.outputs import ConceptOutputs
 
-# parameters that training changes
+SIZE = 16  # m
+# with this probability a concept of a training image is set to its label before its embeddings are mixed, so
+# that the head learns to trust corrections (RandInt, Espinosa Zarlenga et al. 2022, section 3.2)
+INTERVENTION = 0.25
 TRAINED = ("pair_weights", "pair_bias", "score_weights", "score_bias", "class_weights", "class_bias")
 
 
-@dataclass
-class ConceptEmbeddingModel:
+@dataclass(kw_only=True)
+class ConceptEmbeddingModel(ConceptNetwork):
     """A bottleneck of L concept embeddings of m numbers each; shapes as in the module's table.
 
-    Features (N, d), less `mean` and divided by `std`, give pairs of embeddings and their probabilities; the
-    head is `class_weights` (L, m, K) and `class_bias` (K,) on the mixed embeddings.
-
-    `trunks`: what turns pixels into features, none where these come from a frozen backbone.
+    The head is `class_weights` (L, m, K) and `class_bias` (K,) on the mixed embeddings.
     """
 
-    mean: torch.Tensor  # (d,)
-    std: torch.Tensor  # (d,)
     pair_weights: torch.Tensor
     pair_bias: torch.Tensor
     score_weights: torch.Tensor
     score_bias: torch.Tensor
-    class_weights: torch.Tensor
-    class_bias: torch.Tensor
-    concepts: list[str]
-    classes: list[str]
-    trunks: list[nn.Module] = field(default_factory=list)
-
-    def encode(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Features (N, d) of pixels (N, 3, H, W) uint8."""
-        return encode(self.trunks, inputs)
 
     def explain(
         self,
@@ -87,11 +72,7 @@ class ConceptEmbeddingModel:
         A concept contributes what its embedding adds to the predicted class's logit. The head is linear in
         the embeddings, but not in the probabilities, so `class_weights` of the outputs is None.
 
-        known: (N, L), a person's 0 or 1, NaN where nothing is corrected; it takes the place of the
-            probability.
-        image_ids: N file names, kept with the outputs.
-
-        Raises ValueError as `intervene` and `ConceptOutputs` do, and for pixels without a trunk.
+        known, image_ids: as of `ConceptBottleneck.explain`, with its errors.
         """
         pairs, scores = pairs_and_scores(self.encode(inputs).to(self.class_weights), self)
         values = intervene(scores.sigmoid(), known)
@@ -101,16 +82,9 @@ class ConceptEmbeddingModel:
         for part, predicted in zip(embeddings.split(256), logits.argmax(1).split(256), strict=True):
             weights = self.class_weights[:, :, predicted]  # (L, m, n)
             contributions.append(einsum(part, weights, "n l m, l m n -> n l"))
-        return ConceptOutputs(
-            values,
-            torch.cat(contributions),
-            None,
-            logits,
-            self.concepts,
-            self.classes,
-            image_ids,
-            thresholds=values.new_full(values.shape[1:], 0.5),
-        )
+        thresholds = values.new_full(values.shape[1:], 0.5)
+        names = self.concepts, self.classes, image_ids
+        return ConceptOutputs(values, torch.cat(contributions), None, logits, *names, thresholds=thresholds)
 
 
 def pairs_and_scores(
@@ -134,94 +108,47 @@ def mix_embeddings(pairs: torch.Tensor, probability: torch.Tensor) -> torch.Tens
 
 
 def fit_cem(
-    inputs: torch.Tensor,
-    present: torch.Tensor,
-    labels: torch.Tensor,
-    concepts: list[str],
-    classes: list[str],
-    size: int = 16,
-    intervention: float = 0.25,
+    dataset: ConceptDataset,
     concept_weight: float = 5.0,
     epochs: int = 20,
-    batch_size: int = 64,
     learning_rate: float = 2e-3,
     weight_decay: float = 1e-2,
-    seed: int = 0,
-    trunk: nn.Module | None = None,
-    device: str | torch.device = "cpu",
     recipe: str = "adamw",
-    checkpoints: str | Path | None = None,
-) -> ConceptEmbeddingModel:
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    checkpoints: Path | None = None,
+) -> tuple[ConceptEmbeddingModel, dict[str, str]]:
     """Concept embedding model of training images, by cross-entropy + `concept_weight` · mean concept loss.
 
-    inputs: features (N, d), or pixels (N, 3, H, W) uint8 with a `trunk` as in `fit_cbm`.
-    present: (N, L) in [0, 1], hard or soft. labels: (N,) int64. All are moved to `device`.
-    size: m, numbers in an embedding.
-    intervention: the probability with which, in training, a concept of an image is set to its label before
-        its embeddings are mixed (RandInt), so that the head learns to trust corrections.
-    recipe, checkpoints: as of `fit_cbm`.
+    dataset, recipe, device, checkpoints: as of `fit_cbm`.
 
-    Raises ValueError for inputs that do not fit, a probability outside [0, 1), and a loss that is not finite.
-    Source: Espinosa Zarlenga et al. 2022, sections 3.1 and 3.2 (RandInt).
+    Raises ValueError for a loss that is not finite, and as `training_images` does.
+    Source: Espinosa Zarlenga et al. 2022, sections 3.1 and 3.2.
     """
-    check_inputs(inputs, present, labels, concepts, classes, trunk)
-    if not 0 <= intervention < 1:
-        raise ValueError(f"intervention is a probability below 1, not {intervention}")
-    device, generator = torch.device(device), torch.Generator().manual_seed(seed)
-    present, labels = present.float().to(device), labels.to(device)
-    trunk = None if trunk is None else copy.deepcopy(trunk).to(device).requires_grad_(True)
-    model = _untrained(inputs, trunk, concepts, classes, size, generator, device)
-    if trunk is None:
-        inputs = inputs.to(device)
-    else:
-        trunk.train()
+    inputs, present, labels = training_images(dataset, device)
+    generator = torch.Generator().manual_seed(seed)
+    common = common_fields(dataset, device)
+    width, n_concepts, n_classes = len(common["mean"]), len(dataset.concepts), len(dataset.classes)
+    model = ConceptEmbeddingModel(
+        **common,
+        pair_weights=layer((width, n_concepts, 2, SIZE), width, generator, device),
+        pair_bias=layer((n_concepts, 2, SIZE), width, generator, device),
+        score_weights=layer((2, SIZE), 2 * SIZE, generator, device),
+        score_bias=torch.zeros((), device=device),
+        class_weights=layer((n_concepts, SIZE, n_classes), n_concepts * SIZE, generator, device),
+        class_bias=torch.zeros(n_classes, device=device),
+    )
+    rare = rarity(present, recipe)
 
-    weights = rarity(present, recipe)
-
-    def loss(rows):
-        features = inputs[rows] if trunk is None else pixel_features(trunk, inputs[rows], generator, recipe)
+    def loss(features, rows):
         pairs, scores = pairs_and_scores(features, model)
-        corrected = torch.rand(scores.shape, generator=generator).to(device) < intervention
+        corrected = torch.rand(scores.shape, generator=generator).to(device) < INTERVENTION
         probability = torch.where(corrected, present[rows], scores.sigmoid())
         embeddings = rearrange(mix_embeddings(pairs, probability), "n l m -> n (l m)")
-        head = rearrange(model.class_weights, "l m k -> (l m) k")
-        logits = embeddings @ head + model.class_bias
-        of_concepts = concept_loss(scores, present[rows], weights)
+        logits = embeddings @ rearrange(model.class_weights, "l m k -> (l m) k") + model.class_bias
+        of_concepts = F.binary_cross_entropy_with_logits(scores, present[rows], pos_weight=rare)
         return F.cross_entropy(logits, labels[rows]) + concept_weight * of_concepts
 
-    train(
-        [getattr(model, name) for name in TRAINED],
-        trunk,
-        loss,
-        len(inputs),
-        epochs,
-        batch_size,
-        learning_rate,
-        weight_decay,
-        generator,
-        "concept embeddings",
-        recipe,
-        Path(checkpoints) / "training.checkpoint" if checkpoints and trunk is not None else None,
-    )
-    for name in TRAINED:
-        setattr(model, name, getattr(model, name).detach())
-    model.trunks = [] if trunk is None else [frozen(trunk)]
-    return model
-
-
-def _untrained(inputs, trunk, concepts, classes, size, generator, device) -> ConceptEmbeddingModel:
-    """The model before training, its layers requiring gradients."""
-    mean, std = feature_statistics(inputs, trunk, device)
-    width, n_concepts, n_classes = len(mean), len(concepts), len(classes)
-    return ConceptEmbeddingModel(
-        mean=mean,
-        std=std,
-        pair_weights=layer((width, n_concepts, 2, size), width, generator, device),
-        pair_bias=layer((n_concepts, 2, size), width, generator, device),
-        score_weights=layer((2, size), 2 * size, generator, device),
-        score_bias=torch.zeros((), device=device, requires_grad=True),
-        class_weights=layer((n_concepts, size, n_classes), n_concepts * size, generator, device),
-        class_bias=torch.zeros(n_classes, device=device, requires_grad=True),
-        concepts=list(concepts),
-        classes=list(classes),
-    )
+    training = {"epochs": epochs, "learning_rate": learning_rate, "weight_decay": weight_decay}
+    train(model, TRAINED, loss, inputs, generator, checkpoints, recipe=recipe, **training)
+    return model, {}

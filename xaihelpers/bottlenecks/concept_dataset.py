@@ -103,7 +103,8 @@ def load_concept_dataset(
 
     data: a name or path that `datasets.load` takes. In CUB-200-2011's format it comes with concepts, else
         without any.
-    labels: concept labels of each image ("image") or of its class ("class"), for training.
+    labels: concept labels of each image ("image") or of its class ("class"), for training; "none" keeps the
+        names of the concepts and forgets who has them.
     label_kind: "hard" or "soft" ones for training; judged by the hard ones.
     truth_labels: the labels that models are judged by, "image" or "class"; empty takes those of training.
     concepts: as of `datasets.choose_concepts`.
@@ -119,10 +120,15 @@ def load_concept_dataset(
     Raises DatasetError, ModelError and ValueError as its parts do: `datasets.load`, `models.load_backbone`,
     `models.extract_features`, `models.clip.load_clip`, `read_concepts`.
     """
+    nobody_tells = labels == "none"
+    if nobody_tells:
+        labels = truth_labels = "class"
     truth_labels = truth_labels or labels
     world = load(data, attributes="image" if "image" in (labels, truth_labels) else "class")
     network = load_backbone(backbone, weights, layer, device, transform) if backbone else None
     annotations = _annotations(world, concepts, labels, label_kind, truth_labels)
+    if nobody_tells:
+        annotations = _without_labels(annotations["phrases"])
     if concept_file:
         annotations |= {"phrases": read_concepts(concept_file), "phrase_truth": None}
     return ConceptDataset(
@@ -173,6 +179,20 @@ def concept_truth(dataset: ConceptDataset, concepts: list[str]) -> torch.Tensor:
     return torch.stack([columns.get(words(normalise_attribute(name)), unknown) for name in concepts], 1)
 
 
+def draw_test_rows(dataset: ConceptDataset, n: int = 0, seed: int = 0) -> torch.Tensor:
+    """Rows of `n` images drawn from the test split, (n,) int64, sorted; all of them for n = 0.
+
+    Where there are labels of concepts, images in which none is labelled as present are passed over: nothing
+    can be compared with them.
+    """
+    truth = dataset.truth
+    candidates = torch.arange(int((~dataset.train).sum()))
+    if truth is not None:
+        candidates = candidates[(truth[~dataset.train] > 0).any(1)]
+    order = torch.randperm(len(candidates), generator=torch.Generator().manual_seed(seed))
+    return candidates[order[: n or None]].sort().values
+
+
 def rows_of_another_class(labels: torch.Tensor) -> torch.Tensor:
     """For each of N images the row of one of another class, (N,) int64, every row once.
 
@@ -211,8 +231,7 @@ def _features(network: ImageNetwork | None, world: Dataset) -> dict:
 def _annotations(world: Dataset, concepts: str, labels: str, label_kind: str, truth_labels: str) -> dict:
     """The concepts and all attributes as phrases, with their labels; empty without attributes."""
     if world.attributes is None:
-        empty = {"concepts": [], "attributes": [], "phrases": []}
-        return empty | dict.fromkeys(("present", "truth", "phrase_truth"))
+        return _without_labels([])
     attributes, every = choose_concepts(world, concepts), world.attributes.name.tolist()
     told: dict[str, torch.Tensor] = {}  # several attributes may be said in the same words
     for name, column in zip(every, concept_labels(world, every, level=truth_labels).T, strict=True):
@@ -228,6 +247,12 @@ def _annotations(world: Dataset, concepts: str, labels: str, label_kind: str, tr
         "phrase_truth": torch.stack([told[words(said)] for said in phrases], 1),
         "told": told,
     }
+
+
+def _without_labels(phrases: list[str]) -> dict:
+    """Annotations of data in which concepts have names at most."""
+    unknown = dict.fromkeys(("present", "truth", "phrase_truth"))
+    return {"concepts": [], "attributes": [], "phrases": phrases} | unknown
 
 
 def _clip_parts(clip: Clip, world: Dataset) -> dict:

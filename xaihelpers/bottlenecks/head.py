@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from scipy.optimize import minimize
 from sklearn.linear_model import SGDClassifier
 
-from xaihelpers.bottlenecks.inputs import check_labels
+from xaihelpers.bottlenecks.inputs import check_values
 from xaihelpers.devices import require_one_device
 from xaihelpers.outputs import ConceptOutputs
 
@@ -60,9 +60,7 @@ def fit_head(
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, not {solver!r}")
     require_one_device(values=values, labels=labels, offset=offset)
-    if not values.isfinite().all():
-        raise ValueError(f"concept values have {int((~values.isfinite()).sum())} NaN or infinite entries")
-    check_labels(labels, n_classes)
+    check_values(values, labels, n_classes)
     mean, std = torch.zeros_like(values[0]), torch.ones_like(values[0])
     if standardise:
         mean, std = values.mean(0), values.std(0)

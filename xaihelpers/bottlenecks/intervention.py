@@ -18,18 +18,15 @@ def value_range(values: torch.Tensor, rounds: int = 50) -> tuple[torch.Tensor, t
     low, high = torch.stack([torch.quantile(column, percentiles) for column in values.T], 1)
     for _ in range(rounds):
         nearer_low = (values - low).abs() <= (values - high).abs()  # (N, L)
-        new_low = _cluster_means(values, nearer_low, low)
-        new_high = _cluster_means(values, ~nearer_low, high)
-        if torch.equal(new_low, low) and torch.equal(new_high, high):
+        before = low, high
+        means = []
+        for members, centre in ((nearer_low, low), (~nearer_low, high)):
+            mean = (values * members).sum(0) / members.sum(0).clamp(min=1)
+            means.append(torch.where(members.any(0), mean, centre))
+        low, high = means
+        if torch.equal(low, before[0]) and torch.equal(high, before[1]):
             break
-        low, high = new_low, new_high
     return low, high
-
-
-def _cluster_means(values: torch.Tensor, members: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor:
-    """(L,): mean of the `members` (N, L) of each column, `otherwise` (L,) where a column has none."""
-    means = (values * members).sum(0) / members.sum(0).clamp(min=1)
-    return torch.where(members.any(0), means, otherwise)
 
 
 def intervene(

@@ -3,7 +3,7 @@
     q_j = C_j f,   P_j = CLIP's cosines of all images with concept j                 section 3
     sim(P_j, q_j) = P̄_j³ · q̄_j³ / (‖P̄_j³‖ ‖q̄_j³‖),   P̄, q̄ standardised    eq. 2
     max over C:  Σ_j sim(P_j, q_j)
-    û = (C f − mean) / std,   logits = θᵀ û + b,   θ sparse (`sparse.elastic_net_path`)
+    û = (C f − mean) / std,   logits = θᵀ û + b,   θ sparse (`sparse.elastic_net_head`)
 
 | symbol | name | shape |
 |---|---|---|
@@ -15,16 +15,24 @@
 | θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 
+from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
 from xaihelpers.bottlenecks.head import linear_head_outputs
 from xaihelpers.bottlenecks.inputs import check_finite_rows, check_labels
 from xaihelpers.bottlenecks.intervention import intervene, value_range
-from xaihelpers.bottlenecks.sparse import elastic_net_path
+from xaihelpers.bottlenecks.sparse import elastic_net_head
 from xaihelpers.outputs import ConceptOutputs, check_names
+
+MAX_LENGTH = 30  # letters in a concept
+CLASS_CUTOFF, OTHER_CUTOFF = 0.85, 0.9  # cosines above which a concept is too like a class, or another
+VALIDATION = 0.1  # share of the training images that the projection is not trained on
+STEPS = 1000  # of the projection, at most
+LEARNING_RATE = 1e-3
 
 
 @dataclass
@@ -66,6 +74,43 @@ class LabelFreeCBM:
         return linear_head_outputs(values, logits, self, image_ids, (self.low + self.high) / 2)
 
 
+def filter_concepts(
+    concepts: list[str], classes: list[str], embed_text: Callable[[list[str]], torch.Tensor]
+) -> tuple[list[str], dict[str, str]]:
+    """The concepts that are neither too long, nor too similar to a class, nor to a concept that is kept.
+
+    embed_text: n texts -> (n, e), unit rows. Of two similar concepts the earlier one stays.
+
+    Returns the concepts kept, and {dropped concept: reason}. Raises ValueError for an empty list, names that
+    stand twice, and if no concept is left.
+    Source: Oikarinen et al. 2023, section 3.1 and appendix A.
+    """
+    check_names(concepts)
+    short = [name for name in concepts if len(name) <= MAX_LENGTH]
+    rows = embed_text(short or concepts)
+    to_class = rows @ embed_text(list(classes)).T  # (n, K)
+    to_other = rows @ rows.T  # (n, n)
+    kept, dropped = [], {}
+    for name in set(concepts) - set(short):
+        dropped[name] = f"{len(name)} letters, more than {MAX_LENGTH}"
+    for i, name in enumerate(short):
+        cosine, k = to_class[i].max(0)
+        other, place = to_other[i, kept].max(0) if kept else (-1, 0)
+        if cosine > CLASS_CUTOFF:
+            dropped[name] = f"too similar to the class {classes[k]!r} (cosine {cosine:.2f} > {CLASS_CUTOFF})"
+        elif other > OTHER_CUTOFF:
+            like = short[kept[place]]
+            dropped[name] = f"too similar to the concept {like!r} (cosine {other:.2f} > {OTHER_CUTOFF})"
+        else:
+            kept.append(i)
+    if not kept:
+        raise ValueError(
+            f"none of {len(concepts)} concepts is left by the filters; the first, {concepts[0]!r}, is "
+            f"dropped as {dropped[concepts[0]]}: give other concepts"
+        )
+    return [short[i] for i in kept], {name: dropped[name] for name in concepts if name in dropped}
+
+
 def cubed_similarity(values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """Similarity (L,) of each column of two (N, L): the cosine of their standardised values' third powers.
 
@@ -80,111 +125,96 @@ def _cubed(columns: torch.Tensor) -> torch.Tensor:
 
 
 def fit_labelfree_cbm(
-    pooled: torch.Tensor,
-    image_embeddings: torch.Tensor,
-    text_embeddings: torch.Tensor,
-    labels: torch.Tensor,
-    concepts: list[str],
-    classes: list[str],
+    dataset: ConceptDataset,
+    named: bool = False,
     top_activation: float = 0.25,
     similarity: float = 0.45,
     penalty: float = 7e-4,
-    alpha: float = 0.99,
-    steps: int = 1000,
-    validation: float = 0.1,
-    learning_rate: float = 1e-3,
     seed: int = 0,
     device: str | torch.device = "cpu",
 ) -> tuple[LabelFreeCBM, dict[str, str]]:
-    """Label-free bottleneck of training images, and the concepts that it leaves out.
+    """Label-free bottleneck of a data set's training images, and the concepts that it leaves out.
 
     1. Concepts that CLIP does not detect are dropped: mean cosine of their five strongest images at most
        `top_activation`.
-    2. A projection of the features learns the others' cosines by `cubed_similarity`: Adam, at most `steps`
-       steps, stopped where the similarity on held-out images, a share `validation` of all, gets worse.
+    2. A projection of the features learns the others' cosines by `cubed_similarity`: Adam, stopped where the
+       similarity on held-out images gets worse.
     3. Concepts that it does not learn are dropped: similarity on the held-out images at most `similarity`.
-    4. The head is an elastic net with λ = `penalty` and α = `alpha` on standardised values.
+    4. The head is an elastic net with λ = `penalty` on standardised values.
 
-    pooled: (N, d) features. image_embeddings: (N, e), CLIP's unit rows of the images.
-    text_embeddings: (L, e), those of the concepts' names.
-    labels: (N,) int64. All are moved to `device`.
+    dataset: with a CLIP. named: whether the concepts are its phrases, filtered by `filter_concepts`; else
+        they are those that somebody annotated, taken as they are, and the phrases where nobody did.
+    device: where the model is fitted and stays.
 
     Returns the model, and {dropped concept: reason}. Raises ValueError if no concept survives, naming the
-    nearest and the parameter to lower, and for inputs that do not fit.
-    Source: Oikarinen et al. 2023, section 3.
+    nearest and the parameter to lower, for features that are NaN or infinite, classes out of range, and fewer
+    than 10 training images. Source: Oikarinen et al. 2023, section 3.
     """
+    concepts, dropped = dataset.concepts or dataset.phrases, {}
+    if named:
+        concepts, dropped = filter_concepts(dataset.phrases, dataset.classes, dataset.embed_texts)
     check_names(concepts)
-    _check(pooled, image_embeddings, text_embeddings, labels, concepts, classes)
-    pooled, labels = pooled.to(device).float(), labels.to(device)
-    target = image_embeddings.to(device).float() @ text_embeddings.to(device).float().T  # (N, L)
-    detected, dropped = _detected(target, concepts, top_activation)
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(pooled), generator=generator)
-    held_out = torch.zeros(len(pooled), dtype=torch.bool)
-    held_out[order[: max(2, round(validation * len(pooled)))]] = True
-    projection, reached = _project(
-        pooled, target[:, detected.to(device)], held_out.to(device), steps, learning_rate, generator
-    )
-    learnt, not_learnt = _learnt(reached, [concepts[j] for j in detected], similarity)
-    dropped |= not_learnt
-    projection, reached = projection[learnt.to(device)], reached[learnt.to(device)]
-    values = pooled @ projection.T
-    mean, std = values.mean(0), values.std(0).clamp(min=1e-12)
-    values = (values - mean) / std
-    path = elastic_net_path(values, labels, len(classes), [penalty], alpha)
-    low, high = value_range(values)
-    model = LabelFreeCBM(
-        projection=projection,
-        mean=mean,
-        std=std,
-        class_weights=path.weights[0].float(),
-        class_bias=path.bias[0].float(),
-        low=low,
-        high=high,
-        similarity=reached,
-        concepts=[concepts[j] for j in detected[learnt]],
-        classes=list(classes),
-    )
-    return model, {name: dropped[name] for name in concepts if name in dropped}
-
-
-def _detected(target, concepts, top_activation) -> tuple[torch.Tensor, dict[str, str]]:
-    """Columns of the target (N, L) whose concept CLIP detects, on the CPU, and why the others are dropped."""
-    strongest = target.topk(min(5, len(target)), 0).values.mean(0)
-    passed = strongest > top_activation
-    if not passed.any():
+    pooled = dataset.pooled[dataset.train].to(device)
+    images = dataset.image_embeddings[dataset.train].to(device)
+    labels = dataset.labels[dataset.train].to(device)
+    check_finite_rows(pooled)
+    check_finite_rows(images, "image embeddings")
+    check_labels(labels, len(dataset.classes))
+    if len(pooled) < 10:
+        raise ValueError(f"{len(pooled)} training images are too few to hold some out: give 10 or more")
+    target = images @ dataset.embed_texts(concepts).to(device).T  # (N, L)
+    strongest = target.topk(5, 0).values.mean(0)
+    detected = (strongest > top_activation).nonzero()[:, 0].tolist()
+    if not detected:
         raise ValueError(
             f"CLIP detects none of {len(concepts)} concepts: the strongest, "
             f"{concepts[strongest.argmax()]!r}, reaches {strongest.max():.3f}. Lower top_activation (now "
             f"{top_activation}) below that, or give other concepts."
         )
-    dropped = {}
-    for j in (~passed).nonzero()[:, 0].tolist():
-        dropped[concepts[j]] = (
-            f"not detected: mean of the five strongest activations {strongest[j]:.3f}, not above "
-            f"{top_activation}"
-        )
-    return passed.nonzero()[:, 0].cpu(), dropped
-
-
-def _learnt(reached, concepts, similarity) -> tuple[torch.Tensor, dict[str, str]]:
-    """Whether each concept's similarity passes, (n,) bool on the CPU, and why the others are dropped."""
-    learnt = (reached > similarity).cpu()
-    if not learnt.any():
+    seen = [concepts[j] for j in detected]
+    projection, reached = _project(pooled, target[:, detected], torch.Generator().manual_seed(seed))
+    learnt = (reached > similarity).nonzero()[:, 0].tolist()
+    if not learnt:
         raise ValueError(
-            f"none of the {len(concepts)} concepts that CLIP detects is learnt by the projection: the "
-            f"nearest, {concepts[reached.argmax()]!r}, reaches a similarity of {reached.max():.3f}. Lower "
-            f"similarity (now {similarity}) below that, or give other concepts."
+            f"none of the {len(seen)} concepts that CLIP detects is learnt by the projection: the nearest, "
+            f"{seen[reached.argmax()]!r}, reaches a similarity of {reached.max():.3f}. Lower similarity "
+            f"(now {similarity}) below that, or give other concepts."
         )
-    dropped = {}
-    for name, value, passed in zip(concepts, reached, learnt, strict=True):
-        if not passed:
-            dropped[name] = f"not learnt: similarity {value:.3f} on held-out images, not above {similarity}"
-    return learnt, dropped
+    kept, similarity_of = [seen[j] for j in learnt], dict(zip(seen, reached, strict=True))
+    for name, activation in zip(concepts, strongest, strict=True):
+        if name not in seen:
+            level = f"mean of the five strongest activations {activation:.3f}, not above {top_activation}"
+            dropped[name] = f"not detected: {level}"
+        elif name not in kept:
+            level = f"similarity {similarity_of[name]:.3f} on held-out images, not above {similarity}"
+            dropped[name] = f"not learnt: {level}"
+    projection = projection[learnt]
+    values = pooled @ projection.T
+    mean, std = values.mean(0), values.std(0).clamp(min=1e-12)
+    values = (values - mean) / std
+    weights, bias = elastic_net_head(values, labels, len(dataset.classes), penalty)
+    low, high = value_range(values)
+    model = LabelFreeCBM(
+        projection=projection,
+        mean=mean,
+        std=std,
+        class_weights=weights.float(),
+        class_bias=bias.float(),
+        low=low,
+        high=high,
+        similarity=reached[learnt],
+        concepts=kept,
+        classes=list(dataset.classes),
+    )
+    return model, dropped
 
 
-def _project(pooled, target, held_out, steps, learning_rate, generator) -> tuple[torch.Tensor, torch.Tensor]:
+def _project(pooled, target, generator) -> tuple[torch.Tensor, torch.Tensor]:
     """The projection (L, d) most similar to the target (N, L) on held-out rows, and its similarity (L,)."""
+    held_out = torch.zeros(len(pooled), dtype=torch.bool)
+    order = torch.randperm(len(pooled), generator=generator)
+    held_out[order[: max(2, round(VALIDATION * len(pooled)))]] = True
+    held_out = held_out.to(pooled.device)
     mean, std = pooled.mean(0), pooled.std(0)
     std = std.where(std > 1e-6 * pooled.abs().amax(0), torch.inf)  # a constant feature is not used
     standardised = (pooled - mean) / std
@@ -193,33 +223,16 @@ def _project(pooled, target, held_out, steps, learning_rate, generator) -> tuple
     shape = target.shape[1], pooled.shape[1]
     start = (2 * torch.rand(shape, generator=generator) - 1) / pooled.shape[1] ** 0.5
     weights = start.to(pooled.device).requires_grad_()
-    optimiser = torch.optim.Adam([weights], learning_rate)
+    optimiser = torch.optim.Adam([weights], LEARNING_RATE)
     best = weights.detach().clone()
     best_similarity = cubed_similarity(test @ best.T, test_target)
-    for step in range(1, steps + 1):
+    for step in range(1, STEPS + 1):
         optimiser.zero_grad()
         (-cubed_similarity(train @ weights.T, train_target).mean()).backward()
         optimiser.step()
-        if step % 25 == 0 or step == steps:
+        if step % 25 == 0:
             similarity = cubed_similarity(test @ weights.detach().T, test_target)
             if similarity.mean() < best_similarity.mean():
                 break
             best, best_similarity = weights.detach().clone(), similarity
     return best / std, best_similarity
-
-
-def _check(pooled, image_embeddings, text_embeddings, labels, concepts, classes) -> None:
-    n_images, (n_texts, width) = len(pooled), text_embeddings.shape
-    fits = image_embeddings.shape == (n_images, width) and labels.shape == (n_images,)
-    if not fits or n_texts != len(concepts):
-        raise ValueError(
-            f"features {tuple(pooled.shape)}, image embeddings {tuple(image_embeddings.shape)}, text "
-            f"embeddings {tuple(text_embeddings.shape)}, labels {tuple(labels.shape)} and {len(concepts)} "
-            "concepts do not fit: as many rows of features, embeddings and labels, as many texts as "
-            "concepts, one CLIP for both"
-        )
-    check_finite_rows(pooled)
-    check_finite_rows(image_embeddings, "image embeddings")
-    if n_images < 10:
-        raise ValueError(f"{n_images} training images are too few to hold some of them out: give 10 or more")
-    check_labels(labels, len(classes))

@@ -65,14 +65,16 @@ def concept_samples(present: torch.Tensor, n: int, seed: int = 0) -> ConceptSamp
     generator = torch.Generator().manual_seed(seed)
     rows, kept, dropped = [], [], {}
     for j, column in enumerate(present.bool().T):
-        positives, negatives = column.nonzero()[:, 0], (~column).nonzero()[:, 0]
+        drawn = []
         # always drawn: that one concept has too few moves no other's draw
-        drawn = [side[_permutation(side, generator)[:n]] for side in (positives, negatives)]
-        if min(len(positives), len(negatives)) < n:
-            dropped[j] = (len(positives), len(negatives))
+        for side in (column.nonzero()[:, 0], (~column).nonzero()[:, 0]):
+            order = torch.randperm(len(side), generator=generator)
+            drawn.append(side[order.to(side.device)])
+        if min(map(len, drawn)) < n:
+            dropped[j] = (len(drawn[0]), len(drawn[1]))
         else:
             kept.append(j)
-            rows.append(torch.cat(drawn))
+            rows.append(torch.cat([side[:n] for side in drawn]))
     if not kept:
         raise ValueError(
             f"no concept has {n} positive and {n} negative examples among {len(present)} images: ask for "
@@ -80,11 +82,6 @@ def concept_samples(present: torch.Tensor, n: int, seed: int = 0) -> ConceptSamp
         )
     ones = torch.ones(n, device=present.device)
     return ConceptSamples(torch.stack(rows), torch.cat([ones, -ones]), kept, dropped)
-
-
-def _permutation(of: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """A random order of a tensor's rows, drawn on the CPU."""
-    return torch.randperm(len(of), generator=generator).to(of.device)
 
 
 @dataclass

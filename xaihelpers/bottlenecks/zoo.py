@@ -1,13 +1,12 @@
 """The bottlenecks of the collection by name, fitted and cached: what one notebook trains, the next one reads.
 
-A model and its outputs for the test split lie in `outputs/` of the cache, under a hash of what they depend
-on: name, settings, seed, the data they were trained on, the identity of the weights these came from, this
-package's source, and the versions of torch and scikit-learn.
+A model lies in `outputs/` of the cache, under a hash of what it depends on: name, settings, seed, the data it
+was trained on, the identity of the weights these came from, this package's source, and the versions of torch
+and scikit-learn.
 """
 
 import functools
 import hashlib
-import inspect
 import itertools
 import json
 import logging
@@ -19,22 +18,63 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 
 from xaihelpers import paths
+from xaihelpers.bottlenecks import posthoc
+from xaihelpers.bottlenecks.cbm import ConceptBottleneck, fit_cbm
+from xaihelpers.bottlenecks.cem import ConceptEmbeddingModel, fit_cem
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, concept_truth, load_concept_dataset
-from xaihelpers.bottlenecks.model_files import read_model, save_model
-from xaihelpers.bottlenecks.recipes import MODEL_NAMES, RECIPES
+from xaihelpers.bottlenecks.labelfree import LabelFreeCBM, fit_labelfree_cbm
+from xaihelpers.bottlenecks.networks import write_state
 from xaihelpers.datasets import Dataset
 from xaihelpers.fingerprint import code_hash
 from xaihelpers.models.networks import SHIPPED
-from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
+from xaihelpers.outputs import ConceptOutputs, read_outputs
 from xaihelpers.own_model import is_python_file, outputs_of_file
+from xaihelpers.training import read_checkpoint
 
 log = logging.getLogger(__name__)
-# what a model's file gives that is cut off or another's; torch's RuntimeError, as of a full GPU, is no damage
-DAMAGE = (SafetensorError, OSError, ValueError, KeyError, TypeError)
 LABEL_FREE = ("top_activation", "similarity", "penalty")  # settings of the label-free models
+
+
+def _posthoc(dataset: ConceptDataset, residual=False, n=50, penalty=1e-3, seed=0, device="cpu", **settings):
+    """`residual`: the hybrid form."""
+    pooled, labels = dataset.pooled[dataset.train].to(device), dataset.labels[dataset.train].to(device)
+    present = (dataset.present[dataset.train] >= 0.5).float().to(device)
+    names, own = (dataset.concepts, dataset.classes), {"n": n, "penalty": penalty, "seed": seed}
+    model, samples = posthoc.fit_posthoc_cbm(pooled, present, labels, *names, **own, **settings)
+    dropped = {}
+    for j, (positives, negatives) in samples.dropped.items():
+        dropped[dataset.concepts[j]] = f"{positives} positive and {negatives} negative examples, {n} needed"
+    if residual:
+        model = posthoc.add_residual(model, pooled, labels, penalty)
+    return model, dropped
+
+
+def _posthoc_text(dataset: ConceptDataset, seed=0, device="cpu", **settings):
+    """Nothing is drawn, so that the seed changes nothing."""
+    concepts = dataset.concepts or dataset.phrases
+    images, labels = dataset.image_embeddings[dataset.train], dataset.labels[dataset.train]
+    seen = images.to(device), dataset.embed_texts(concepts), labels.to(device)
+    return posthoc.posthoc_cbm_from_text(*seen, concepts, dataset.classes, **settings), {}
+
+
+# of each model: its class, what fits it on a data set, and settings in place of the defaults
+ONE_BY_ONE = {"kind": "independent", "per_concept": True, "hidden": 16, "epochs": 30}
+RECIPES = {
+    "cbm": (ConceptBottleneck, fit_cbm, {"kind": "joint"}),
+    "cbm_independent": (ConceptBottleneck, fit_cbm, {"kind": "independent"}),
+    "cbm_sequential": (ConceptBottleneck, fit_cbm, {"kind": "sequential"}),
+    "cbm_per_concept": (ConceptBottleneck, fit_cbm, ONE_BY_ONE),
+    "cem": (ConceptEmbeddingModel, fit_cem, {}),
+    "lfcbm": (LabelFreeCBM, fit_labelfree_cbm, {}),
+    "lfcbm_unsupervised": (LabelFreeCBM, fit_labelfree_cbm, {"named": True}),
+    "phcbm": (posthoc.PosthocCBM, _posthoc, {}),
+    "phcbm_text": (posthoc.PosthocCBM, _posthoc_text, {}),
+    "phcbm_residual": (posthoc.PosthocCBM, _posthoc, {"residual": True}),
+}
+MODEL_NAMES = tuple(RECIPES)
+FROM_CLIP = ("lfcbm", "lfcbm_unsupervised", "phcbm_text")  # the others learn from concept labels
 
 
 @dataclass
@@ -63,50 +103,104 @@ def fit_or_load(
     """
     if name not in RECIPES:
         raise ValueError(f"there is no model {name!r} in the zoo: choose among {', '.join(MODEL_NAMES)}")
-    recipe = RECIPES[name]
-    settings = recipe.settings | settings
-    key = _key(name, dataset, seed, device, _defaults(recipe.fit) | _defaults(recipe.make) | settings)
-    file = paths.cache_home() / "outputs" / f"{name}-{key}.safetensors"
-    cached = _read_cached(recipe.kind, file, device, dataset)
-    if cached is None:
+    if name in FROM_CLIP and dataset.image_embeddings is None:
+        raise ValueError(
+            f"{dataset.data} comes without CLIP, which this model learns from: "
+            "load_concept_dataset(clip=...) adds it"
+        )
+    if name not in FROM_CLIP and dataset.present is None:
+        raise ValueError(
+            f"{dataset.data} comes without concept labels, which this model learns from: choose models that "
+            f"need none: {', '.join(FROM_CLIP)}"
+        )
+    kind, fit, own = RECIPES[name]
+    settings = own | settings
+    file = paths.cache_home() / "outputs" / f"{name}-{_key(name, dataset, seed, device, settings)}.pt"
+    kept, checkpoints = read_checkpoint(file), file.with_suffix(".parts")
+    if kept is None:
         start = time.perf_counter()
-        kept = {}  # epochs and networks that are kept as they are done
-        if "checkpoints" in inspect.signature(recipe.fit).parameters and dataset.trunk is not None:
-            kept["checkpoints"] = file.with_suffix(".parts")
-        model, dropped = recipe.make(dataset, seed, device, **settings, **kept)
-        about = {"dropped": dropped, "seconds": time.perf_counter() - start}
-        inputs = _test_inputs(name, dataset, model, device)
-        outputs = model.explain(inputs, image_ids=dataset.test_ids).cpu()
-        _keep(model, outputs, file, name, about)
-        if kept and file.exists():
-            shutil.rmtree(kept["checkpoints"], ignore_errors=True)
+        if dataset.trunk is not None and fit in (fit_cbm, fit_cem):
+            settings["checkpoints"] = checkpoints
+        model, dropped = fit(dataset, seed=seed, device=device, **settings)
+        seconds = time.perf_counter() - start
+        _keep(file, model, {"dropped": dropped, "seconds": seconds})
+        if file.exists():
+            shutil.rmtree(checkpoints, ignore_errors=True)
     else:
-        model, outputs, about = cached
-        inputs = _test_inputs(name, dataset, model, device)
-    left_out = f", {len(about['dropped'])} left out" if about["dropped"] else ""
-    how = "trained" if cached is None else "read from the cache"
+        model = _read(kind, kept["model"], dataset, device)
+        dropped, seconds = kept["dropped"], kept["seconds"]
+    test = ~dataset.train
+    if name == "phcbm_text":
+        inputs = dataset.image_embeddings[test].to(device)
+    elif getattr(model, "trunks", None):  # encoded once
+        inputs = model.encode(dataset.pixels[test])
+    else:
+        inputs = dataset.pooled[test].to(device)
+    outputs = model.explain(inputs, image_ids=dataset.test_ids).cpu()
+    left_out = f", {len(dropped)} left out" if dropped else ""
+    how = "read from the cache" if kept else "trained"
     log.info("%s: %s (%d concepts%s)", name, how, len(outputs.concepts), left_out)
-    return FittedModel(
-        name, model, inputs, outputs, about["dropped"], about["seconds"], cached=cached is not None
-    )
+    return FittedModel(name, model, inputs, outputs, dropped, seconds, cached=bool(kept))
+
+
+def _keep(file: Path, model, about: dict) -> None:
+    """Write a model, a dataclass of tensors, plain values and perhaps `trunks`, whole or not at all."""
+    fields = dict(vars(model))
+    if "trunks" in fields:
+        fields["trunks"] = [trunk.state_dict() for trunk in model.trunks]
+    try:
+        write_state(file, about | {"model": fields})
+    except OSError as error:
+        message = "%s cannot be written (%s), the model is kept in memory only"
+        log.warning(message, file, error.strerror or error)
+
+
+def _read(kind: type, fields: dict, dataset: ConceptDataset, device):
+    """The model of class `kind` on `device`."""
+    for name, value in fields.items():
+        if isinstance(value, torch.Tensor):
+            fields[name] = value.to(device)
+    if "trunks" in fields:
+        trunks = []
+        for state in fields["trunks"]:
+            trunk = dataset.trunk().to(device)
+            trunk.load_state_dict(state)
+            trunks.append(trunk.eval().requires_grad_(False))
+        fields["trunks"] = trunks
+    return kind(**fields)
+
+
+def _key(name, dataset, seed, device, settings) -> str:
+    """A hash of all that a model depends on."""
+    plain = [name, seed, torch.device(device).type, sorted(settings.items()), bool(dataset.trunk)]
+    plain += [dataset.backbone_identity, dataset.classes, dataset.concepts, dataset.test_ids]
+    plain += [version("torch"), version("scikit-learn"), code_of_fits()]
+    tensors = [dataset.pooled, dataset.labels, dataset.train, dataset.present]
+    if dataset.trunk:
+        tensors.append(dataset.pixels)
+    if name in FROM_CLIP:
+        plain += [dataset.clip_identity, dataset.phrases]
+        tensors.append(dataset.image_embeddings)
+    digest = hashlib.sha256(json.dumps(plain, default=str).encode())
+    for tensor in tensors:
+        if tensor is not None:
+            digest.update(str(tuple(tensor.shape)).encode())
+            digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:20]
+
+
+@functools.cache
+def code_of_fits() -> str:
+    """A hash of the code that trains: this package's, and that of the concept vectors."""
+    here = Path(__file__).parent
+    return code_hash([*here.glob("*.py"), here.parent / "kernels" / "linear_svm.py"])
 
 
 def load_outputs(
-    names: Iterable[str],
-    seed: int = 0,
-    device: str | torch.device = "cpu",
-    label_free: Sequence[float] = (),
-    need_labels: bool = False,
-    foreign: bool = False,
-    **dataset_settings,
+    names: Iterable[str], *arguments, **settings
 ) -> tuple[ConceptDataset, dict[str, ConceptOutputs]]:
-    """A data set of concepts, and the outputs of several models for its test images, by name.
-
-    As `load_draws`, of a single draw.
-    """
-    dataset, (outputs,) = load_draws(
-        names, 1, seed, device, label_free, need_labels, foreign, **dataset_settings
-    )
+    """As `load_draws`, of a single draw: the data set, and the outputs of several models by name."""
+    dataset, (outputs,) = load_draws(names, 1, *arguments, **settings)
     return dataset, outputs
 
 
@@ -236,97 +330,3 @@ def _own_outputs(name: str, dataset: ConceptDataset) -> ConceptOutputs:
             extra={"note": True},
         )
     return outputs.align(dataset.test_ids, str(name))
-
-
-def _test_inputs(name, dataset, model, device) -> torch.Tensor:
-    """Test images as the model takes them; with a trained trunk they are encoded once."""
-    test = ~dataset.train
-    if name == "phcbm_text":
-        return dataset.image_embeddings[test].to(device)
-    if getattr(model, "trunks", None):
-        return model.encode(dataset.pixels[test])
-    return dataset.pooled[test].to(device)
-
-
-def _read_cached(kind, file, device, dataset):
-    """Model, outputs and what was kept with them, from the cache; None where they are missing or damaged.
-
-    A damaged file is set aside; both are then made again.
-    """
-    outputs_file = file.with_suffix(".outputs")
-    if not (file.exists() and outputs_file.exists()):
-        return None
-    try:
-        outputs = read_outputs(outputs_file, trusted=True)
-    except ValueError as error:
-        paths.set_aside(outputs_file, error)
-        return None
-    try:
-        model, about = read_model(kind, file, device, dataset.trunk)
-    except DAMAGE as error:
-        paths.set_aside(file, error)
-        return None
-    return model, outputs, about
-
-
-def _keep(model, outputs, file, name, about) -> None:
-    try:
-        save_outputs(outputs, file.with_suffix(".outputs"))
-        save_model(model, file, **about)
-    except OSError as error:
-        log.warning(
-            "%s: the cache %s cannot be written (%s), the model is kept in memory only",
-            name,
-            file.parent,
-            error.strerror or error,
-        )
-
-
-def _key(name, dataset, seed, device, settings) -> str:
-    """A hash of all that a model depends on."""
-    uses_clip = name.startswith("lfcbm") or name == "phcbm_text"
-    plain = [
-        name,
-        seed,
-        torch.device(device).type,
-        sorted(settings.items()),
-        dataset.backbone_identity,
-        dataset.clip_identity if uses_clip else "",
-        dataset.classes,
-        dataset.concepts,
-        dataset.phrases if uses_clip else [],
-        dataset.test_ids,
-        bool(dataset.trunk),
-        [version("torch"), version("scikit-learn")],
-    ]
-    digest = hashlib.sha256(json.dumps(plain, default=str).encode() + _source())
-    tensors = [
-        dataset.pooled,
-        dataset.labels,
-        dataset.train,
-        dataset.present,
-        dataset.pixels if dataset.trunk else None,
-        dataset.image_embeddings if uses_clip else None,
-    ]
-    for tensor in tensors:
-        if tensor is not None:
-            digest.update(str(tuple(tensor.shape)).encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()[:20]
-
-
-def _defaults(function) -> dict:
-    """Settings of a function and their defaults, so that naming a default gives the same key."""
-    defaults = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        where = ("seed", "device", "trunk", "checkpoints")
-        if parameter.default is not parameter.empty and name not in where:
-            defaults[name] = parameter.default
-    return defaults
-
-
-@functools.cache
-def _source() -> bytes:
-    """A hash of the code that trains: this package's, and that of the concept vectors."""
-    here = Path(__file__).parent
-    return code_hash([*here.glob("*.py"), here.parent / "kernels" / "linear_svm.py"]).encode()

@@ -15,12 +15,13 @@ and r = factor:
 | r, factor of the stretching | `factor` | scalar, 4 |
 """
 
+import copy
 import difflib
 import functools
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ import numpy as np
 import open_clip
 import torch
 import torch.nn.functional as F
+from einops import einsum
 from open_clip.transform import PreprocessCfg, image_transform_v2
 from open_clip.transformer import TextTransformer
 from sklearn.linear_model import LogisticRegression
@@ -71,6 +73,7 @@ class Clip:
     width: int  # e, of the embeddings
     identity: str  # name, sha256 of the weights, preprocessing: what its embeddings depend on
     device: torch.device
+    token_ids: dict[str, list[int]] = field(default_factory=dict, repr=False)  # of texts met before
 
 
 class TextEmbeddings(NamedTuple):
@@ -206,6 +209,18 @@ def _needs_quick_gelu(name: str, weights: str) -> ModelError:
     return ModelError(f"{weights}: made with QuickGELU, without which every embedding is off: {remedy}.")
 
 
+def untrained_clip(clip: Clip, seed: int = 0) -> Clip:
+    """The same network without what it has learnt: the entries of each weight in a random order.
+
+    What its scores still tell apart is owed to the form of texts and pictures.
+    """
+    model, generator = copy.deepcopy(clip.model), torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        order = torch.randperm(parameter.numel(), generator=generator).to(parameter.device)
+        parameter.data = parameter.data.flatten()[order].view_as(parameter)
+    return replace(clip, name="untrained", model=model, identity=f"{clip.identity} shuffled {seed}")
+
+
 def stretch_positions(positions: torch.Tensor, kept: int = KEPT, factor: int = FACTOR) -> torch.Tensor:
     """Positional embeddings stretched by linear interpolation: 77 become 248.
 
@@ -319,13 +334,38 @@ def embed_texts(
     )
 
 
+def text_cosines(
+    clip: Clip, images: torch.Tensor, lists: Sequence[Sequence[str]], too_long: str = "truncate"
+) -> torch.Tensor:
+    """Cosines (..., V, N) of N images with their texts, of V lists of N texts each.
+
+    images: (..., N, e), embeddings by the same CLIP, of images or of other texts. too_long: as of
+    `embed_texts`, whose errors it raises; truncated texts are counted in the log. Texts are embedded in
+    float32, for nothing learns from them.
+    Source: paper conceptscore, the cosine of eq. 1 and 2.
+    """
+    every = [text for texts in lists for text in texts]
+    embedded = embed_texts(clip, every, too_long, exact=False)
+    if embedded.truncated.any():
+        cut = int(embedded.truncated.sum())
+        log.warning("%d of %d texts have more than %d tokens: truncated", cut, len(every), clip.context)
+    rows = embedded.rows.view(len(lists), images.shape[-2], -1)
+    return einsum(images, rows, "... n e, v n e -> ... v n")
+
+
 def _token_ids(clip: Clip, texts: Sequence[str]) -> list[list[int]]:
     """Token ids from start to end token, not truncated."""
-    tokenizer = clip.tokenizer
+    tokenizer, new = clip.tokenizer, [text for text in texts if text not in clip.token_ids]
     if isinstance(tokenizer, open_clip.SimpleTokenizer):
-        return [[tokenizer.sot_token_id, *tokenizer.encode(text), tokenizer.eot_token_id] for text in texts]
-    cleaned = [tokenizer.clean_fn(text) for text in texts]
-    return tokenizer.tokenizer(cleaned, padding=False, truncation=False, verbose=False)["input_ids"]
+        start, end = tokenizer.sot_token_id, tokenizer.eot_token_id
+        found = [[start, *tokenizer.encode(text), end] for text in new]
+    elif new:
+        cleaned = [tokenizer.clean_fn(text) for text in new]
+        found = tokenizer.tokenizer(cleaned, padding=False, truncation=False, verbose=False)["input_ids"]
+    else:
+        found = []
+    clip.token_ids.update(zip(new, found, strict=True))
+    return [clip.token_ids[text] for text in texts]
 
 
 def _encode_token_lists(clip: Clip, token_lists: list[list[int]]) -> torch.Tensor:

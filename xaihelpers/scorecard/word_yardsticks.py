@@ -39,7 +39,8 @@ def texts(e: Evidence, names: Sequence[str]) -> Found:
     rows, form = text_rows(e), conceptscore.load_template(TEMPLATE)
     k, clip = min(K, len(e.outputs.concepts)), e.ground.scorer
     if e.texts is None:
-        own = conceptscore.concept_texts(e.outputs.take(rows), k, form, decimals=1)
+        # what weighs most, so that a fault of the weights can be told by the words
+        own = conceptscore.concept_texts(e.outputs.take(rows), k, form, "magnitude", decimals=1)
     else:
         own = [e.texts[row] for row in rows]
     rivals = {"another image's text": own[len(own) // 2 :] + own[: len(own) // 2]}
@@ -55,7 +56,7 @@ def texts(e: Evidence, names: Sequence[str]) -> Found:
 
     def score(some, name):
         if not name.endswith("ConceptScore"):
-            return text_scores(some, references, jobs=1)[name]
+            return text_scores(some, references)[name]
         images = embed_images(clip, e.ground.world.images["path"].iloc[e.rows[rows]])
         found = conceptscore.concept_score((images * embedded(some)).sum(1))
         if name == "ConceptScore":

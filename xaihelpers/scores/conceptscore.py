@@ -32,7 +32,7 @@ from xaihelpers.outputs import ConceptOutputs, check_names
 from xaihelpers.paths import PROJECT, find
 from xaihelpers.text_files import read_text
 
-NAMING = ("magnitude", "signed", "present", "value", "non-zero")
+NAMING = ("value", "magnitude", "signed", "present", "non-zero")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class Template:
     pair: str
     between: str
     tail: str
+
+
+NAMES_ALONE = Template(0, "names", "", "{concept}", ", ", "")  # without weights, as shared words are counted
 
 
 def load_templates(file: str | Path = "") -> list[Template]:
@@ -115,14 +118,14 @@ class Named(NamedTuple):
         return found.where(self.indices >= 0, torch.nan)
 
 
-def named_concepts(outputs: ConceptOutputs, k: int, naming: str = "magnitude") -> Named:
+def named_concepts(outputs: ConceptOutputs, k: int, naming: str = "value") -> Named:
     """The concepts that P(ĉ) names of each image, which the paper leaves open.
 
     naming: one of
+    - "value": the k largest concept values, whatever they contribute; the printed tables speak for it;
     - "magnitude": the k largest contributions by absolute value, named as if present;
     - "signed": the same, but "not …" where the model itself calls the concept absent;
-    - "present": the k largest by absolute value among those that the model calls present;
-    - "value": the k largest concept values, whatever they contribute;
+    - "present": the k largest contributions among those that the model calls present;
     - "non-zero": as "magnitude", without contributions of 0.
 
     The weight of a concept is its contribution to the predicted class; ties are in concept order.
@@ -184,7 +187,7 @@ def _formatted(weight: float, decimals: int) -> str:
 
 
 def concept_texts(
-    outputs: ConceptOutputs, k: int, template: Template, naming: str = "magnitude", decimals: int = 2
+    outputs: ConceptOutputs, k: int, template: Template, naming: str = "value", decimals: int = 2
 ) -> list[str]:
     """P(ĉ) of N images: the concepts that are named of each, with their weights.
 

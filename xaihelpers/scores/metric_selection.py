@@ -1,7 +1,7 @@
-"""Which metrics, together, predict people's ratings: values of all subsets, Shapley values, greedy selection.
+"""Which scores, together, predict people's ratings: values of all subsets, Shapley values, greedy choice.
 
 Paper conceptscore, appendix I.4, which names both procedures without a formula. With v(S) the value of a
-subset S of the M metrics,
+subset S of the M scores,
 
     Shapley value of j = Σ_{S without j} |S|! (M − |S| − 1)! / M! · (v(S ∪ {j}) − v(S))
 
@@ -11,9 +11,8 @@ jackknife's: in a fold of n items, τ + (n - 1) (mean τ_(-) - τ_(-i)), where �
 
 | symbol | name | shape |
 |---|---|---|
-| v | `values` | {subset of names, in column order: value}, 2^M of them |
-| v, item by item | `cases` | {subset: (draws, items)} |
-| M, metrics | columns | scalar |
+| v, item by item | `cases` | {subset of names: (draws, items)}, 2^M of them |
+| M, scores | columns | scalar |
 """
 
 from itertools import combinations
@@ -21,61 +20,46 @@ from math import comb
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
-from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
-from xaihelpers.scores.intervals import over_draws
 from xaihelpers.scores.rank_correlation import kendall_taus
 
-LIMIT = 10  # metrics: there are 2^M subsets
-Subset = tuple[str, ...]
+Subset = frozenset[str]
 
 
 def subset_cases(
-    metrics: pd.DataFrame, target, folds: int = 5, draws: int = 4, penalty: float = 1.0, seed: int = 0
+    metrics: pd.DataFrame, target, folds: int = 5, draws: int = 4, seed: int = 0
 ) -> dict[Subset, np.ndarray]:
-    """How well each subset of metrics predicts people's ratings on items that it has not seen, item by item.
+    """How well each subset of scores predicts people's ratings on items that it has not seen, item by item.
 
-    A ridge regression on the standardised metrics is fitted on all folds but one; in it,
-    Kendall's τ-b of its predictions and the ratings is the mean of the items' parts. (Pooled over folds, a
-    metric that says nothing would come out below 0.) Each draw deals the items to folds anew. The parts take
-    the fits as they are: what other items would have changed in a fit shows between draws only.
+    A ridge regression on the standardised scores is fitted on all folds but one; in it, Kendall's τ-b of its
+    predictions and the ratings is the mean of the items' parts. Each draw deals the items to folds anew.
 
-    metrics: one row for each item, one column for each metric.
-    target: (items,), ratings.
-    penalty: of the ridge regression.
-    Returns {subset of names, in column order: (draws, items)}, NaN for an item with a gap; the mean over both
-        is the subset's value. The empty subset has 0.
-    Raises ValueError: more than 10 metrics, two of one name, fewer than two complete items for each fold.
+    metrics: one row for each item, one column for each of a few scores. target: (items,), ratings.
+    Returns {subset: (draws, items)}, NaN for an item with a gap; the mean over both is the subset's value.
+        The empty subset has 0.
+    Raises ValueError: fewer than two complete items for each fold.
     """
     target = np.asarray(target, dtype=np.float64)
     complete = metrics.notna().all(axis=1).to_numpy() & ~np.isnan(target)
-    x, y = metrics.to_numpy(dtype=np.float64)[complete], target[complete]
-    names = list(metrics.columns)
-    if len(names) > LIMIT or len(set(names)) < len(names):
-        raise ValueError(
-            f"needs at most {LIMIT} metrics of different names (there are 2^M subsets), not {len(names)}: "
-            f"{', '.join(map(str, names))}"
-        )
+    x, y, rows = metrics.to_numpy(np.float64)[complete], target[complete], complete.nonzero()[0]
     if len(y) < 2 * folds:
         raise ValueError(f"{len(y)} items have all metrics and a rating: too few for {folds} folds")
-    cases = {}
-    for size in range(len(names) + 1):
-        for subset in combinations(names, size):
-            cases[subset] = np.where(complete, np.zeros((draws, 1)), np.nan)
-    rows = complete.nonzero()[0]
+    nothing = np.where(complete, np.zeros((draws, 1)), np.nan)
+    columns_of = {}
+    for size in range(len(x.T) + 1):
+        for columns in combinations(range(len(x.T)), size):
+            columns_of[frozenset(metrics.columns[list(columns)])] = list(columns)
+    cases = {subset: nothing.copy() for subset in columns_of}
     for draw in range(draws):
         for train, test in KFold(folds, shuffle=True, random_state=seed + draw).split(y):
-            scaler = StandardScaler().fit(x[train])
-            x_train, x_test = scaler.transform(x[train]), scaler.transform(x[test])
-            for subset, values in cases.items():
-                if subset:
-                    columns = [names.index(name) for name in subset]
-                    model = Ridge(penalty).fit(x_train[:, columns], y[train])
-                    predictions = model.predict(x_test[:, columns]).round(12)
-                    values[draw, rows[test]] = _parts_of_tau(predictions, y[test])
+            z, mean = StandardScaler().fit(x[train]).transform(x), y[train].mean()
+            for subset, columns in columns_of.items():
+                own = z[train][:, columns]
+                ridge = np.linalg.solve(own.T @ own + np.eye(len(columns)), own.T @ (y[train] - mean))
+                predictions = (z[test][:, columns] @ ridge).round(12)  # less the mean
+                cases[subset][draw, rows[test]] = _parts_of_tau(predictions, y[test])
     return cases
 
 
@@ -83,68 +67,39 @@ def _parts_of_tau(predictions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
     """Each item's part in τ-b, (n,), whose mean is τ; 0 where there is no order to predict."""
     n = len(ratings)
     selections = np.concatenate([np.ones((1, n)), 1 - np.eye(n)])  # all, then all but one
-    tau, *without = kendall_taus(predictions, ratings, selections, "b")
+    tau, *without = kendall_taus(predictions, ratings, selections)
     if np.isnan(tau):
         return np.zeros(n)
     without = np.where(np.isnan(without), tau, without)
     return tau + (n - 1) * (without.mean() - without)
 
 
-def subset_values(metrics: pd.DataFrame, target, **settings) -> dict[Subset, float]:
-    """How well each subset of metrics predicts people's ratings: the means of `subset_cases`.
-
-    metrics, target, settings: as of `subset_cases`, whose errors it raises.
-    """
-    cases = subset_cases(metrics, target, **settings)
-    return {subset: float(np.nanmean(values)) for subset, values in cases.items()}
-
-
 def shapley_values(values: dict[Subset, float | np.ndarray]) -> dict[str, float | np.ndarray]:
-    """Shapley value of each metric: its gain, averaged over all orders in which the metrics can join.
+    """Shapley value of each score: its gain, averaged over all orders in which the scores can join.
 
     They add up to the value of the whole set.
 
-    values: of all subsets, as `subset_values` gives them; or arrays, as `subset_cases` does, for the Shapley
-        values of each item.
+    values: of all subsets; or arrays, as `subset_cases` gives them, for the Shapley values of each item.
     """
     names = max(values, key=len)
-    result = {}
-    for name in names:
-        total = 0
-        for subset, value in values.items():
-            if name not in subset:
-                gain = values[_with(subset, name, names)] - value
-                total = total + gain / (len(names) * comb(len(names) - 1, len(subset)))
-        result[name] = total
+    result = dict.fromkeys(names, 0)
+    for subset, value in values.items():
+        for name in names - subset:
+            share = len(names) * comb(len(names) - 1, len(subset))
+            result[name] = result[name] + (values[subset | {name}] - value) / share
     return result
 
 
-def greedy_selection(
-    values: dict[Subset, float | np.ndarray], clusters: ArrayLike | None = None
-) -> pd.DataFrame:
-    """Metrics in the order of greedy selection: always the one that gains most.
+def greedy_selection(values: dict[Subset, float | np.ndarray]) -> pd.DataFrame:
+    """The scores in the order of greedy choice: always the one that gains most, to the last.
 
-    values: of all subsets, as `subset_values` or `subset_cases` gives them; the second have intervals.
-    clusters: of the items, as of `scores.interval`.
-    Returns a table with a row for each metric: metric, value reached, gain with its 95 % interval (low, high;
-        it takes the order of the metrics as it is), chosen (False from the first gain that is not positive).
+    values: of all subsets, as of `shapley_values`.
+    Returns a table with a row for each score: metric, and the value reached with it.
     """
-    names, selected, rows = max(values, key=len), (), []
-    while len(selected) < len(names):
-        reached = {}
-        for name in names:
-            if name not in selected:
-                reached[name] = np.nanmean(values[_with(selected, name, names)])
+    names, selected, rows = max(values, key=len), frozenset(), []
+    while selected != names:
+        reached = {name: np.nanmean(values[selected | {name}]) for name in sorted(names - selected)}
         best = max(reached, key=reached.get)
-        joined = _with(selected, best, names)
-        gain = over_draws(np.atleast_2d(values[joined] - values[selected]), clusters)
-        chosen = gain.value > 0 and all(row["chosen"] for row in rows)
-        row = {"metric": best, "value": reached[best], "gain": gain.value, "low": gain.low, "high": gain.high}
-        rows.append(row | {"chosen": chosen})
-        selected = joined
+        selected |= {best}
+        rows.append({"metric": best, "value": reached[best]})
     return pd.DataFrame(rows)
-
-
-def _with(subset: Subset, name: str, names: Subset) -> Subset:
-    """The subset with one more name, in the order of `names`."""
-    return tuple(other for other in names if other in subset or other == name)

@@ -1,0 +1,241 @@
+"""What the trained bottlenecks share: layers, the training loop, and networks that see pixels."""
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR
+from torchvision.transforms import ColorJitter, RandomResizedCrop
+from torchvision.transforms import functional as transforms
+from tqdm.auto import tqdm
+
+from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
+from xaihelpers.bottlenecks.inputs import check_finite_rows, check_labels
+from xaihelpers.outputs import check_names
+from xaihelpers.paths import write_whole
+from xaihelpers.training import read_checkpoint
+
+RECIPES = ("adamw", "koh")
+BATCH_SIZE = 64
+
+
+@dataclass(kw_only=True)
+class ConceptNetwork:
+    """What a trained bottleneck of L concepts and K classes has beside its concept layers.
+
+    `mean`, `std` (d,): of the features, which are standardised by them.
+    `trunks`: what turns pixels into features, none where these come from a frozen backbone.
+    """
+
+    mean: torch.Tensor
+    std: torch.Tensor
+    class_weights: torch.Tensor
+    class_bias: torch.Tensor
+    concepts: list[str]
+    classes: list[str]
+    trunks: list[nn.Module] = field(default_factory=list)
+
+    @torch.no_grad()
+    def encode(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Features (N, d) of pixels (N, 3, H, W) uint8; (N, L, d) where each concept has its trunk.
+
+        Anything but pixels is features already, and stays as it is. Raises ValueError for pixels without a
+        trunk.
+        """
+        if inputs.dtype != torch.uint8:
+            return inputs
+        if not self.trunks:
+            raise ValueError(
+                f"inputs {tuple(inputs.shape)} are pixels, but this model was trained on features (N, d): "
+                "embed the images with its backbone first"
+            )
+        features = []
+        for trunk in self.trunks:
+            batches = [pixel_features(trunk.eval(), batch) for batch in inputs.split(BATCH_SIZE)]
+            features.append(torch.cat(batches))
+        return features[0] if len(features) == 1 else torch.stack(features, 1)
+
+
+def layer(shape: tuple[int, ...], fan_in: int, generator: torch.Generator, device) -> torch.Tensor:
+    """Weights of a layer to be trained, uniform within ±1/√fan_in as in torch, alike on every device."""
+    return ((2 * torch.rand(shape, generator=generator) - 1) / fan_in**0.5).to(device)
+
+
+def training_images(dataset: ConceptDataset, device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What a network is trained on: inputs, concept labels (N, L) and classes (N,) of the training images.
+
+    The inputs are pixels (N, 3, H, W) uint8 where the data set has a trunk, else features (N, d); all are on
+    `device` but the pixels.
+
+    Raises ValueError, naming the first that is wrong, for features that are NaN or infinite, concept labels
+    outside [0, 1], classes out of range, and concepts that are none or stand twice.
+    """
+    check_names(dataset.concepts)
+    present, labels = dataset.present[dataset.train].float(), dataset.labels[dataset.train]
+    outside = (~((present >= 0) & (present <= 1))).nonzero()
+    if len(outside):
+        row, concept = outside[0].tolist()
+        raise ValueError(
+            f"concept labels must be in [0, 1], but row {row}, {dataset.concepts[concept]!r} is "
+            f"{present[row, concept].item():.3g} ({len(outside)} such in all)"
+        )
+    check_labels(labels, len(dataset.classes))
+    if dataset.trunk is not None:
+        return dataset.pixels[dataset.train], present.to(device), labels.to(device)
+    check_finite_rows(dataset.pooled[dataset.train])
+    return dataset.pooled[dataset.train].to(device), present.to(device), labels.to(device)
+
+
+def common_fields(dataset: ConceptDataset, device) -> dict:
+    """The fields that all networks have, but for the head, before training.
+
+    `mean` and `std` (d,) are 0 and 1 of pixels, whose features change while the trunk learns.
+    """
+    names = {"concepts": list(dataset.concepts), "classes": list(dataset.classes)}
+    if dataset.trunk is None:
+        features = dataset.pooled[dataset.train]
+        mean, std = features.mean(0), features.std(0).clamp(min=1e-6)
+        return names | {"mean": mean.to(device), "std": std.to(device)}
+    trunk = dataset.trunk().to(device)
+    with torch.no_grad():
+        width = trunk.eval()(dataset.pixels[:2].to(device)).shape[1]
+    flat = {"mean": torch.zeros(width, device=device), "std": torch.ones(width, device=device)}
+    return names | flat | {"trunks": [trunk]}
+
+
+def train(
+    model: ConceptNetwork,
+    names: Sequence[str],
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    inputs: torch.Tensor,
+    generator: torch.Generator,
+    checkpoints: Path | None,
+    epochs: int,
+    learning_rate: float,
+    weight_decay: float,
+    recipe: str,
+) -> None:
+    """Minimise a loss over a model's layers and its trunk; in place.
+
+    names: of the layers. loss: features (B, d) and the rows (B,) that they are of -> a number.
+    inputs: of `training_images`. generator: draws the batches, on the CPU.
+    checkpoints: a folder for the state after each epoch, from which a run that was killed goes on; or None.
+    recipe: "adamw" with a learning rate that falls along a cosine, a tenth of it for the trunk; "koh",
+        stochastic gradient descent with momentum 0.9 and one learning rate for all, as Koh et al. 2020 train.
+
+    Raises ValueError for another recipe and if the loss is not finite.
+    """
+    if recipe not in RECIPES:
+        raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, not {recipe!r}")
+    layers = [getattr(model, name).requires_grad_() for name in names]
+    parameters, trunk = [{"params": layers}], None
+    if model.trunks:
+        trunk = model.trunks[0].train().requires_grad_(True)
+        rate = learning_rate if recipe == "koh" else learning_rate / 10
+        parameters.append({"params": list(trunk.parameters()), "lr": rate})
+    batch_size = min(BATCH_SIZE, len(inputs))
+    n_batches = len(inputs) // batch_size
+    if recipe == "koh":
+        optimiser = torch.optim.SGD(parameters, learning_rate, momentum=0.9, weight_decay=weight_decay)
+        schedule = ConstantLR(optimiser, factor=1.0)
+    else:
+        optimiser = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay, foreach=True)
+        schedule = CosineAnnealingLR(optimiser, max(epochs * n_batches, 1))
+    parts = {"optimiser": optimiser, "schedule": schedule} | ({"trunk": trunk} if trunk else {})
+    checkpoint = checkpoints / "training.checkpoint" if checkpoints else None
+    done = _restore(checkpoint, layers, parts, generator) if checkpoint else 0
+    value = torch.zeros(())
+    for epoch in tqdm(range(done + 1, epochs + 1), desc=type(model).__name__, leave=False, delay=2):
+        order = torch.randperm(len(inputs), generator=generator)[: n_batches * batch_size]
+        for rows in order.split(batch_size):
+            optimiser.zero_grad()
+            batch = inputs[rows]
+            value = loss(pixel_features(trunk, batch, generator, recipe) if trunk else batch, rows)
+            value.backward()
+            optimiser.step()
+            schedule.step()
+        if not value.isfinite():
+            raise ValueError(
+                f"the loss is {value.item()} after epoch {epoch}: lower learning_rate, or look for extreme "
+                "values in the inputs"
+            )
+        if checkpoint:
+            if epoch == epochs:  # what is finished needs no optimiser
+                parts = {"trunk": trunk} if trunk else {}
+            state = {name: part.state_dict() for name, part in parts.items()}
+            state |= {"epoch": epoch, "layers": [layer.detach() for layer in layers]}
+            write_state(checkpoint, state | {"generator": generator.get_state()})
+    for name, layer in zip(names, layers, strict=True):
+        setattr(model, name, layer.detach())
+    for trunk in model.trunks:
+        trunk.eval().requires_grad_(False)
+
+
+def write_state(file: Path, state: dict) -> None:
+    """Write what `read_checkpoint` reads, whole or not at all.
+
+    Raises OSError: no room, not allowed.
+    """
+    content = io.BytesIO()
+    torch.save(state, content)
+    write_whole(file, content.getvalue())
+
+
+def _restore(checkpoint: Path, layers: list[torch.Tensor], parts: dict, generator: torch.Generator) -> int:
+    """Set a training to what its checkpoint holds; returns the epochs that are done, 0 without one."""
+    state = read_checkpoint(checkpoint)
+    if state is None:
+        return 0
+    for name in parts.keys() & state.keys():
+        parts[name].load_state_dict(state[name])
+    generator.set_state(state["generator"])
+    with torch.no_grad():
+        for layer, kept in zip(layers, state["layers"], strict=True):
+            layer.copy_(kept)
+    return state["epoch"]
+
+
+def pixel_features(
+    trunk: nn.Module, pixels: torch.Tensor, generator: torch.Generator | None = None, recipe: str = "adamw"
+) -> torch.Tensor:
+    """Features (B, d) float32 of pixels (B, 3, H, W) uint8, on the trunk's device; bfloat16 inside on CUDA.
+
+    generator: for training; each image is mirrored with probability 1/2, and by the recipe "koh" its colours
+        and its section are changed as well (`koh_augmented`).
+    """
+    device = next(trunk.parameters()).device
+    if generator is not None:
+        if recipe == "koh":
+            pixels = torch.stack([koh_augmented(image, generator) for image in pixels])
+        mirrored = torch.rand(len(pixels), generator=generator) < 0.5
+        pixels = torch.where(mirrored[:, None, None, None].to(pixels.device), pixels.flip(3), pixels)
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        return trunk(pixels.to(device)).float()
+
+
+def koh_augmented(image: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """An image as Koh et al. 2020 change it in training, but for the mirroring: (3, H, W) uint8 of its size.
+
+    Brightness by up to 32/255 and saturation by up to a half, then a random section of at least 8 % of the
+    area, enlarged to the whole.
+    """
+    seed = int(torch.randint(2**31, (1,), generator=generator))
+    with torch.random.fork_rng(devices=[]):  # torchvision draws from torch's own generator
+        torch.manual_seed(seed)
+        changed = ColorJitter(brightness=32 / 255, saturation=0.5)(image)
+        section = RandomResizedCrop.get_params(changed, (0.08, 1.0), (3 / 4, 4 / 3))
+    return transforms.resized_crop(changed, *section, list(image.shape[1:]), antialias=True)
+
+
+def rarity(present: torch.Tensor, recipe: str) -> torch.Tensor | None:
+    """How much the presence of each concept weighs in the loss, (L,): as absent over present, by Koh et al.
+
+    present: (N, L) in [0, 1]. None by the recipe "adamw".
+    """
+    if recipe != "koh":
+        return None
+    shares = present.mean(0).clamp(1 / len(present), 1 - 1 / len(present))
+    return (1 - shares) / shares
