@@ -59,11 +59,11 @@ def outputs_of(contributions, concepts=CONCEPTS):
 
 
 def test_texts_by_hand():
-    assert conceptscore.concept_texts(outputs_of(CONTRIBUTIONS), 2, PAIRS) == [
+    assert conceptscore.concept_texts(outputs_of(CONTRIBUTIONS), 2, PAIRS, "magnitude") == [
         "Concepts: long bill: -2.00, 斑点: 1.25.",
         "Concepts: red crown: -1.00, long bill: 1.00.",
     ]
-    assert conceptscore.concept_texts(outputs_of(CONTRIBUTIONS[:1]), 4, TABLE) == [
+    assert conceptscore.concept_texts(outputs_of(CONTRIBUTIONS[:1]), 4, TABLE, "magnitude") == [
         "Concept\tWeight\nlong bill\t-2.00\n斑点\t1.25\nred crown\t0.50\nFlügel, weiß\t0.00"
     ]
     assert conceptscore.describe(["a"], [-0.001], PAIRS) == "Concepts: a: 0.00."  # not -0.00
@@ -73,7 +73,7 @@ def test_texts_by_hand():
             "Concepts: red crown: 1, 斑点: 1.",
             "Concepts: Flügel, weiß: 1.",
         ]
-    indices, weights, negated = conceptscore.named_concepts(outputs_of(CONTRIBUTIONS), 4)
+    indices, weights, negated = conceptscore.named_concepts(outputs_of(CONTRIBUTIONS), 4, "magnitude")
     assert indices.tolist() == [[1, 3, 0, 2], [0, 1, 3, 2]]  # by absolute value, equal ones in concept order
     torch.testing.assert_close(weights, CONTRIBUTIONS.gather(1, indices))
     assert not negated.any()
@@ -152,6 +152,6 @@ def test_texts_of_what_is_named():
     outputs = dataclasses.replace(named_outputs(), thresholds=None)
     with pytest.raises(ValueError, match="these outputs have no thresholds"):
         conceptscore.named_concepts(outputs, 2, "present")
-    with pytest.raises(ValueError, match="naming must be one of magnitude, signed"):
+    with pytest.raises(ValueError, match="naming must be one of value, magnitude"):
         conceptscore.named_concepts(outputs, 2, "all")
-    assert conceptscore.named_concepts(outputs, 2, "value").indices.shape == (2, 2)
+    assert conceptscore.named_concepts(outputs, 2).indices.tolist() == [[0, 2], [0, 1]]  # by value
