@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from xaihelpers.yardsticks import planted_annotators, planted_models
+from xaihelpers.yardsticks.known_lists import known_lists
 from xaihelpers.yardsticks.planted_maps import Regions, evidence, plant_maps
 from xaihelpers.yardsticks.planted_models import FAULTS, LEAK, Scenes, plant, rewritten, ridge_head
 
@@ -225,3 +226,20 @@ def test_what_cannot_be_planted(scenes, regions):
                 plants(fault, dose)
     with pytest.raises(ValueError, match="all images are of one class"):
         planted_annotators.planted_statements("ignores the image", 0.5, PRESENT, COLORS, OF * 0, USUAL)
+
+
+def test_lists_of_known_worth_by_hand():
+    """Eight concepts, the first commonest; true of the picture are all even ones and the last."""
+    present = torch.tensor([[1.0, 0, 1, 0, 1, 0, 1, 1]])
+    common = torch.linspace(0.9, 0.2, 8)
+    liked = torch.tensor([[0.0, 9, 0, 8, 0, 7, 0, 0]])
+    lists = known_lists(present, common, usual=present.flip(1), liked=liked, draws=2, seed=1)
+    assert lists["five rarest true"].tolist() == [[[7, 6, 4, 2, 0]]]
+    assert lists["five commonest true"].tolist() == [[[0, 2, 4, 6, 7]]]
+    assert lists["three rare, two liked"].tolist() == [[[7, 6, 4, 1, 3]]]
+    assert lists["constant"].tolist() == [[[0, 1, 2, 3, 4]]]
+    assert lists["parrot"].tolist() == [[[1, 3, 5, 0, 2]]]
+    assert lists["species, usual"].tolist() == [[[0, 1, 3, 5, 7]]]
+    shares = {name: present[0][each].sum(-1).flatten().tolist() for name, each in lists.items()}
+    assert shares["five true, drawn"] == [5, 5] and shares["three rare, two false"] == [3, 3]
+    assert shares["five false"] == [2, 2]  # three are all that there are
