@@ -316,11 +316,10 @@ def save_outputs(outputs: ConceptOutputs, file: str | Path) -> Path:
     return write_whole(file, save(tensors, header))
 
 
-def read_outputs(file: str | Path, trusted: bool = False) -> ConceptOutputs:
+def read_outputs(file: str | Path) -> ConceptOutputs:
     """Outputs from a file of `save_outputs`, or one that another program wrote in its form.
 
     Numbers of any kind are read, as float32.
-    trusted: of a cache of our own, which is not held against itself.
     Raises ValueError, naming the file, if it is no such file, and as `hold_against_itself` does.
     """
     try:
@@ -336,6 +335,5 @@ def read_outputs(file: str | Path, trusted: bool = False) -> ConceptOutputs:
             "file with the tensors values, contributions, logits and perhaps class_weights, thresholds and "
             "concept_maps, and the names as JSON lists under concepts, classes and image_ids in its header."
         ) from error
-    if not trusted:
-        hold_against_itself(outputs, str(file))
+    hold_against_itself(outputs, str(file))
     return outputs
