@@ -299,7 +299,7 @@ def embed_texts(
     32 times as large where a tower can share.
 
     too_long: a text of more tokens than `clip.context` is an "error", or with "truncate" loses what lies
-        before its end token, and is marked.
+        before its end token, is marked, and counted in the log.
     exact: on CPUs, compute in float64 as `embed_images` does. False, for texts that are scored and that
         nothing learns from: float32, about three times as fast, but the last bits of an embedding may depend
         on what else was computed with it. The cache keeps the two apart; on CUDA they are the same.
@@ -318,6 +318,9 @@ def embed_texts(
             f'{clip.name}, the longest {len(tokens[longest])}: "{longest[:80]}…". Shorten them, take a '
             'model of longer context (long=True), or pass too_long="truncate".'
         )
+    if truncated:
+        cut = (len(truncated), len(distinct), clip.context, clip.name)
+        log.warning("%d of %d texts have more than the %d tokens of %s: truncated", *cut)
     for text in truncated:
         tokens[text] = [*tokens[text][: clip.context - 1], tokens[text][-1]]
 
@@ -334,22 +337,15 @@ def embed_texts(
     )
 
 
-def text_cosines(
-    clip: Clip, images: torch.Tensor, lists: Sequence[Sequence[str]], too_long: str = "truncate"
-) -> torch.Tensor:
+def text_cosines(clip: Clip, images: torch.Tensor, lists: Sequence[Sequence[str]]) -> torch.Tensor:
     """Cosines (..., V, N) of N images with their texts, of V lists of N texts each.
 
-    images: (..., N, e), embeddings by the same CLIP, of images or of other texts. too_long: as of
-    `embed_texts`, whose errors it raises; truncated texts are counted in the log. Texts are embedded in
-    float32, for nothing learns from them.
+    images: (..., N, e), embeddings by the same CLIP, of images or of other texts. Texts that are too long are
+    truncated and counted in the log; all are embedded in float32, for nothing learns from them.
     Source: paper conceptscore, the cosine of eq. 1 and 2.
     """
     every = [text for texts in lists for text in texts]
-    embedded = embed_texts(clip, every, too_long, exact=False)
-    if embedded.truncated.any():
-        cut = int(embedded.truncated.sum())
-        log.warning("%d of %d texts have more than %d tokens: truncated", cut, len(every), clip.context)
-    rows = embedded.rows.view(len(lists), images.shape[-2], -1)
+    rows = embed_texts(clip, every, "truncate", exact=False).rows.view(len(lists), images.shape[-2], -1)
     return einsum(images, rows, "... n e, v n e -> ... v n")
 
 

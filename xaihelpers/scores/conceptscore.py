@@ -122,10 +122,10 @@ def named_concepts(outputs: ConceptOutputs, k: int, naming: str = "value") -> Na
     """The concepts that P(ĉ) names of each image, which the paper leaves open.
 
     naming: one of
-    - "value": the k largest concept values, whatever they contribute; the printed tables speak for it;
+    - "value": the k largest concept values, whatever they contribute; it comes nearest to the printed tables;
     - "magnitude": the k largest contributions by absolute value, named as if present;
     - "signed": the same, but "not …" where the model itself calls the concept absent;
-    - "present": the k largest contributions among those that the model calls present;
+    - "present": the k largest by absolute value among those that the model calls present;
     - "non-zero": as "magnitude", without contributions of 0.
 
     The weight of a concept is its contribution to the predicted class; ties are in concept order.

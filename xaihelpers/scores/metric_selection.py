@@ -20,6 +20,7 @@ from math import comb
 
 import numpy as np
 import pandas as pd
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
@@ -54,12 +55,12 @@ def subset_cases(
     cases = {subset: nothing.copy() for subset in columns_of}
     for draw in range(draws):
         for train, test in KFold(folds, shuffle=True, random_state=seed + draw).split(y):
-            z, mean = StandardScaler().fit(x[train]).transform(x), y[train].mean()
+            z = StandardScaler().fit(x[train]).transform(x)
             for subset, columns in columns_of.items():
-                own = z[train][:, columns]
-                ridge = np.linalg.solve(own.T @ own + np.eye(len(columns)), own.T @ (y[train] - mean))
-                predictions = (z[test][:, columns] @ ridge).round(12)  # less the mean
-                cases[subset][draw, rows[test]] = _parts_of_tau(predictions, y[test])
+                if columns:
+                    ridge = Ridge().fit(z[train][:, columns], y[train])
+                    predictions = ridge.predict(z[test][:, columns]).round(12)
+                    cases[subset][draw, rows[test]] = _parts_of_tau(predictions, y[test])
     return cases
 
 
