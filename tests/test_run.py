@@ -202,7 +202,7 @@ def test_a_worker_killed_by_signal_9_costs_only_time(folder, capsys):
 @notebooks
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing_broken(folder, end):
-    write_notebook(folder / "notebooks", "time.sleep(120)")
+    write_notebook(folder / "notebooks", "time.sleep(600)")
     command = [sys.executable, "-m", "xaihelpers.run", "11", "-p", "a=1,2", "--jobs", "2"]
     command += ["--notebooks", str(folder / "notebooks"), "--results", str(folder / "results")]
     # What runs in a shell's background inherits an ignored SIGINT; a terminal's Ctrl-C meets the default.

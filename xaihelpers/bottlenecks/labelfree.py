@@ -154,15 +154,16 @@ def fit_labelfree_cbm(
     if named:
         concepts, dropped = filter_concepts(dataset.phrases, dataset.classes, dataset.embed_texts)
     check_names(concepts)
-    pooled = dataset.pooled[dataset.train].to(device)
-    images = dataset.image_embeddings[dataset.train].to(device)
+    # in float64: a thousand steps in float32 enlarge what two processors round otherwise
+    pooled = dataset.pooled[dataset.train].to(device).double()
+    images = dataset.image_embeddings[dataset.train].to(device).double()
     labels = dataset.labels[dataset.train].to(device)
     check_finite_rows(pooled)
     check_finite_rows(images, "image embeddings")
     check_labels(labels, len(dataset.classes))
     if len(pooled) < 10:
         raise ValueError(f"{len(pooled)} training images are too few to hold some out: give 10 or more")
-    target = images @ dataset.embed_texts(concepts).to(device).T  # (N, L)
+    target = images @ dataset.embed_texts(concepts).to(images).T  # (N, L)
     strongest = target.topk(5, 0).values.mean(0)
     detected = (strongest > top_activation).nonzero()[:, 0].tolist()
     if not detected:
@@ -195,14 +196,14 @@ def fit_labelfree_cbm(
     weights, bias = elastic_net_head(values, labels, len(dataset.classes), penalty)
     low, high = value_range(values)
     model = LabelFreeCBM(
-        projection=projection,
-        mean=mean,
-        std=std,
+        projection=projection.float(),
+        mean=mean.float(),
+        std=std.float(),
         class_weights=weights.float(),
         class_bias=bias.float(),
-        low=low,
-        high=high,
-        similarity=reached[learnt],
+        low=low.float(),
+        high=high.float(),
+        similarity=reached[learnt].float(),
         concepts=kept,
         classes=list(dataset.classes),
     )
@@ -222,7 +223,7 @@ def _project(pooled, target, generator) -> tuple[torch.Tensor, torch.Tensor]:
     train_target, test_target = target[~held_out], target[held_out]
     shape = target.shape[1], pooled.shape[1]
     start = (2 * torch.rand(shape, generator=generator) - 1) / pooled.shape[1] ** 0.5
-    weights = start.to(pooled.device).requires_grad_()
+    weights = start.to(pooled).requires_grad_()
     optimiser = torch.optim.Adam([weights], LEARNING_RATE)
     best = weights.detach().clone()
     best_similarity = cubed_similarity(test @ best.T, test_target)

@@ -33,7 +33,7 @@ def elastic_net_head(
     n_classes: int,
     penalty: float,
     alpha: float = 0.99,
-    tolerance: float = 1e-3,
+    tolerance: float = 1e-6,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """A sparse linear head on concept values: weights W (L, K) and bias b (K,), in float64.
 
