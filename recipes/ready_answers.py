@@ -1,7 +1,9 @@
-"""The answers that ship: the chains of the shipped annotator for all images of the built-in worlds.
+"""The answers that ship: of the shipped annotator, about all images of the built-in worlds.
 
-They are what a model answered to fixed requests, so data as its weights are. `ask` reads them where its cache
-has none. Made anew whenever the weights are, by
+They are what a model answered to fixed requests, so data as its weights are: the chains of all images, and
+what is chosen by a picture in the notebooks below at their defaults. What is chosen by words alone takes no
+time and does not ship. `ask` reads them where its cache has none. Made anew whenever the weights are, or the
+questions of these notebooks, by
 
     XAI_DATA=$(mktemp -d) XAI_RECORD_AGAIN=1 python -m recipes.ready_answers
 """
@@ -11,12 +13,14 @@ from contextlib import closing
 
 import diskcache
 
-from xaihelpers import datasets, paths
+from xaihelpers import datasets, paths, run
 from xaihelpers.ask import load_vlm
 from xaihelpers.ask.cache import AnswersOnDisk
 from xaihelpers.fastslow import annotate_chains
 
 WORLDS = ("aviary", "everyday")
+NOTEBOOKS = ("31", "32", "33")
+WITHOUT_PICTURE = "DELETE FROM Cache WHERE json_extract(tag, '$.turns[#-1].images[0]') IS NULL"
 
 
 def make_answers() -> None:
@@ -24,9 +28,11 @@ def make_answers() -> None:
     annotator = load_vlm("annotator")
     for world in WORLDS:
         annotate_chains(annotator, datasets.load(world).images["path"].tolist())
+    run.main([*NOTEBOOKS, "--results", str(paths.data_home() / "results")])
     with closing(AnswersOnDisk()) as disk:
         made = disk.folder / diskcache.core.DBNAME
     with closing(sqlite3.connect(made)) as database, database:
+        database.execute(WITHOUT_PICTURE)
         database.execute("UPDATE Cache SET tag = NULL, store_time = 0, access_time = 0")
     with closing(sqlite3.connect(made)) as database:
         database.execute("VACUUM")

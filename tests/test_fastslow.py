@@ -4,19 +4,20 @@ Above all the rule that slow mode sees neither the image nor the class's name.
 """
 
 import json
+import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from PIL import Image
 
 from xaihelpers import ask, fastslow
-from xaihelpers.parameters import ParameterError
-from xaihelpers.scores.fse import cri_table
+from xaihelpers.fastslow.dictionary import Dictionary
 
 TEXTS = ("a branch", "perching bird", "crown, wings", "red crown", "small")
 CHAIN = dict(zip(fastslow.STAGES, TEXTS, strict=True))
+MODES = ["fast", "slow", "fused", "blind"]
 OPTIONS = ["Blue Jay", "Green Jay", "Mallard", "Gadwall", "Cardinal"]
 
 
@@ -64,23 +65,26 @@ class TestChains:
         for text in ["", "no JSON", "{", json.dumps(CHAIN)[:-3], *map(json.dumps, chains)]:
             assert fastslow.parse_chain(text) is None, text
 
-    def test_first_stages_and_five_phrases(self):
-        assert list(json.loads(fastslow.chain_prefix(dict(reversed(CHAIN.items())), 3))) == list(
-            fastslow.STAGES[:3]
-        )
+    def test_the_first_stages_come_in_their_order(self):
+        first = json.loads(fastslow.chain_prefix(dict(reversed(CHAIN.items())), 3))
+        assert list(first.items()) == list(CHAIN.items())[:3]
         assert fastslow.chain_prefix(None, 3) == ""
         for t in (0, 6):
             with pytest.raises(ValueError, match=f"t is {t}"):
                 fastslow.chain_prefix(CHAIN, t)
+
+    def test_five_phrases(self):
         assert fastslow.parse_list('Sure: ["a", " b ", "c", "d", "e"].') == list("abcde")
         for text in ('["a", "b"]', '["a", "b", "c", "d", 5]', "a, b, c, d, e"):
             assert fastslow.parse_list(text) is None
 
-    def test_steps_and_segments(self):
+    def test_steps_of_a_reasoning(self):
         assert fastslow.reasoning_steps("> one. > two > three") == ["one.", "two", "three"]
         assert fastslow.reasoning_steps("First.\n\nSecond.\n\n") == ["First.", "Second."]
         tag = "Look.</think> Look again."  # a tag is no mark
         assert fastslow.reasoning_steps(tag) == [tag]
+
+    def test_five_segments_of_a_reasoning(self):
         found = fastslow.segment_reasoning(" ".join(f"> s{n}" for n in range(7)))
         assert list(found) == list(fastslow.STAGES)
         assert list(found.values()) == ["s0 s1", "s2 s3", "s4", "s5", "s6"]
@@ -120,12 +124,20 @@ class TestChains:
             ("это домовый воробей", "Домовый воробей", True),
         ):
             assert fastslow.mentions_class(text, name) is leaks, text
-        for text, name, other, hints in (
-            ("серый ястреб", "ястреб тетеревятник", "воробей", True),
-            ("一只燕子在飞", "家燕子", "家麻雀", True),
-            ("一只麻雀在飞", "家燕子", "家麻雀", False),
-        ):
-            assert fastslow.hints_at_class(text, name, [other]) is hints, text
+
+    def test_words_of_four_letters_or_more_or_pairs_of_a_script_without_spaces(self):
+        assert fastslow.content_words("A red Crown, two crowns") == {"crown", "crowns"}
+        assert fastslow.content_words("家燕子") == {"家燕", "燕子"}
+
+
+def pool_of(n_classes=8, n_images=6, scores=None):
+    """A pool of as many images of each class; a class's look-alikes are the next four."""
+    labels = np.arange(n_classes).repeat(n_images)
+    near = np.array([[(k + i) % n_classes for i in (1, 2, 3, 4)] for k in range(n_classes)])
+    files = pd.DataFrame({"path": [f"{row}.png" for row in range(len(labels))]})
+    names = [f"class {k}" for k in range(n_classes)]
+    data = SimpleNamespace(labels=SimpleNamespace(numpy=lambda: labels), images=files, class_names=names)
+    return fastslow.Pool("drawn", data, np.arange(len(labels)), Dictionary(near, "probe", scores))
 
 
 class TestCases:
@@ -135,45 +147,58 @@ class TestCases:
         found = fastslow.similarity_dictionary(scores, [0, 0, 1, 2, 3, 4, 5])
         assert found[0].tolist() == [1, 2, 3, 4]  # 1, 2, 3 twice; 4 and 5 once each: the lower index
         assert found[1].tolist() == [2, 3, 4, 5] and found[5].tolist() == [0, 1, 2, 3]
-        with pytest.raises(ValueError, match="class 2 has no sample, and 2 such"):
-            fastslow.similarity_dictionary(np.eye(6), [0, 1, 3, 4])
-        with pytest.raises(ValueError, match="at least 5"):
-            fastslow.similarity_dictionary(np.eye(4), [0, 1, 2, 3])
+        with pytest.raises(ValueError, match="class 2 has no sample.*2 such"):
+            fastslow.similarity_dictionary(np.eye(6)[[0, 1, 3, 4]], [0, 1, 3, 4])
 
-    @pytest.mark.parametrize("balanced", [False, True])
-    def test_every_set_holds_the_true_class_once(self, balanced):
-        labels = np.repeat(np.arange(8), 6)
-        near = np.array([[(k + i) % 8 for i in (1, 2, 3, 4)] for k in range(8)])
-        for neighbours in (near, None):
-            cases = fastslow.draw_cases(torch.from_numpy(labels), 8, 300, neighbours, balanced, seed=3)
-            assert cases.options.shape == (300, 5) and all(len(set(row)) == 5 for row in cases.options)
-            assert (cases.options[np.arange(300), cases.answers] == labels[cases.rows]).all()
-            assert np.bincount(cases.answers, minlength=5).min() > 35  # shuffled: 60 expected at each letter
-            once = fastslow.draw_cases(
-                labels, 8, 48, neighbours, balanced
-            )  # no image twice while there are enough
-            assert balanced or len(set(once.rows.tolist())) == 48
+    @pytest.mark.parametrize("sets", ["class", "balanced", "random"])
+    def test_every_set_holds_the_true_class_once_at_any_letter(self, sets):
+        table = fastslow.case_table(pool_of(), sets, 300, [3])
+        assert all(len(set(options)) == 5 for options in table.options)
+        true = [row.options[row.position] for row in table.itertuples()]
+        assert true == [*table.label]
+        assert table.position.value_counts().min() > 35  # 60 expected at each
 
-    def test_too_few_classes_or_no_image_are_told(self):
-        with pytest.raises(ValueError, match="4 classes and 4 images"):
-            fastslow.draw_cases(np.arange(4), 4, 3)
-        with pytest.raises(ValueError, match="6 classes and 0 images"):
-            fastslow.draw_cases(np.array([], int), 6, 3)
-        cases = fastslow.draw_cases(np.arange(5), 8, 400, None, balanced=True)  # three classes without images
-        true = cases.options[np.arange(400), cases.answers]
-        assert set(true.tolist()) == {0, 1, 2, 3, 4} and {5, 6, 7} <= set(cases.options.ravel().tolist())
+    def test_every_image_is_asked_about_once_unless_a_count_is_given(self):
+        assert sorted(fastslow.case_table(pool_of()).row) == [*range(48)]
+        assert sorted(fastslow.case_table(pool_of(), rows=[3, 9, 40]).row) == [3, 9, 40]
 
-    def test_a_table_holds_the_cases_of_all_runs(self):
-        names, labels = [f"class {k}" for k in range(7)], np.repeat(np.arange(7), 4)
-        rows = np.arange(1, 28, 2)
-        table = fastslow.case_table(rows, labels, names, 9, balanced=True, seeds=[2, 5])
-        assert table.seed.tolist() == [2] * 9 + [5] * 9 and table.case.tolist() == [*range(9)] * 2
-        for line in table.itertuples():
-            assert line.options == [names[k] for k in line.candidates] and line.centre in line.options
-            assert line.options[line.position] == line.label == names[labels[line.row]]
-        drawn, second = fastslow.draw_cases(labels[rows], 7, 9, balanced=True, seed=5), table[table.seed == 5]
-        assert second.row.tolist() == rows[drawn.rows].tolist()
-        assert second.candidates.tolist() == drawn.options.tolist()
+    def test_an_image_s_own_set_holds_its_four_highest_wrong_classes(self):
+        digits = "915432 150234 431205 239150 112349 543210"  # of an image of each class
+        pool = pool_of(6, 1, np.array([[int(digit) for digit in row] for row in digits.split()]))
+        table = fastslow.case_table(pool, "image").sort_values("row")
+        left_out = [set(range(6)) - set(candidates) for candidates in table.candidates]
+        assert left_out == [{1}, {2}, {4}, {5}, {1}, {4}]  # the lowest wrong one; of equal ones the last
+        assert (table.centre == table.label).all()
+
+    def test_images_without_scores_have_no_set_of_their_own(self):
+        table = fastslow.case_table(pool_of(), "image")
+        assert table.empty and [*table] == [*fastslow.case_table(pool_of())]
+        with pytest.raises(ValueError, match="take test images"):
+            fastslow.case_table(pool_of(6, 1, np.full((6, 6), np.nan)), "image")
+
+    def test_sets_are_built_around_other_labels_where_these_are_given(self):
+        pool = pool_of()
+        table = fastslow.case_table(pool, "class", labels=(pool.labels + 1) % 8)
+        assert [*table.label] == [f"class {k}" for k in (pool.labels[table.row] + 1) % 8]
+
+    def test_a_run_is_the_same_alone_and_beside_others(self):
+        both = fastslow.case_table(pool_of(), "balanced", 9, [2, 5])
+        assert both.seed.tolist() == [2] * 9 + [5] * 9 and both.case.tolist() == [*range(9)] * 2
+        alone = fastslow.case_table(pool_of(), "balanced", 9, [5])
+        pd.testing.assert_frame_equal(both[9:].reset_index(drop=True), alone)
+
+    def test_a_class_without_images_is_an_option_but_never_the_true_one(self):
+        table = fastslow.case_table(pool_of(), "balanced", 400, rows=np.arange(30))
+        assert set(table.label) == {f"class {k}" for k in range(5)}
+        assert set(sum(table.candidates, [])) == {*range(8)}
+
+    def test_what_cannot_be_drawn_is_told(self):
+        with pytest.raises(ValueError, match="4 classes and 24 images"):
+            fastslow.case_table(pool_of(4))
+        with pytest.raises(ValueError, match="8 classes and 0 images"):
+            fastslow.case_table(pool_of(), rows=[])
+        with pytest.raises(ValueError, match="class, image, balanced, random, not 'hard'"):
+            fastslow.case_table(pool_of(), "hard")
 
 
 class TestQuestions:
@@ -192,35 +217,47 @@ class TestQuestions:
             with pytest.raises(ValueError, match=f"{mode} mode sees"):
                 fastslow.choice_request(mode, OPTIONS, "concepts" if "concepts" in kind else "", image)
 
-    def test_a_line_of_a_table_reaches_the_model_as_its_mode_allows(self, tmp_path):
-        a, b = tmp_path / "a.png", tmp_path / "b.png"
-        for file, color in ((a, "red"), (b, "blue")):
+    def test_each_mode_is_shown_its_own_and_nothing_else(self, tmp_path):
+        files = [str(tmp_path / "a.png"), str(tmp_path / "b.png")]
+        for file, color in zip(files, ("red", "blue"), strict=True):
             Image.new("RGB", (8, 8), color).save(file)
-        parts = [questions(mode=["fast"], image=a), questions(mode=["slow"], concept_text="c1")]
-        parts += [questions(mode=["fused"], image=b, concept_text="c2"), questions(mode=["blind"])]
+        cases = pd.DataFrame({"row": [40, 7], "file": files, "options": [OPTIONS] * 2, "position": 0})
+        tables = [fastslow.questions(mode, cases, {40: "c1", 7: "c2"}, t=3) for mode in MODES]
         model = Scripted(lambda one: "A")
-        rows = fastslow.choose(model, pd.concat(parts), progress=False)
-        assert rows["mode"].tolist() == ["fast", "slow", "fused", "blind"] and rows.correct.all()
+        rows = fastslow.choose(model, pd.concat(tables), progress=False)
+        assert rows["mode"].tolist() == np.repeat(MODES, 2).tolist()
+        assert rows.correct.all() and (rows.t == 3).all()
         shown = [(one.images, "c1" in one.turns[0].text, "c2" in one.turns[0].text) for one in model.asked]
-        assert shown == [([a], False, False), ([], True, False), ([b], False, True), ([], False, False)]
+        a, b = ([file] for file in files)
+        assert shown[:4] == [(a, False, False), (b, False, False), ([], True, False), ([], False, True)]
+        # the two questions with nothing but names are the same, and asked once
+        assert shown[4:] == [(a, True, False), (b, False, True), ([], False, False)]
+
+    def test_a_chain_is_given_stage_by_stage(self):
+        cases = pd.DataFrame({"row": [40, 7], "options": [OPTIONS] * 2, "position": 0})
+        table = fastslow.questions_by_stage(cases, {40: CHAIN, 7: None}, {7: "refused"}, (1, 5), given="own")
+        first, last = (fastslow.chain_prefix(CHAIN, t) for t in (1, 5))
+        columns = ["row", "t", "concept_text", "concept_failure"]
+        expected = [[40, 1, first, ""], [7, 1, "", "refused"], [40, 5, last, ""], [7, 5, "", "refused"]]
+        assert table[columns].values.tolist() == expected and (table.given == "own").all()
+
+    def test_a_table_that_shows_more_than_its_mode_may_see_is_refused(self):
+        model = Scripted(lambda one: "A")
         for mode, columns in (
-            ("slow", {"concept_text": "c", "image": a}),
-            ("blind", {"image": a}),
+            ("slow", {"concept_text": "c", "image": "a.png"}),
             ("blind", {"concept_text": "c"}),
+            ("fast", {"concept_text": "c", "image": "a.png"}),
             ("fast", {}),
-            ("fast", {"concept_text": "c", "image": a}),
         ):
             with pytest.raises(ValueError, match=f"{mode} mode sees"):
                 fastslow.choose(model, questions(mode=[mode], **columns), progress=False)
-        with pytest.raises(ValueError, match="unknown mode 'slowly'"):
-            fastslow.choose(model, questions(mode=["slowly"]), progress=False)
-        assert len(model.asked) == 4
+        assert not model.asked
 
     def test_options_must_be_five_and_different(self):
         for options in (OPTIONS[:4], [*OPTIONS[:4], "Blue Jay"]):
             with pytest.raises(ValueError, match="5 different options"):
                 fastslow.choice_request("blind", options)
-        with pytest.raises(ValueError, match="unknown mode"):
+        with pytest.raises(ValueError, match="unknown mode 'slowly'"):
             fastslow.choice_request("slowly", OPTIONS)
 
     def test_invalid_answers_are_wrong_and_counted(self):
@@ -234,7 +271,7 @@ class TestQuestions:
         assert rows.invalid.tolist() == [False, True, False, True, False]
         assert rows.failure.tolist() == ["", "unparsable", "", "unparsable", "failed"]
         assert rows.letter.dropna().tolist() == ["A", "C"]
-        assert rows.sets.tolist() == [*"vwxyz"] and rows.confidence.isna().all()
+        assert rows.sets.tolist() == [*"vwxyz"]
 
     def test_four_kinds_of_failure_are_told_apart(self):
         class Failing(Scripted):
@@ -248,8 +285,7 @@ class TestQuestions:
         rows = fastslow.choose(Failing(str), table, progress=False)
         assert rows.failure.tolist() == ["failed", "truncated", "refused", "unparsable", ""]
         assert rows.invalid.tolist() == [False, True, True, True, False]
-        index = cri_table(rows.assign(seed=0), ["mode"]).iloc[0]
-        assert (index.value, index.cases, index.invalid, index.failed) == (25, 4, 75, 20)
+        assert fastslow.answered(rows).index.tolist() == [1, 2, 3, 4]
 
     def test_what_was_cut_off_is_asked_again_unless_it_is_whole_all_the_same(self):
         class Long(Scripted):
@@ -270,22 +306,16 @@ class TestQuestions:
             assert [one.max_tokens for one in model.asked] == limits
             assert found[2].truncated  # once, and not again
 
-    def test_confidence_and_leaks_of_answers(self):
-        class Sure(Scripted):
-            def answer(self, requests, seed, temperature):
-                probabilities = dict(zip(fastslow.LETTERS, (0.1, 0.6, 0.1, 0.1, 0.1), strict=True))
-                for position, _ in enumerate(requests):
-                    yield position, ask.Answer("ABn"[position], probabilities=probabilities)
-
-        table = questions(mode="slow", concept_text=["x", "y", "z"])
-        rows = fastslow.choose(Sure(str), table, progress=False)
-        assert rows.confidence[:2].tolist() == [0.1, 0.6] and np.isnan(rows.confidence[2])
+    def test_concepts_that_name_the_true_class_are_a_leak(self):
         texts = ["a blue jay", "a green jay", "blue", "a green jay"]
         table = questions(mode="slow", concept_text=texts, position=[0, 0, 0, 1])
         rows = fastslow.choose(Scripted(lambda one: "A"), table, progress=False)
         assert rows.leak.tolist() == [True, False, False, True]
-        blind = fastslow.choose(Scripted(lambda one: "A"), questions(mode=["blind"]), progress=False)
-        assert blind.leak.tolist() == [False]
+
+    def test_no_questions_may_stand_beside_others(self):
+        table, model = questions(mode=["blind"] * 2), Scripted(lambda one: "A")
+        parts = [fastslow.choose(model, part, progress=False) for part in (table, table[:0])]
+        assert (~pd.concat(parts).correct).tolist() == [False, False]
 
     def test_chains_come_from_images_or_names(self):
         model = Scripted(lambda one: json.dumps(CHAIN) if "a Blue Jay" in one.turns[0].text else "I cannot")
@@ -294,6 +324,15 @@ class TestQuestions:
         assert "an Auklet" in model.asked[1].turns[0].text
         with pytest.raises(ValueError, match="images or from names"):
             fastslow.annotate_chains(model)
+
+    def test_each_image_is_described_once(self, tmp_path):
+        pool = pool_of()
+        for row, color in ((3, "red"), (9, "blue")):
+            pool.data.images.loc[row, "path"] = str(tmp_path / f"{row}.png")
+            Image.new("RGB", (8, 8), color).save(pool.paths[row])
+        said = iter([json.dumps(CHAIN), "a bird"])
+        found, why = fastslow.describe(Scripted(lambda one: next(said)), pool, [9, 3, 9], progress=False)
+        assert (found, why) == ({3: CHAIN, 9: None}, {3: "", 9: "unparsable"})
 
 
 class TestLetters:
@@ -327,18 +366,6 @@ class TestLetters:
         for text in texts.split("|"):
             assert fastslow.parse_letter(text) == letter, text
 
-    def test_other_numbers_of_options(self):
-        assert (
-            fastslow.parse_letter("C", "AB") is None and fastslow.parse_letter("It is B, not C", "AB") == "B"
-        )
-        for letter, texts in (
-            ("I", "I|(I)|I. Robin|I choose (I)|I choose option I|The answer is I.|It is **I**"),
-            ("K", "I think I know: it is K|K is right|I select K.|K"),
-            (None, "I cannot say|I was not able to tell|I, as a model, cannot|(A) or (I)|Q"),
-        ):
-            for text in texts.split("|"):
-                assert fastslow.parse_letter(text, "ABCDEFGHIJKLMNOP") == letter, text
-
 
 class TestAnnotatedChains:
     def test_a_bird(self):
@@ -366,56 +393,16 @@ def questions(**columns):
     return pd.DataFrame(columns, index=range(lengths[0])).assign(options=[OPTIONS] * lengths[0])
 
 
-class TestTablesOfAnswers:
-    def test_shares_by_option_position(self):
-        answers = pd.DataFrame({"model": ["m"] * 5, "position": [0, 0, 1, 2, 3]})
-        answers["letter"] = ["A", "B", "A", None, None]
-        answers["correct"] = [True, False, False, False, False]
-        answers["failure"] = ["", "", "", "truncated", "failed"]  # the last could not be had: left out
-        answers["invalid"] = [False, False, False, True, False]
-        says = [f"says {letter}" for letter in fastslow.LETTERS]
-        (row,) = fastslow.position_table(answers, ["model"]).to_dict("records")
-        assert (row["model"], row["cases"], row["invalid"]) == ("m", 4, 25)
-        assert [row["right at A"], row["right at B"], row["right at C"]] == [50, 0, 0]
-        assert np.isnan(row["right at D"])  # the true option never stands there
-        assert [row[letter] for letter in says] == pytest.approx([200 / 3, 100 / 3, 0, 0, 0])
-        (row,) = fastslow.position_table(answers[3:4], ["model"]).to_dict("records")
-        assert [row[letter] for letter in says] == [0] * 5 and row["invalid"] == 100  # no valid answer
-
-    def test_what_could_not_be_had_is_left_out_and_counted(self):
-        answers = pd.DataFrame({"failure": ["", "failed", "refused", "failed"], "mode": list("aaab")})
-        assert fastslow.answered(answers).index.tolist() == [0, 2]
-        first, second = fastslow.failure_table(answers, ["mode"]).to_dict("records")
-        assert first["failed (%)"] == first["refused (%)"] == pytest.approx(100 / 3)
-        assert first["unparsable (%)"] == 0 and first["asked"] == 3
-        assert (second["failed (%)"], second["asked"]) == (100, 1)
-        assert list(fastslow.failure_table(answers[:0], ["mode"])) == list(first)
-
-    def test_what_failed_too_often_is_marked_by_name(self):
-        """Three of a hundred are too many, two are not; a mean over data sets is marked with any of them."""
-        keys, parts = ["model", "data", "given"], []
-        for data, n_failed in (("birds", 3), ("cars", 2)):
-            failures = ["failed"] * n_failed + [""] * (100 - n_failed)
-            parts.append(pd.DataFrame({"model": "m", "data": data, "given": "", "failure": failures}))
-        shares, mark = fastslow.failure_table(pd.concat(parts), keys), fastslow.failure_mark
-        assert shares["mark"].tolist() == ["over 2 % failed", ""]
-        note = "More than 2 % of the answers could not be had: m, birds (3.0 % of 100)."
-        assert fastslow.failure_note(shares, keys) == note and fastslow.failure_note(shares[1:], keys) == ""
-        assert mark(shares, "m", "birds") == ", marked: up to 3 % failed"
-        assert mark(shares, "m", "mean of all") == mark(shares) != ""
-        assert mark(shares, "m", "cars") == mark(shares, "other", "birds") == ""
-
-
-class TestSettings:
-    def test_an_empty_list_or_count_is_named(self):
-        fastslow.require_some(models=["annotator"], n_cases=1)
-        with pytest.raises(ParameterError, match="data is empty"):
-            fastslow.require_some(models=["annotator"], data=[])
-        with pytest.raises(ParameterError, match="n_cases is 0"):
-            fastslow.require_some(n_cases=0)
-
-    def test_a_case_in_lines_has_five_options(self):
-        *_, options, _ = fastslow.case_text("a jay", CHAIN, OPTIONS, "chosen: A").splitlines()
-        assert options == "A Blue Jay  B Green Jay  C Mallard  D Gadwall  E Cardinal"
-        with pytest.raises(ValueError, match="shorter"):
-            fastslow.case_text("", CHAIN, OPTIONS[:4], "")
+def test_what_failed_too_often_is_marked_by_name(caplog):
+    """Three of a hundred are too many, two are not."""
+    parts = []
+    for data, n_failed in (("birds", 3), ("cars", 2)):
+        failures = ["failed"] * n_failed + ["refused"] + [""] * (99 - n_failed)
+        parts.append(pd.DataFrame({"model": "m", "data": data, "given": "", "t": 0, "failure": failures}))
+    keys = ["model", "data", "given", "t"]
+    with caplog.at_level(logging.INFO):
+        assert fastslow.failure_mark(pd.concat(parts), keys) == ", marked: up to 3 % failed"
+    assert "Of 200 answers 2.5 % failed, 0.0 % truncated, 1.0 % refused" in caplog.text
+    assert "More than 2 % of the answers could not be had: m, birds, 0 (3.0 %)." in caplog.text
+    assert fastslow.failure_mark(pd.concat(parts), ["model"]) == ", marked: up to 2 % failed"
+    assert fastslow.failure_mark(parts[1], keys) == ""

@@ -10,6 +10,7 @@ import torch
 
 from xaihelpers import fastslow
 from xaihelpers.datasets import Dataset
+from xaihelpers.fastslow.dictionary import Dictionary
 
 NAMES = [f"class {k}" for k in range(30)]
 LABELS = np.repeat(np.arange(30), 10)
@@ -17,38 +18,49 @@ LABELS = np.repeat(np.arange(30), 10)
 NEAR = np.array([[(k + i) % 30 for i in (1, 2, 3, 4)] for k in range(30)])
 
 
-def share_right(balanced, neighbours=NEAR, vectors=None):
-    cases = fastslow.case_table(np.arange(300), LABELS, NAMES, 1500, neighbours, balanced)
-    return fastslow.blind_guessers(
-        cases.candidates.tolist(), cases.position, neighbours, vectors or {}
-    ).mean()
+def guesses(sets, neighbours=NEAR, vectors=None, seed=0):
+    """The mean of each guesser's shares in 1,500 cases, in %."""
+    files = pd.DataFrame({"path": [f"{row}.png" for row in range(300)]})
+    data = SimpleNamespace(labels=torch.from_numpy(LABELS), images=files, class_names=NAMES)
+    pool = fastslow.Pool("drawn", data, np.arange(300), Dictionary(neighbours, "probe"))
+    cases = fastslow.case_table(pool, sets, 1500)
+    return fastslow.guess_blind(cases, pool, vectors or {}).mean()
 
 
 def test_the_paper_s_sets_give_the_answer_to_who_knows_the_dictionary():
-    right = share_right(balanced=False)
-    assert right["knows the dictionary"] == 1 and right["chance"] == pytest.approx(0.2)
-    # every class is wanted by four: nothing to go by
-    assert right["least wanted"] == pytest.approx(0.2)
-    guesses = fastslow.blind_guessers([[0, 1, 2, 3, 4]], [2], NEAR, {"nothing": np.zeros((30, 3))})
-    assert guesses["most like the others, by nothing"].tolist() == [pytest.approx(0.2)]
+    right = guesses("class", vectors={"nothing": np.zeros((30, 3))})
+    assert right["knows the dictionary"] == 100
+    # every class is wanted by four, and nothing is known of any: nothing to go by
+    others = right.drop("knows the dictionary")
+    assert len(others) == 3 and others.to_numpy() == pytest.approx(20)
 
 
 def test_balanced_sets_tell_no_guesser_anything():
-    rng = np.random.default_rng(0)
-    vectors = {"noise": rng.normal(size=(30, 8)), "names": fastslow.name_vectors(NAMES)}
-    assert share_right(True, vectors=vectors).to_numpy() == pytest.approx(0.2, abs=0.04)
+    vectors = {"noise": np.random.default_rng(0).normal(size=(30, 8)), "order": np.eye(30)}
+    assert guesses("balanced", vectors=vectors).to_numpy() == pytest.approx(20, abs=4)
 
 
 def test_the_centre_is_most_like_the_others():
     """Classes on a circle: with two look-alikes on either side, the middle one has the highest cosines."""
     angle = 2 * np.pi * np.arange(30) / 30
     near = np.array([[(k + i) % 30 for i in (-2, -1, 1, 2)] for k in range(30)])
-    right = share_right(False, near, {"place": np.stack([np.cos(angle), np.sin(angle)], 1)})
-    assert right["most like the others, by place"] == 1
-    # the four that all want take each other, and one that nobody else wants
+    right = guesses("class", near, {"place": np.stack([np.cos(angle), np.sin(angle)], 1)})
+    assert right["most like the others, by place"] == 100
+
+
+def test_who_is_wanted_by_all_is_not_the_centre():
+    """The four that all want take each other, and one that nobody else wants."""
     hubs = np.tile([0, 1, 2, 3], (30, 1))
     hubs[:4] = [[1, 2, 3, 10], [0, 2, 3, 11], [0, 1, 3, 12], [0, 1, 2, 13]]
-    assert share_right(False, hubs)["least wanted"] > 0.8
+    assert guesses("class", hubs)["least wanted"] > 80
+
+
+def test_what_is_known_of_classes():
+    data = SimpleNamespace(class_names=["Blue Jay", "Green Jay"], class_attributes=None, drawn=False)
+    clip = SimpleNamespace(name="aviary_clip")  # which knows no names but its own
+    assert list(fastslow.class_vectors(data, clip)) == ["names' letters"]
+    data.class_attributes = torch.tensor([[1.0, float("nan")], [0.0, 1.0]])
+    assert fastslow.class_vectors(data)["class attributes"].tolist() == [[1, 0], [0, 1]]
 
 
 def test_turned_options_hold_every_place_once():
@@ -60,19 +72,31 @@ def test_turned_options_hold_every_place_once():
     assert [row.options[row.position] for row in turned.itertuples()] == ["w", "v"] * 5
 
 
-def test_the_floor_is_the_best_of_all_that_see_the_options_alone():
-    guesses = pd.DataFrame({fastslow.CHANCE: [0.2] * 4, "knows the dictionary": [1, 0, 0, 0]})
-    floor = fastslow.blind_floor(guesses)
-    assert (floor.source, floor.right.tolist()) == ("knows the dictionary", [1, 0, 0, 0])
-    assert fastslow.blind_floor(guesses, [0.4, 0.2, 0.2, 0.4]).source == fastslow.ITSELF
-    assert fastslow.blind_floor(guesses, [0.2, 0.0, 0.2, 0.2]).source == "knows the dictionary"
-    assert (
-        fastslow.blind_floor(guesses.assign(**{"knows the dictionary": 0.0}), [0.0] * 4).source
-        == fastslow.CHANCE
-    )
-    # where the guesser is right the model was not heard: the case counts for none of them
-    assert fastslow.blind_floor(guesses, [np.nan, 0.0, 0.0, 0.1]).source == fastslow.CHANCE
-    assert fastslow.blind_floor(guesses, [np.nan] * 4).source == fastslow.CHANCE
+def test_where_there_are_no_cases_there_is_nothing_to_guess():
+    """Images that no classifier has seen have no sets of their own."""
+    data = SimpleNamespace(labels=torch.from_numpy(LABELS), class_names=NAMES)
+    pool = fastslow.Pool("drawn", data, np.arange(300), Dictionary(NEAR, "attributes"))
+    none = fastslow.guess_blind(fastslow.case_table(pool, "image"), pool, {})
+    assert none.empty and fastslow.blind_floor(none).right.empty
+
+
+class TestFloor:
+    guesses = pd.DataFrame({fastslow.CHANCE: 20.0, "knows the dictionary": [100.0, 0, 0, 0]}, [*"wxyz"])
+
+    def source(self, own, guesses=guesses):
+        return fastslow.blind_floor(guesses, pd.Series(own, [*"zyxw"], dtype=float)).source
+
+    def test_it_is_the_best_of_all_that_see_the_options_alone(self):
+        floor = fastslow.blind_floor(self.guesses)
+        assert (floor.source, floor.right.tolist()) == ("knows the dictionary", [100, 0, 0, 0])
+        assert self.source([40, 20, 20, 40]) == fastslow.ITSELF
+        assert self.source([20, 0, 20, 20]) == "knows the dictionary"
+        assert self.source([0] * 4, self.guesses.assign(**{"knows the dictionary": 0.0})) == fastslow.CHANCE
+
+    def test_a_case_that_the_model_did_not_answer_counts_for_none(self):
+        """Where the guesser is right the model was not heard."""
+        assert self.source([10, 0, 0, np.nan]) == fastslow.CHANCE
+        assert self.source([np.nan] * 4) == fastslow.CHANCE
 
 
 def data_of(tmp_path, train, attributes=None):
@@ -101,22 +125,34 @@ def backbone(monkeypatch):
     return SimpleNamespace(name="a network", n_classes=30, class_names=NAMES)
 
 
+SPLIT, NO_SPLIT = np.arange(300) % 2 == 0, np.zeros(300, bool)
+
+
 def test_the_head_serves_where_it_is_of_these_classes(tmp_path, backbone):
-    data = data_of(tmp_path, np.arange(300) % 2 == 0)
+    data = data_of(tmp_path, SPLIT)
     found = fastslow.class_neighbours(data, backbone)
     assert found.source == "head" and (found.neighbours[:, 0] == (np.arange(30) + 1) % 30).all()
-    assert fastslow.class_neighbours(data, backbone, "probe").source == "probe"
     backbone.class_names = NAMES[::-1]  # the same outputs in another order
     again = fastslow.class_neighbours(data, backbone)
     assert again.source == "head" and (again.neighbours[:, 0] == found.neighbours[:, 0]).all()
+
+
+def test_else_a_probe_serves(tmp_path, backbone):
     backbone.n_classes = 20
-    assert fastslow.class_neighbours(data, backbone).source == "probe"
     with pytest.raises(ValueError, match="20 outputs"):
-        fastslow.class_neighbours(data, backbone, "head")
-    backbone.n_classes = 20
-    found = fastslow.class_neighbours(data_of(tmp_path, np.zeros(300, bool)), backbone)
-    nexts = [(k + 1) % 30 in found.neighbours[k] for k in range(30)]
-    assert found.source == "probe" and np.mean(nexts) > 0.9
+        fastslow.class_neighbours(data_of(tmp_path, SPLIT), backbone, "head")
+    for train in (SPLIT, NO_SPLIT):
+        found = fastslow.class_neighbours(data_of(tmp_path, train), backbone)
+        nexts = [(k + 1) % 30 in found.neighbours[k] for k in range(30)]
+        assert found.source == "probe" and np.mean(nexts) > 0.9
+
+
+def test_an_image_s_own_look_alikes_are_those_of_test_images(tmp_path, backbone):
+    found = fastslow.class_neighbours(data_of(tmp_path, SPLIT), backbone)
+    rows = np.flatnonzero(~SPLIT)
+    assert (found.nearest(rows, LABELS[rows])[:, 0] == (LABELS[rows] + 1) % 30).all()
+    with pytest.raises(ValueError, match="take test images"):
+        found.nearest(np.arange(4), LABELS[:4])
 
 
 def test_attributes_serve_where_pictures_are_missing(tmp_path):
@@ -136,54 +172,47 @@ def test_pictures_without_classes_have_no_look_alikes(tmp_path):
     (tmp_path / "one.png").touch()
     images = pd.DataFrame({"path": [str(tmp_path / "one.png")], "label": [-1], "train": [False]})
     data = Dataset(tmp_path, images, pd.DataFrame({"name": [], "label": []}))
-    with pytest.raises(ValueError, match="0 classes.*: a class needs 4 others.*folder for each of 5 classes"):
+    with pytest.raises(ValueError, match="0 classes.*folder for each of 5 classes"):
         fastslow.class_neighbours(data)
-
-
-def test_a_dictionary_of_one_s_own(tmp_path):
-    data, file = data_of(tmp_path, [True] * 300), tmp_path / "own.csv"
-    rows = [[NAMES[k], *(NAMES[j] for j in NEAR[k])] for k in range(30)]
-    pd.DataFrame(rows).sample(frac=1, random_state=0).to_csv(file, index=False, header=False)
-    assert (fastslow.class_neighbours(data, source=str(file)).neighbours == NEAR).all()
-    pd.DataFrame(rows[1:]).to_csv(file, index=False, header=False)
-    with pytest.raises(ValueError, match="no line for 'class 0'"):
-        fastslow.class_neighbours(data, source=str(file))
-    rows[3][2] = "class 77"
-    pd.DataFrame(rows).to_csv(file, index=False, header=False)
-    with pytest.raises(ValueError, match="names 'class 77', no class"):
-        fastslow.class_neighbours(data, source=str(file))
-    with pytest.raises(ValueError, match="auto, head, probe, attributes or a CSV file"):
-        fastslow.class_neighbours(data, source="by heart")
 
 
 BIRDS = ["None", "NA", "m\u00e9sange", "1.0", "a, b", "nan"]
 OWN = """None,NA,me\u0301sange, 1.0 ,"a, b"
+nan,None,NA,mésange,1.0
 NA,None,m\u00e9sange,1.0,nan
 mésange,None,NA,1.0,nan
 1.0,None,NA,mésange,nan
 "a, b",None,NA,mésange,nan
-nan,None,NA,mésange,1.0
 """
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (("", ""), None),
-        (("nan,None", "nan,nan"), "line 6 has nan, nan.*five different ones"),  # its own look-alike
-        (("nan,None,NA", "nan,NA,NA"), "line 6 has nan, NA, NA"),
-        (("nan,None,NA", "NA,None,nan"), "line 6 is a second one for 'NA'"),
-        ((",1.0\n", "\n"), "line 6 has nan, None, NA, m"),
-        (("nan,None,NA", "\nnan,None,NA"), "line 6 is empty"),
-    ],
-)
-def test_a_dictionary_s_names_are_texts(change, message, tmp_path):
+def own_dictionary(tmp_path, text):
     images = pd.DataFrame({"path": [str(tmp_path)] * 6, "label": range(6), "train": True})
     data = Dataset(tmp_path, images, pd.DataFrame({"name": BIRDS, "label": range(6)}))
-    (tmp_path / "own.csv").write_bytes(("\ufeff" + OWN.replace(*change, 1).replace("\n", "\r\n")).encode())
-    if message is None:
-        found = fastslow.class_neighbours(data, source=str(tmp_path / "own.csv")).neighbours
-        assert found.tolist()[:2] == [[1, 2, 3, 4], [0, 2, 3, 5]] and found.shape == (6, 4)
-    else:
-        with pytest.raises(ValueError, match=f"own.csv.*{message}"):
-            fastslow.class_neighbours(data, source=str(tmp_path / "own.csv"))
+    (tmp_path / "own.csv").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
+    return fastslow.class_neighbours(data, source=str(tmp_path / "own.csv")).neighbours
+
+
+def test_a_dictionary_of_one_s_own_holds_names_as_they_are_written(tmp_path):
+    expected = [[1, 2, 3, 4], [0, 2, 3, 5], [0, 1, 3, 5], [0, 1, 2, 5], [0, 1, 2, 5], [0, 1, 2, 3]]
+    assert own_dictionary(tmp_path, OWN).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("nan,None", "nan,nan", "line 2 has nan, nan"),  # its own look-alike
+        ("nan,None", "nan,sparrow", "line 2 has nan, sparrow"),
+        ("nan,None,NA", "None,nan,NA", "line 2 has None, nan"),  # a second line
+        (",mésange,1.0\n", ",mésange\n", "line 2 has nan, None, NA, m"),
+        ("nan,None,NA,mésange,1.0\n", "", r"no line for 'nan' \(1 such in all\)"),
+    ],
+)
+def test_a_broken_dictionary_is_told_with_its_line(old, new, message, tmp_path):
+    with pytest.raises(ValueError, match=f"own.csv.*{message}"):
+        own_dictionary(tmp_path, OWN.replace(old, new, 1))
+
+
+def test_an_unknown_source_of_the_dictionary_is_told(tmp_path):
+    with pytest.raises(ValueError, match="auto, head, probe, attributes or a CSV file, not 'by heart'"):
+        fastslow.class_neighbours(data_of(tmp_path, SPLIT), source="by heart")

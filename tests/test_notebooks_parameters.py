@@ -144,10 +144,10 @@ def check_25(records):
 
 
 def check_31(records):
-    """Table 1's semantic row is that of the balanced sets."""
-    asked = {"table": "contradictions", "around": "the first answer", "metric": "contradiction rate"}
-    balanced = values(records, sets="balanced", given="concepts", **asked)
-    assert values(records, table="1", distractors="semantic").iloc[0] == balanced.iloc[0]
+    """Where the answer holds no chain, every choice by it contradicts; told by labels, hardly any."""
+    asked = {"table": "contradictions", "metric": "contradiction rate"}
+    assert (values(records, given="own words", **asked) == 100).all()
+    assert values(records, given="true attributes", **asked).iloc[0] < 40
 
 
 def check_32(records):
@@ -159,15 +159,22 @@ def check_32(records):
 
 
 def check_33(records):
-    """Where the answer holds no list of five, every choice by it is wrong and invalid."""
+    """Where the answer holds no list of five, every choice by it is wrong and none follows it; labels are."""
     five = records[records.table == "8"]
     assert (values(five, mode="slow") == 0).all() and (values(five, mode="fused") == 0).all()
-    assert (values(records, metric="invalid answers", concepts="five concepts") == 100).all()
+    asked = {"table": "conflict", "conflicts": "all"}
+    assert (values(records, words="five concepts", metric="no letter (%)", **asked) == 100).all()
+    assert (values(records, words="true attributes", metric="words (%)", **asked) > 20).all()
+    weakened = records[(records.table == "conflict, weakened") & (records.follows == "the words")]
+    assert weakened[weakened.dose == 8].value.iloc[0] > weakened[weakened.dose == 1].value.iloc[0]
 
 
 def check_34(records):
-    """What max_tokens ended, and again with four times as many, is no reasoning, though it could be cut."""
-    assert (values(records, metric="invalid answers", kind="reasoning") == 100).all()
+    """What max_tokens ended twice is no reasoning; details first are early, and names to one who reads."""
+    assert (values(records, metric="invalid answers", given="reasoning") == 100).all()
+    share = records[records.metric == "early share"].set_index("chain").value
+    assert share["backwards"] > share["true attributes"] + 40
+    assert share["repeated, to one who reads names"] == pytest.approx(100)
 
 
 def check_41(records):

@@ -91,8 +91,8 @@ def test_what_cub_s_sets_give_away(real_data, tmp_path):
     ladder = records[(records.table == "blind ladder") & (records.data == "CUB_200_2011")]
     right = ladder.set_index(["sets", "guesser"]).value
     by_attributes = "most like the others, by class attributes"
-    assert right["paper's", "knows the dictionary"] > 70 and right["paper's", by_attributes] > 25
-    assert right["paper's", "least wanted"] > 30
+    assert right["class", "knows the dictionary"] > 70 and right["class", by_attributes] > 25
+    assert right["class", "least wanted"] > 30
     assert len(right["balanced"]) >= 4 and (abs(right["balanced"] - 20) < 6).all()
 
 

@@ -6,41 +6,65 @@ import pytest
 import torch
 
 from xaihelpers.scores import autoxplain, interval
-from xaihelpers.scores.fse import cri_table, paper_names
+from xaihelpers.scores.fse import cri_table, over_cases, paper_names, right_by_case
 
 
 def answers(correct, **columns):
-    rows = pd.DataFrame({"correct": correct, "mode": "slow"}).astype({"correct": bool})
-    return rows.assign(**({"invalid": False, "failure": "", "seed": 0} | columns))
+    """Answers about one image each, of one class each, unless other columns are given."""
+    about = {"model": "m", "data": "d", "seed": 0, "failure": "", "invalid": False, "mode": "slow"}
+    about |= {"centre": range(len(correct)), "label": range(len(correct)), "row": range(len(correct))}
+    return pd.DataFrame({"correct": np.array(correct, bool)} | about | columns)
 
 
 class TestCri:
     def test_worked_by_hand(self):
-        rows = answers([1, 0, 0, 0], invalid=[False, True, False, True], seed=[0, 0, 1, 1])
-        row = cri_table(rows, ["mode"]).iloc[0]
+        row = cri_table(answers([1, 0, 0, 0], invalid=[False, True, False, True]), ["mode"]).iloc[0]
         assert (row["mode"], row.value, row.invalid, row.cases) == ("slow", 25.0, 50.0, 4)
-        assert row.sd == pytest.approx(np.std([50, 0], ddof=1)) and row.low <= 25 <= row.high
-        assert np.isnan(cri_table(answers([1, 0]), ["mode"]).sd[0])  # one seed has no spread
+        assert row.low <= 25 <= row.high
 
     def test_parts_come_in_their_order(self):
-        rows = answers([1, 0, 1, 1], t=[2, 2, 0, 1], sets=[*"baab"])
-        table = cri_table(rows, ["sets", "t"])
-        found = table[["sets", "t", "value"]].values.tolist()
-        assert found == [["b", 2, 100], ["a", 2, 0], ["a", 0, 100], ["b", 1, 100]]
-        assert table.cases.dtype == int and table.cases.sum() == 4
-
-    def test_the_interval_is_over_units_where_their_cases_belong_together(self):
-        rows = answers([1, 1, 1, 0, 0, 0, 1, 0], row=[5, 5, 5, 7, 7, 7, 9, 9])
-        by_unit, by_case = cri_table(rows, ["mode"], units=["row"]).iloc[0], cri_table(rows, ["mode"]).iloc[0]
-        expected = interval(100.0 * rows["correct"], clusters=rows["row"])
-        assert (by_unit.value, by_unit.low, by_unit.high) == expected[:3] and by_unit.cases == 8
-        assert by_unit.high - by_unit.low > by_case.high - by_case.low
+        table = cri_table(answers([1, 0, 1, 1], t=[2, 2, 0, 1], sets=[*"baab"]), ["sets", "t"])
+        found = table[["sets", "t", "value", "cases"]].values.tolist()
+        assert found == [["b", 2, 100, 1], ["a", 2, 0, 1], ["a", 0, 100, 1], ["b", 1, 100, 1]]
 
     def test_answers_that_could_not_be_had_are_left_out(self):
-        rows = answers([1, 0, 0, 0], failure=["", "", "failed", "failed"])
-        row = cri_table(rows, ["mode"]).iloc[0]
+        row = cri_table(answers([1, 0, 0, 0], failure=["", "", "failed", "failed"]), ["mode"]).iloc[0]
         assert (row.value, row.cases, row.failed) == (50, 2, 50)
+        row = cri_table(answers([0, 0], failure="failed"), ["mode"]).iloc[0]
+        assert np.isnan(row.value) and (row.cases, row.failed) == (0, 100)
         assert len(cri_table(answers([]), ["mode"])) == 0
+
+
+class TestCases:
+    def test_a_case_asked_in_turns_counts_once_by_those_that_came(self):
+        failure = ["", "", "failed", "failed", "failed"]
+        turns = answers([1, 0, 0, 0, 1], row=[7, 7, 7, 9, 9], centre=0, label=0, failure=failure)
+        assert right_by_case(turns).droplevel([0, 1, 2, 3, 5]).to_dict() == {7: 50}
+
+    def test_the_part_that_is_meant_alone_is_taken(self):
+        both = answers([1, 0, 1, 1], row=[1, 2, 1, 2], centre=0, label=0, mode=[*"aabb"])
+        assert right_by_case(both, mode="a").tolist() == [100, 0]
+        assert (right_by_case(both, mode="a") - right_by_case(both, mode="b")).tolist() == [0, -100]
+
+    def test_cases_of_one_set_and_of_one_class_hang_together(self):
+        """Three sets of four cases, all right or all wrong: three things are known, not twelve."""
+        groups = np.repeat([0, 1, 2], 4)
+        values = right_by_case(answers(groups > 0, centre=groups, label=groups))
+        assert over_cases(values)[:3] == interval(values, clusters=groups, bounds=(0, 100))[:3]
+        apart = over_cases(right_by_case(answers(groups > 0)))
+        assert over_cases(values).high - over_cases(values).low > apart.high - apart.low
+
+    def test_the_same_answers_differ_by_nothing_and_narrowly(self):
+        """A model that ignores its words: 300 pairs of five classes, none of which differs."""
+        groups = np.repeat(range(5), 60)
+        same = right_by_case(answers(groups > 1, centre=groups, label=groups))
+        nothing = over_cases(same - same, (-100, 100))
+        assert nothing.value == 0 and -2 < nothing.low < 0 < nothing.high < 2
+        assert over_cases(same * 0).high > 50  # of a share of zeros five classes tell little
+
+    def test_what_is_not_known_of_a_case_is_left_out(self):
+        values = right_by_case(answers([1, 0, 0])).where([True, True, False])
+        assert (over_cases(values).value, over_cases(values).cases) == (50, 2)
 
 
 def test_whose_names_are_the_papers():

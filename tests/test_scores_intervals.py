@@ -211,6 +211,8 @@ def test_the_interval_covers_the_ratio(n, size, ratio):
 
 
 def test_means_below_that_are_zero_or_constant():
+    part = np.array([0.3, 0.7, 0.1, 0.6, 0.9])  # a ratio that is the same in each case has no spread
+    assert ratio_interval(100 * part, part)[:3] == pytest.approx([100, 100, 100])
     found = ratio_interval([1.0, 2.0, 1.0, 2.0], [1.0, -1.2, 0.9, -0.8])
     assert found.low == -inf and found.high == inf and np.isfinite(found.value)
     above = np.array([1.0, 2.0, 4.0])

@@ -127,7 +127,7 @@ def dot_rows(
         if column in rows:
             ax.plot(rows[column], places, marker, color=shade, ms=size, ls="", label=column)
     ax.set_yticks(range(len(rows)), list(names))
-    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
 
 
 def line_rows(

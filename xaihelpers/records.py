@@ -161,13 +161,18 @@ class Run:
     def finish(self, tables: dict[str | int, pd.DataFrame] | None = None, **about) -> pd.DataFrame:
         """Write the run into its folder, over an earlier one with the same parameters; returns its rows.
 
-        tables: number or name of a table -> its rows, recorded before. about: paper, data and model, as of
-            `record`.
+        tables: number or name of a table -> its rows, recorded before; where they have columns `data` or
+            `model`, each part under its own. about: paper, data and model, as of `record`.
 
         Raises FolderError, after logging the rows, if the folder is full or read-only.
         """
         for table, found in (tables or {}).items():
-            self.record(found, table=table, **about)
+            found = pd.DataFrame(found)
+            own = [name for name in ("data", "model") if name in found]
+            for key, part in found.groupby(own, sort=False) if own else [((), found)]:
+                of_part = about | dict(zip(own, key, strict=True))
+                of_part["data"] = Path(of_part["data"]).name
+                self.record(part.drop(columns=own), table=table, **of_part)
         rows = self.rows()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,12 @@
-"""Which images are asked about, and among which candidates (paper fse, section 5.3)."""
+"""Which images are asked about, and among which candidates (paper fse, section 5.3).
+
+| sets | the four beside the true class |
+|---|---|
+| class | its class's look-alikes in the dictionary, one reading of the paper |
+| image | the four that this image is most like, the other reading |
+| balanced | as of class, but any of the five may be the true one, with equal probability (not in the paper) |
+| random | any four, drawn anew for each case |
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,10 +14,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from xaihelpers.datasets import Dataset, load
+from xaihelpers.fastslow.dictionary import Dictionary, class_neighbours
+
 CANDIDATES = 5  # the true class and four distractors
-# the columns of `case_table` that say which cases hang together: those of one set, and those of one true
-# class (its pictures, and its chain where it has one); the same column twice but in balanced sets
-CLUSTERS = ["centre", "label"]
+SETS = ("class", "image", "balanced", "random")
+COLUMNS = "data sets seed case row file candidates options position label centre".split()
 
 
 class Cases(NamedTuple):
@@ -28,14 +38,16 @@ def draw_cases(
     neighbours: np.ndarray | None = None,
     balanced: bool = False,
     seed: int = 0,
+    nearest: np.ndarray | None = None,
 ) -> Cases:
     """Draw images and their candidate sets, each in a random order.
 
     labels: (N,) of the images to draw from; none is drawn twice while there are enough. count: of cases.
-    neighbours: (K, 4) as `similarity_dictionary` gives them; None draws four other classes at random.
+    neighbours: (K, 4), the look-alikes of each class; None draws four other classes at random.
     balanced: False, as in the paper, makes the true class the centre of its own set. True makes a set of a
         class and its four neighbours, of which any is the true one with equal probability, so that the set
         itself tells nothing. A class without an image is then never the true one.
+    nearest: (N, 4), the distractors of each image in place of its class's.
     Raises ValueError: fewer than five classes, or no image.
     """
     labels, rng = np.asarray(labels), np.random.default_rng([seed, 31])
@@ -44,78 +56,107 @@ def draw_cases(
             f"{n_classes} classes and {len(labels)} images: a set of candidates needs at least {CANDIDATES} "
             "classes, and an image to ask about"
         )
-    # drawn in balanced sets only, but here, so that both kinds of sets use the same random numbers
+
+    def set_of(centre: int) -> list[int]:
+        if neighbours is not None:
+            return [centre, *neighbours[centre].tolist()]
+        others = np.delete(np.arange(n_classes), centre)
+        return [centre, *rng.choice(others, CANDIDATES - 1, replace=False).tolist()]
+
+    # used in balanced sets only, but drawn here, so that both kinds of sets use the same random numbers
     images_of = {int(k): rng.permutation(np.flatnonzero(labels == k)).tolist() for k in np.unique(labels)}
+    rows, sets, true_classes = [], [], []
     if balanced:
-        rows, sets, true_classes = _balanced_sets(rng, images_of, n_classes, count, neighbours)
+        while len(rows) < count:
+            candidates = set_of(int(rng.integers(n_classes)))
+            true_class = int(rng.choice(candidates))
+            if true_class not in images_of:  # nothing to ask about: another set
+                continue
+            first, *others = images_of[true_class]
+            images_of[true_class] = [*others, first]  # the images of a class take turns
+            rows.append(first)
+            sets.append(candidates)
+            true_classes.append(true_class)
     else:
         passes = [rng.permutation(len(labels)) for _ in range(-(-count // len(labels)))]
         rows = np.concatenate(passes)[:count]
         true_classes = labels[rows].tolist()
-        sets = [[k, *_distractors(rng, k, n_classes, neighbours)] for k in true_classes]
+        sets = [set_of(k) for k in true_classes] if nearest is None else np.c_[true_classes, nearest[rows]]
     options = np.array([rng.permutation(candidates) for candidates in sets]).reshape(-1, CANDIDATES)
     positions = (options == np.array(true_classes)[:, None]).argmax(1)
-    centres = np.array([centre for centre, *_ in sets], int)
-    return Cases(np.array(rows, int), options, positions, centres)
+    return Cases(np.array(rows, int), options, positions, np.array([centre for centre, *_ in sets], int))
+
+
+class Pool(NamedTuple):
+    """The images of a data set that may be asked about, and what is known of its classes."""
+
+    name: str
+    data: Dataset
+    rows: np.ndarray  # (n,), of the test images in the data set
+    dictionary: Dictionary
+
+    @property
+    def labels(self) -> np.ndarray:
+        """(N,), of all images."""
+        return self.data.labels.numpy()
+
+    @property
+    def paths(self) -> np.ndarray:
+        """(N,), files of all images."""
+        return self.data.images["path"].to_numpy()
+
+
+def load_pool(name: str, backbone=None, dictionary: str = "auto") -> Pool:
+    """The pool of a data set's test images.
+
+    name: as of `datasets.load`. backbone, dictionary: as of `class_neighbours`, with its errors.
+    """
+    data = load(name)
+    rows = np.flatnonzero(~data.images["train"])
+    return Pool(name, data, rows, class_neighbours(data, backbone, dictionary))
 
 
 def case_table(
-    rows: Sequence[int],
-    labels: np.ndarray,
-    class_names: Sequence[str],
-    count: int,
-    neighbours: np.ndarray | None = None,
-    balanced: bool = False,
+    pool: Pool,
+    sets: str = "class",
+    count: int = 0,
     seeds: Sequence[int] = (0,),
+    labels: np.ndarray | None = None,
+    rows: np.ndarray | None = None,
 ) -> pd.DataFrame:
     """The cases of one run for each seed, one case a row.
 
-    rows: the images of the data set to draw from.
-    labels: (N,) of all its images. The other arguments: as in `draw_cases`.
-    Returns the columns `seed`, `case` (0 … count − 1 in each run), `row` (of the image in the data set),
-        `candidates` (class indices), `options` (their names), `position` (0 … 4, of the true class), and by
-        name the true class, `label`, and the class whose set it is, `centre`.
-    Raises ValueError as `draw_cases` does.
+    sets: one of `SETS`. count: of cases; 0 takes every image of the pool once.
+    labels: (N,), classes in place of the true ones, around which the sets are built.
+    rows: images of the data set in place of the pool's.
+    Returns the columns `data`, `sets`, `seed`, `case` (0 … count − 1 in each run), `row` (of the image in the
+        data set), `file` (of the image), `candidates` (class indices), `options` (their names), `position`
+        (0 … 4, of the true class), and by name the true class, `label`, and the class whose set it is,
+        `centre`; no rows for the sets "image" where the dictionary knows no images.
+    Raises ValueError for unknown sets, and as `draw_cases` and `Dictionary.nearest` do.
     """
-    rows = np.asarray(rows)
-    lines = []
+    if sets not in SETS:
+        raise ValueError(f"sets must be one of {', '.join(SETS)}, not {sets!r}")
+    names, rows = (
+        np.array(pool.data.class_names, object),
+        np.asarray(pool.rows if rows is None else rows, int),
+    )
+    asked = (pool.labels if labels is None else np.asarray(labels))[rows]
+    neighbours = None if sets == "random" else pool.dictionary.neighbours
+    nearest = pool.dictionary.nearest(rows, asked) if sets == "image" else None
+    if sets == "image" and nearest is None:
+        return pd.DataFrame(columns=COLUMNS)
+    runs = []
     for seed in seeds:
-        drawn = draw_cases(np.asarray(labels)[rows], len(class_names), count, neighbours, balanced, seed)
-        for case, (row, candidates, position, centre) in enumerate(zip(*drawn, strict=True)):
-            line = {"seed": seed, "case": case, "row": int(rows[row]), "candidates": candidates.tolist()}
-            line["options"] = [class_names[k] for k in candidates]
-            line |= {"position": int(position), "label": line["options"][position]}
-            lines.append(line | {"centre": class_names[centre]})
-    return pd.DataFrame(lines)
-
-
-def _balanced_sets(
-    rng: np.random.Generator,
-    images_of: dict[int, list[int]],
-    n_classes: int,
-    count: int,
-    neighbours: np.ndarray | None,
-) -> tuple[list[int], list[list[int]], list[int]]:
-    """Images, sets of candidates and true classes; each member of a set is the true one equally often."""
-    rows, sets, true_classes = [], [], []
-    while len(rows) < count:
-        centre = int(rng.integers(n_classes))
-        candidates = [centre, *_distractors(rng, centre, n_classes, neighbours)]
-        true_class = int(rng.choice(candidates))
-        if true_class not in images_of:  # nothing to ask about: another set
-            continue
-        first, *others = images_of[true_class]
-        images_of[true_class] = [*others, first]  # the images of a class take turns
-        rows.append(first)
-        sets.append(candidates)
-        true_classes.append(true_class)
-    return rows, sets, true_classes
-
-
-def _distractors(
-    rng: np.random.Generator, label: int, n_classes: int, neighbours: np.ndarray | None
-) -> list[int]:
-    if neighbours is not None:
-        return [int(k) for k in neighbours[label]]
-    others = np.delete(np.arange(n_classes), label)
-    return rng.choice(others, CANDIDATES - 1, replace=False).tolist()
+        drawn = draw_cases(
+            asked, len(names), count or len(rows), neighbours, sets == "balanced", seed, nearest
+        )
+        run = pd.DataFrame(
+            {"row": rows[drawn.rows], "position": drawn.answers, "centre": names[drawn.centres]}
+        )
+        run["file"] = pool.paths[run["row"]]
+        run["label"] = names[asked[drawn.rows]]
+        run["candidates"] = drawn.options.tolist()
+        run["options"] = names[drawn.options].tolist()
+        runs.append(run.assign(data=pool.name, sets=sets, seed=seed, case=range(len(run))))
+    return pd.concat(runs, ignore_index=True)[COLUMNS]

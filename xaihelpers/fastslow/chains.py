@@ -12,7 +12,7 @@ first t of its T = 5 stages.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -113,20 +113,13 @@ def mentions_class(text: str, name: str) -> bool:
     wrong = int(len(whole) >= LONG)
     for start in range(len(words) if wanted else 0):
         for end in range(start + 1, start + len(wanted) + 3):
-            found = _singulars("".join(words[start:end]))
+            joined = "".join(words[start:end])
+            if not -1 <= len(joined) - len(whole) <= 3:  # one letter wrong, two more of a plural
+                continue
+            found = _singulars(joined)
             if min(DamerauLevenshtein.distance(one, whole) for one in found) <= wrong:
                 return True
     return False
-
-
-def hints_at_class(text: str, name: str, others: Iterable[str]) -> bool:
-    """Whether a text has a word of the class's name (four letters or more) that no other name has.
-
-    Among sedans "an audi" hints at "Audi S4 Sedan", among pelicans "a white breast" at "White Pelican". Such
-    a word may be honest, as a color is.
-    """
-    others = " ".join(others)
-    return bool((content_words(name) - content_words(others)) & content_words(text))
 
 
 def content_words(text: str) -> set[str]:

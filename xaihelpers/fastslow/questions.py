@@ -8,6 +8,7 @@
 | blind | nothing: a control that is not in the paper |
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,14 +16,15 @@ import numpy as np
 import pandas as pd
 
 from xaihelpers.ask.cache import ask, ask_whole
-from xaihelpers.ask.failures import failure_kind
+from xaihelpers.ask.failures import KINDS, MARKED, failure_kind
 from xaihelpers.ask.messages import Request, request
 from xaihelpers.ask.prompt_files import lettered_options, prompt
 from xaihelpers.datasets import with_article
-from xaihelpers.fastslow.candidates import CANDIDATES
-from xaihelpers.fastslow.chains import hints_at_class, mentions_class, parse_chain
+from xaihelpers.fastslow.candidates import CANDIDATES, Pool
+from xaihelpers.fastslow.chains import STAGES, chain_prefix, mentions_class, parse_chain
 from xaihelpers.fastslow.letters import LETTERS, parse_letter
 
+log = logging.getLogger(__name__)
 # whose chain is asked for where the image is shown; without the image the class's name stands here
 THE_IMAGE = "the main object in this image"
 SHOWN = {"fast": {"image"}, "slow": {"concepts"}, "fused": {"image", "concepts"}, "blind": set()}
@@ -66,10 +68,18 @@ def annotate_chains(
         requests = [request(text, max_tokens=max_tokens) for text in texts]
     answers = ask_whole(model, requests, lambda answer: parse_chain(answer.text) is not None, **settings)
     chains = [parse_chain(answer.text) for answer in answers]
-    failures = []
-    for answer, chain in zip(answers, chains, strict=True):
-        failures.append(failure_kind(answer, chain is not None))
-    return Chains(chains, failures)
+    kinds = [failure_kind(answer, chain is not None) for answer, chain in zip(answers, chains, strict=True)]
+    return Chains(chains, kinds)
+
+
+def describe(model, pool: Pool, rows: Sequence[int], **settings) -> tuple[dict, dict]:
+    """Chains of images of a pool: row of the image -> its chain, or None, and row -> why there is none.
+
+    rows: of the images; each is asked about once. model, settings: as of `annotate_chains`.
+    """
+    rows = np.unique(rows)
+    found = annotate_chains(model, pool.paths[rows].tolist(), **settings)
+    return dict(zip(rows, found.chains, strict=True)), dict(zip(rows, found.failures, strict=True))
 
 
 def choice_request(
@@ -78,30 +88,62 @@ def choice_request(
     """One question with five lettered options, in a chat of its own: nothing but this reaches the model.
 
     mode: "fast", "slow", "fused" or "blind". options: five class names.
-    concepts: c^t as `chain_prefix` gives it.
-    image: a file or a PIL image. file: a prompt in place of the mode's own.
+    concepts: c^t as `chain_prefix` gives it. image: a file or a PIL image.
+    file: a prompt in place of the mode's own.
     max_tokens: of the answer; a model that reasons before the letter needs thousands.
     Raises ValueError: an unknown mode, other than five different options, something given that the mode must
-        not see, or something missing.
-    Raises AskError as `ask.prompt` does.
+        not see, or something missing. Raises AskError as `ask.prompt` does.
     """
     if mode not in SHOWN:
         raise ValueError(f"unknown mode {mode!r}; there are {', '.join(SHOWN)}")
     if len(options) != CANDIDATES or len(set(options)) < CANDIDATES:
         raise ValueError(f"{CANDIDATES} different options are needed, not {', '.join(map(repr, options))}")
-    given = set()
-    if image is not None:
-        given.add("image")
-    if concepts:
-        given.add("concepts")
+    given = {kind for kind, is_given in (("image", image is not None), ("concepts", concepts)) if is_given}
     if given != SHOWN[mode]:
-        needed = " and ".join(sorted(SHOWN[mode])) or "neither image nor concepts"
-        got = " and ".join(sorted(given)) or "nothing"
+        needed, got = (" and ".join(sorted(kinds)) or "nothing" for kinds in (SHOWN[mode], given))
         raise ValueError(f"{mode} mode sees {needed}, but was given {got}")
     fields = {"concepts": concepts} if concepts else {}
     text = prompt(file or PROMPTS[mode], options=lettered_options(options), **fields)
-    images = [] if image is None else [image]
-    return request(text, images, LETTERS, max_tokens=max_tokens)
+    return request(text, [] if image is None else [image], LETTERS, max_tokens=max_tokens)
+
+
+def questions(
+    mode: str,
+    cases: pd.DataFrame,
+    texts: Mapping[int, str] | None = None,
+    failures: Mapping[int, str] | None = None,
+    **about,
+) -> pd.DataFrame:
+    """A table of questions for `choose`, one for each case, which holds what its mode is shown and no more.
+
+    cases: as `case_table` gives them. texts: row of an image -> the concepts for it, c^t.
+    failures: row -> why there are none. about: further columns.
+    """
+    table = cases.assign(mode=mode, **about)
+    if "image" in SHOWN[mode]:
+        table["image"] = table["file"]
+    if "concepts" in SHOWN[mode]:
+        table["concept_text"] = [texts[row] for row in table["row"]]
+        table["concept_failure"] = [(failures or {}).get(row, "") for row in table["row"]]
+    return table
+
+
+def questions_by_stage(
+    cases: pd.DataFrame,
+    chains: Mapping[int, Mapping[str, str] | None],
+    failures: Mapping[int, str] | None = None,
+    stages: Sequence[int] = tuple(range(1, len(STAGES) + 1)),
+    **about,
+) -> pd.DataFrame:
+    """Questions of slow mode with c^t for each t of `stages`, which is the column `t`.
+
+    chains: row of an image -> its chain. The other arguments: as of `questions`.
+    """
+    tables = []
+    for t in stages:
+        texts = {row: chain_prefix(chain, t) for row, chain in chains.items()}
+        tables.append(questions("slow", cases, texts, failures, t=t, **about))
+    return pd.concat(tables)
 
 
 def choose(
@@ -117,66 +159,66 @@ def choose(
 
     Returns the table with `letter` (missing where the answer names none, or nothing was asked), `correct`,
     `failure` (one of `ask.failures.KINDS`, empty where a letter is named), `invalid` (no letter, though there
-    was an answer; it is wrong), `confidence` (probability of the chosen option, NaN where
-    the model gives none), `leak` (whether the concepts name the true class) and `hint` (whether they have a
-    word of its name that no other option has).
+    was an answer; it is wrong) and `leak` (whether the concepts name the true class).
     Raises ValueError if a mode is given what it must not see, or lacks what it needs; AskError as `ask.ask`
     does.
     """
-    concept_texts = _column(questions, "concept_text", "")
-    concept_failures = _column(questions, "concept_failure", "")
-    images = _column(questions, "image", None)
-    requests: list[Request | None] = []
-    for mode, options, concepts, image in zip(
-        questions["mode"], questions["options"], concept_texts, images, strict=True
-    ):
-        if "concepts" in SHOWN.get(mode, ()) and not concepts:
-            requests.append(None)
-        else:
-            file = prompts.get(mode, "")
-            requests.append(choice_request(mode, options, concepts, image, file, max_tokens))
-    answers = iter(ask(model, [question for question in requests if question is not None], **settings))
+    given = questions.reindex(columns="mode options position concept_text image concept_failure".split())
+    given = given.astype(object).where(given.notna(), None)
+    requests = {}  # by the line of the table
+    for line, row in enumerate(given.itertuples()):
+        if row.concept_text or "concepts" not in SHOWN.get(row.mode, ()):
+            shown = row.concept_text or "", row.image, prompts.get(row.mode, "")
+            requests[line] = choice_request(row.mode, row.options, *shown, max_tokens)
+    answers = dict(zip(requests, ask(model, list(requests.values()), **settings), strict=True))
     chosen = []
-    for question, options, position, concepts, failure in zip(
-        requests, questions["options"], questions["position"], concept_texts, concept_failures, strict=True
-    ):
-        letter, confidence = None, np.nan
-        if question is None:
-            failure = failure or "unparsable"
-        else:
-            answer = next(answers)
-            letter = parse_letter(answer.text)
-            failure = failure_kind(answer, letter is not None)
-            if letter and answer.probabilities:
-                confidence = answer.probabilities[letter]
+    for line, row in enumerate(given.itertuples()):
+        letter, failure = None, row.concept_failure or "unparsable"
+        if line in answers:
+            letter = parse_letter(answers[line].text)
+            failure = failure_kind(answers[line], letter is not None)
         chosen.append(
             {
                 "letter": letter,
-                "correct": letter == LETTERS[position],
+                "correct": letter == LETTERS[row.position],
                 "failure": failure,
                 "invalid": failure not in ("", "failed"),
-                "confidence": confidence,
-                "leak": mentions_class(concepts, options[position]),
-                "hint": hints_at_class(concepts, options[position], np.delete(options, position)),
+                "leak": mentions_class(row.concept_text or "", row.options[row.position]),
             }
         )
-    columns = ["letter", "correct", "failure", "invalid", "confidence", "leak", "hint"]
-    return questions.assign(**pd.DataFrame(chosen, questions.index, columns))
+    columns = ["letter", "correct", "failure", "invalid", "leak"]
+    found = pd.DataFrame(chosen, questions.index, columns)
+    return questions.assign(**found.astype({"correct": bool, "invalid": bool, "leak": bool}))
 
 
-def case_text(heading: str, chain: Mapping[str, str], options: Sequence[str], choice: str) -> str:
-    """A case in lines, to stand under its picture: heading, stages (240 characters each), options, choice.
+def sampling(seed: int, temperature: float) -> dict[str, object]:
+    """The settings of `ask.ask`; at temperature 0 nothing is drawn, and one answer serves every seed."""
+    return {"temperature": temperature, "seed": seed if temperature else 0}
 
-    chain: as `parse_chain` gives it. options: five class names. heading, choice: lines of text.
-    Raises ValueError if there are not as many options as letters.
+
+def answered(answers: pd.DataFrame) -> pd.DataFrame:
+    """The answers that could be had: those that failed are left out of every share, and counted apart."""
+    return answers[answers["failure"] != "failed"]
+
+
+def failure_mark(answers: pd.DataFrame, keys: Sequence[str]) -> str:
+    """Log how answers failed, and give what is added to a model's name where many could not be had.
+
+    answers: with `failure`, as `choose` returns them, before those that failed are left out.
+    keys: the columns by which they are counted. A part of which more than `ask.failures.MARKED` % could not
+        be had is named in a note.
+    Returns an empty text where there is no such part.
     """
-    stages = [f"{stage}: {text[:240]}" for stage, text in chain.items()]
-    lettered = [f"{letter} {option}" for letter, option in zip(LETTERS, options, strict=True)]
-    return "\n".join([heading, *stages, "  ".join(lettered), choice])
-
-
-def _column(table: pd.DataFrame, name: str, missing: object) -> list:
-    """A column as a list, with `missing` in the place of NaN and of a column that is not there."""
-    if name not in table:
-        return [missing] * len(table)
-    return [missing if value is None or isinstance(value, float) else value for value in table[name]]
+    in_all = [f"{100 * (answers['failure'] == kind).mean():.1f} % {kind}" for kind in KINDS]
+    log.info("Of %d answers %s", len(answers), ", ".join(in_all))
+    failed = 100 * (answers["failure"] == "failed").groupby([answers[key] for key in keys]).mean()
+    marked = failed[failed > MARKED]
+    if marked.empty:
+        return ""
+    parts = []
+    for key, share in marked.items():
+        names = key if isinstance(key, tuple) else [key]
+        parts.append(f"{', '.join(str(name) for name in names if str(name))} ({share:.1f} %)")
+    told = f"More than {MARKED:.0f} % of the answers could not be had: {'; '.join(parts)}."
+    log.warning("%s", told, extra={"note": True})
+    return f", marked: up to {marked.max():.0f} % failed"

@@ -11,13 +11,13 @@ from sklearn.pipeline import Pipeline
 
 from xaihelpers import fastslow
 from xaihelpers.datasets import image_attributes
-from xaihelpers.fastslow import ideal_reader
 from xaihelpers.models.clip import embed_images, embed_texts
 from xaihelpers.scorecard.evidence import Evidence, Ground
 from xaihelpers.scorecard.reading import Reading, judged
 from xaihelpers.scorecard.value_yardsticks import Found
 from xaihelpers.scores import conceptscore
 from xaihelpers.scores.text import text_scores
+from xaihelpers.yardsticks import ideal_reader
 
 N_TEXTS = 40
 N_CASES = 120
@@ -80,7 +80,7 @@ def chains(e: Evidence, names: Sequence[str]) -> Found:
 
     def right(present, rows=cases.rows, options=cases.options, answers=cases.answers):
         said = [fastslow.chain_from_attributes(attributes[row]) for row in present[rows]]
-        return ideal_reader.share_right(ideal_reader.read_chains(reader, said, options, 5), answers)
+        return fastslow.share_right(ideal_reader.read_chains(reader, said, options, 5), answers)
 
     seen, certainty = image_attributes(world)
     visible = (seen & (certainty > 1)).numpy()[e.rows][:, [held.index(name) for name in e.attributes]]
@@ -89,7 +89,7 @@ def chains(e: Evidence, names: Sequence[str]) -> Found:
     sighted = float(right(visible).mean())
     yield "CRI", judged(right, called, rivals, cases.centres, sighted=sighted)
     fast = np.take_along_axis(e.outputs.logits.numpy()[cases.rows], cases.options, 1)
-    quick = ideal_reader.share_right(fast, cases.answers)
+    quick = fastslow.share_right(fast, cases.answers)
     yield "CRI gap", judged(lambda said: right(said) - quick, called, rivals, cases.centres)
     initial = e.outputs.predictions.numpy()[cases.rows]
     against = np.column_stack([initial, neighbours[initial]])

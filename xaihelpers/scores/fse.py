@@ -12,7 +12,6 @@ Equation 2: CRI(t) = 100 % · 1/l Σ_i 1[y_i^t = y_i]
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
@@ -45,30 +44,62 @@ PAPER_MODELS = {
 }
 
 
-def cri_table(answers: pd.DataFrame, keys: Sequence[str], units: Sequence[str] = ()) -> pd.DataFrame:
-    """CRI in % for each part of a table of answers (equation 2).
+# what tells cases apart; those of one set (by its centre) and of one true class hang together
+CASE = ["model", "data", "centre", "label", "row", "seed"]
+CLUSTERS = ["centre", "label"]
 
-    answers: one row a case, with `correct` and `invalid` (bool), `failure` and `seed`, as `fastslow.choose`
-        returns them. Answers that could not be had ("failed") are left out.
-    keys: the columns by which the table is split.
-    units: columns that say which cases are not independent of each other, crossed or nested: clusters.
 
-    Returns the keys, the columns of an Interval, `sd` (standard deviation over the seeds, NaN for one),
-    `invalid` (share of invalid answers, %) and `failed` (share of all that could not be had, %).
+def right_by_case(answers: pd.DataFrame, **asked) -> pd.Series:
+    """100 where the true class was chosen, 0 where not, by `CASE`; the mean where a case was asked in turns.
+
+    answers: one row a question, as `fastslow.choose` returns them, with `model`; those that could not be had
+        are left out. asked: column -> value, the part that is meant.
+    """
+    rows = answers["failure"] != "failed"
+    for column, value in asked.items():
+        rows &= answers[column] == value
+    return 100.0 * answers[rows].groupby(CASE)["correct"].mean()
+
+
+def over_cases(values: pd.Series, bounds: tuple[float, float] | None = PERCENT) -> Interval:
+    """The mean of values by `CASE` with its interval over sets and classes; NaN ones are left out.
+
+    bounds: of the values, (-100, 100) of a difference of shares in %. Differences of which none is other than
+        0, as of two modes that give the same answers, are taken case by case: nothing varies between classes.
+    """
+    values = values.dropna()
+    clusters = [values.index.get_level_values(level) for level in CLUSTERS]
+    if bounds is not None and bounds[0] < 0 and not values.any():
+        clusters = None
+    return interval(values, clusters=clusters, bounds=bounds)
+
+
+def cri_table(answers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """CRI in % for each part of a table of answers (equation 2), over sets and classes.
+
+    answers: as of `right_by_case`. keys: the columns by which the table is split.
+
+    Returns the keys, the columns of an Interval, `invalid` (share of invalid answers, %) and `failed` (share
+    of all that could not be had, %).
     """
     rows = []
     for key, asked in answers.groupby(list(keys), sort=False):
-        part = asked[asked["failure"] != "failed"]
-        clusters = [part[unit] for unit in units] or None
-        of_part = interval(100.0 * part["correct"], clusters=clusters, bounds=PERCENT)
-        by_seed = 100 * part.groupby("seed")["correct"].mean()
-        more = {
-            "sd": by_seed.std() if len(by_seed) > 1 else np.nan,
-            "invalid": 100 * part["invalid"].mean(),
-            "failed": 100 * (asked["failure"] == "failed").mean(),
-        }
-        rows.append(dict(zip(keys, key, strict=True)) | of_part._asdict() | more)
-    return pd.DataFrame(rows, columns=[*keys, *Interval._fields, "sd", "invalid", "failed"])
+        had = asked[asked["failure"] != "failed"]
+        more = {"invalid": 100 * had["invalid"].mean(), "failed": 100 * (asked["failure"] == "failed").mean()}
+        rows.append(dict(zip(keys, key, strict=True)) | over_cases(right_by_case(asked))._asdict() | more)
+    return pd.DataFrame(rows, columns=[*keys, *Interval._fields, "invalid", "failed"])
+
+
+def paper_rows(table: pd.DataFrame, keys: Sequence[str], metric: str = "CRI") -> pd.DataFrame:
+    """Rows of a table of the paper, to be recorded: data, model, its keys, and the numbers.
+
+    table: with `data`, `model` and the columns of an Interval. keys: of the paper's table; "dataset" is the
+        paper's name of the data.
+    """
+    names = [paper_names("", name)[1] for name in table["data"]]
+    numbers = [*Interval._fields, "chance"]
+    table = table.assign(metric=metric, dataset=names, chance=20.0 if metric == "CRI" else 0.0)
+    return table.reindex(columns=["data", "model", *keys, "metric", *numbers])
 
 
 def paper_names(model: str, data: str) -> tuple[str, str]:

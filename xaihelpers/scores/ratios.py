@@ -36,7 +36,7 @@ def ratio_interval(above: ArrayLike, below: ArrayLike, clusters: ArrayLike | Non
     value = total[0] / total[1]
     spread = t.ppf(0.975, n_groups - 1) ** 2 * n_groups * np.cov(sums.T)  # q² S
     a, b, c = total[1] ** 2 - spread[1, 1], total[0] * total[1] - spread[0, 1], total[0] ** 2 - spread[0, 0]
-    root = b**2 - a * c
-    if a <= 0 or root < 0:
+    if a <= 0:
         return Interval(value, -inf, inf, len(cases), float(n_groups))
+    root = max(b**2 - a * c, 0.0)  # the value itself always lies inside: below 0 is rounding
     return Interval(value, (b - sqrt(root)) / a, (b + sqrt(root)) / a, len(cases), float(n_groups))

@@ -16,13 +16,14 @@ passes although a fifth of what it says is wrong (see the tests).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from worlds import aviary
 from xaihelpers.datasets import Dataset, image_attributes, load
+from xaihelpers.fastslow.label_chains import chain_from_attributes
 from xaihelpers.fastslow.questions import annotate_chains
 from xaihelpers.scores.intervals import PERCENT, interval
 
@@ -54,14 +55,16 @@ def color_statements(text: str) -> set[tuple[str, str]]:
     return said
 
 
-def annotator_card(
+def color_claims(
     chains: Sequence[Mapping[str, str] | None], present: np.ndarray, usual: np.ndarray, seed: int = 0
-) -> pd.DataFrame:
-    """The controls of the module docstring for the chains of one annotator, and which of them it passes.
+) -> tuple[pd.DataFrame, list[float]]:
+    """What chains say of colours of visible parts, each claim beside the bird's and beside another bird's.
 
     chains: N, None where there is none. present: (N, 312) bool, what can be seen of each bird.
     usual: (N, 312) bool, what its species usually shows. seed: of the other birds.
-    Returns control, metric, the columns of an Interval, and `passed`.
+    Returns a row for each claim, with `row` of its bird and whether it is true of its `own` and of the
+    `other` bird, and whether bird and species `differ` there and one of the two is said; and of each bird the
+    share of visible parts whose colour is said, in %.
     """
     column = {tuple(name.removeprefix("has_").split("::")): k for k, name in enumerate(aviary.ATTRIBUTES)}
     of_group = {group: [column[key] for key in column if key[0] == group] for group in set(PARTS.values())}
@@ -78,7 +81,41 @@ def annotator_card(
             differ = not (present[row, columns] & usual[row, columns]).any()
             line = {"row": row, "own": own, "differ": differ and (own or habit)}
             rows.append(line | {"other": present[other[row], place]})
-    said = pd.DataFrame(rows, columns=["row", "own", "differ", "other"])
+    return pd.DataFrame(rows, columns=["row", "own", "differ", "other"]), shares
+
+
+def color_shares(
+    described: Mapping[str, Sequence], present: np.ndarray, usual: np.ndarray, seed: int = 0
+) -> pd.DataFrame:
+    """How often what is said of colours is true, in %, for each of several annotators of the same birds.
+
+    described: name of an annotator -> its N chains. The other arguments: as of `color_claims`.
+    Returns `model`, `true of` ("this bird"; "another bird"; "this bird, not the usual", where it and its
+    species differ) and the columns of an Interval.
+    """
+    rows = []
+    for who, chains in described.items():
+        claims, _ = color_claims(chains, present, usual, seed)
+        differ = claims[claims.differ.astype(bool)]
+        for what, said in (
+            ("this bird", claims.own),
+            ("another bird", claims.other),
+            ("this bird, not the usual", differ.own),
+        ):
+            share = interval(100.0 * said, clusters=claims.row[said.index], bounds=PERCENT)
+            rows.append({"model": who, "true of": what, **share._asdict()})
+    return pd.DataFrame(rows)
+
+
+def annotator_card(
+    chains: Sequence[Mapping[str, str] | None], present: np.ndarray, usual: np.ndarray, seed: int = 0
+) -> pd.DataFrame:
+    """The controls of the module docstring for the chains of one annotator, and which of them it passes.
+
+    The arguments: as of `color_claims`.
+    Returns control, metric, the columns of an Interval, and `passed`.
+    """
+    said, shares = color_claims(chains, present, usual, seed)
     there = interval(
         100 * said.own, 100 * said.other, statistic="difference", clusters=said.row, bounds=(-100, 100)
     )
@@ -120,3 +157,31 @@ def prove_annotator(model, file: str = "fse_chain", seed: int = 0, **settings) -
     birds = examination_birds(seed)
     chains = annotate_chains(model, birds.images["path"].tolist(), file=file, **settings).chains
     return annotator_card(chains, image_attributes(birds)[0].numpy(), usual_attributes(birds), seed)
+
+
+def prove_annotators(
+    models: Sequence[str], model_of: Callable[[str], object], world_seed: int = 0, count: int = 96, **settings
+) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Who describes and who recites: what several annotators say of ordinary birds and of random ones.
+
+    Beside them stand "reciter", who says what the species usually has, and "knows the bird".
+
+    models: names. model_of: from a name to the model, as `vlm_loader` gives it.
+    world_seed: of the birds. count: of each kind, at most.
+    settings: of `fastslow.annotate_chains`.
+    Returns the rows of `color_shares` with `birds` ("ordinary", "random attributes"), and the card of each
+    model by the random ones.
+    """
+    shares, cards = [], {}
+    for kind, world in (("ordinary", load("aviary")), ("random attributes", examination_birds(world_seed))):
+        train = world.images["train"].to_numpy() & (kind == "ordinary")
+        rows = np.random.default_rng(world_seed).permutation(np.flatnonzero(~train))[:count]
+        files = world.images["path"].iloc[rows].tolist()
+        there, usual = image_attributes(world)[0].numpy()[rows], usual_attributes(world)[rows]
+        said = {name: annotate_chains(model_of(name), files, **settings).chains for name in models}
+        cards = {name: annotator_card(chains, there, usual, world_seed) for name, chains in said.items()}
+        names = world.attributes["name"].to_numpy()
+        said["reciter"] = [chain_from_attributes(names[one]) for one in usual]
+        said["knows the bird"] = [chain_from_attributes(names[one]) for one in there]
+        shares.append(color_shares(said, there, usual, world_seed).assign(birds=kind))
+    return pd.concat(shares), cards

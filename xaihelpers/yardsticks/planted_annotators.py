@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xaihelpers.fastslow.chains import mentions_class
-from xaihelpers.fastslow.ideal_reader import corrupted
 from xaihelpers.fastslow.label_chains import chain_from_attributes
+from xaihelpers.yardsticks.ideal_reader import corrupted
 
 ANNOTATOR_FAULTS = ("invents", "recites the class", "ignores the image", "names the class")
 

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
-from xaihelpers.fastslow import STAGES, ideal_reader
+from xaihelpers.fastslow import STAGES, share_right
+from xaihelpers.yardsticks import ideal_reader
 
 
 def chain(superclass, detailed):
@@ -42,7 +43,14 @@ def test_the_first_stages_cannot_tell_what_only_a_later_one_says():
     reader = ideal_reader.fit_reader(CHAINS, LABELS, 2)
     found = ideal_reader.read_chains(reader, [CHAINS[0]], [[0, 1, 2]], 2)
     assert found[0, 0] == pytest.approx(found[0, 1]) and found[0, 2] < found[0, 0]
-    assert ideal_reader.share_right(found, [0]) == pytest.approx(0.5)
+    assert share_right(found, [0]) == pytest.approx(0.5)
+
+
+def test_a_case_is_read_from_the_chain_of_its_image():
+    cases = pd.DataFrame({"row": [40, 7], "candidates": [[0, 1, 2, 3, 4]] * 2, "position": [0, 2]}, [8, 9])
+    reader = ideal_reader.fit_reader(CHAINS, LABELS, 4)
+    right = ideal_reader.read_cases(reader, cases, {7: None, 40: CHAINS[0]}, 4)
+    assert right.to_dict() == pytest.approx({8: 100, 9: 20})  # where there is no chain it is guessed
 
 
 NAMES = [f"has_{part}_color::{color}" for part in ("crown", "throat") for color in ("red", "blue", "grey")]
@@ -58,6 +66,32 @@ def test_corruption_keeps_its_dose():
     assert (said[:, :3].sum(1) <= 1).all(), "a false value takes the place of the true one of its group"
     assert (ideal_reader.corrupted(present, NAMES, 1, 1, np.random.default_rng(0)) == present).all()
     assert not ideal_reader.corrupted(present, NAMES, 0, 1, np.random.default_rng(0)).any()
+
+
+def test_what_a_chain_says_is_compared_with_what_is_known():
+    """Of five statements three are true, of the five that are true three are said; nobody knows the place."""
+    known = dict(
+        zip(STAGES, ("not annotated", "owl-like bird", "crown", "red crown", "not annotated"), strict=True)
+    )
+    said = known | {"Background": "a branch", "SalientFeatures": "throat", "DetailedFeatures": "blue crown"}
+    assert ideal_reader.statements_true(said, known) == pytest.approx((60, 60))
+    assert ideal_reader.statements_true(known, known) == (100, 100)
+    assert ideal_reader.statements_true(None, known) == (0, 0)
+    assert np.isnan(ideal_reader.statements_true(said, dict.fromkeys(STAGES, "not annotated"))).all()
+
+
+def test_corrupted_chains_begin_as_those_of_the_labels():
+    class Labelled:
+        attributes, attribute_level = pd.DataFrame({"name": NAMES}), "image"
+        present = torch.tensor([[True, False, False, False, True, False]] * 3)
+        certainty = torch.full((3, 6), 4, dtype=torch.int8)
+
+    Labelled.certainty[2, 4] = 1  # hidden
+    rng = np.random.default_rng(0)
+    chains = ideal_reader.corrupted_chains(Labelled, [0, 2], 1.0, 1.0, rng)
+    assert [one["DetailedFeatures"] for one in chains] == ["red crown, blue throat", "red crown"]
+    (wrong,) = ideal_reader.corrupted_chains(Labelled, [2], 1.0, 0.0, rng)
+    assert wrong["DetailedFeatures"] in ("blue crown", "grey crown")
 
 
 def test_chains_are_drawn_from_the_shares_of_a_class():

@@ -16,13 +16,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from xaihelpers.datasets import Dataset
+from xaihelpers.datasets import Dataset, image_attributes
 from xaihelpers.fastslow.chains import STAGES
-from xaihelpers.fastslow.label_chains import chain_from_attributes
+from xaihelpers.fastslow.guessers import share_right
+from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes, chains_from_labels
 
 Chain = Mapping[str, str]
 
@@ -65,10 +67,27 @@ def read_chains(
     return posterior / posterior.sum(1, keepdims=True)
 
 
-def share_right(scores: np.ndarray, positions: Sequence[int]) -> np.ndarray:
-    """(l,): 1 where the true option alone has the highest score, its share where several tie, else 0."""
-    best = np.isclose(scores, scores.max(1, keepdims=True), rtol=1e-9)
-    return best[np.arange(len(best)), np.asarray(positions)] / best.sum(1)
+def read_cases(reader: Pipeline, cases: pd.DataFrame, found: Mapping[int, Chain | None], t: int) -> pd.Series:
+    """How probable it is, in %, that the reader takes the true class of each case; by the index of the cases.
+
+    cases: as of `fastslow.case_table`. found: row of an image -> its chain.
+    """
+    own = [found[row] for row in cases["row"]]
+    posterior = read_chains(reader, own, cases["candidates"].tolist(), t)
+    return pd.Series(100 * share_right(posterior, cases["position"]), cases.index)
+
+
+def training_chains(data: Dataset, seed: int = 0) -> tuple[list[dict[str, str]], np.ndarray]:
+    """True chains to learn reading from, and their classes: of the training images' labels.
+
+    Where no image has labels of its own, `drawn_chains`; none where nothing has attributes.
+    """
+    train = np.flatnonzero(data.images["train"])
+    if data.attributes is None:
+        return [], np.array([], int)
+    if data.attribute_level == "class":
+        return drawn_chains(data, 50, seed)
+    return list(chains_from_labels(data, train).values()), data.labels.numpy()[train]
 
 
 def drawn_chains(data: Dataset, count: int, seed: int = 0) -> tuple[list[dict[str, str]], np.ndarray]:
@@ -105,6 +124,37 @@ def corrupted(
         if len(others):
             said[row, rng.choice(others)] = True
     return said
+
+
+def corrupted_chains(
+    data: Dataset, rows: Sequence[int], recall: float, precision: float, rng: np.random.Generator
+) -> list[dict[str, str]]:
+    """The chain of each of these images by its own visible attributes, of a known dose, as of `corrupted`.
+
+    rows: positions (0-based) in `data.images`. Raises DatasetError as `image_attributes` does.
+    """
+    present, certainty = image_attributes(data)
+    visible = (present & (certainty > 1)).numpy()[np.asarray(rows, int)]  # (l, A)
+    names = data.attributes["name"].to_numpy()
+    said = corrupted(visible, names, recall, precision, rng)
+    return [chain_from_attributes(names[row]) for row in said]
+
+
+def statements_true(chain: Chain | None, known: Chain) -> tuple[float, float]:
+    """How much of what a chain says is true, and how much of what is true it says, in %.
+
+    known: the chain of all that is true. Stages of which it knows nothing are left out. A chain that says
+    nothing says nothing that is true: 0 and 0; where nothing is known, NaN.
+    """
+    stages = [stage for stage, text in known.items() if text != UNKNOWN]
+    there, said = set(), set()
+    for found, texts in ((there, known), (said, chain or {})):
+        of_stages = {stage: texts[stage] for stage in stages if texts.get(stage, UNKNOWN) != UNKNOWN}
+        found.update(statements(of_stages))
+    if not there:
+        return np.nan, np.nan
+    both = len(said & there)
+    return 100 * both / max(len(said), 1), 100 * both / len(there)
 
 
 def _first_stages(chain: Chain | None, t: int) -> dict[str, str]:

@@ -1,0 +1,72 @@
+"""What notebooks 31 to 34 say of annotators with a known fault, and of pictures without labels."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from notebook_nets import BASE, run_cells
+
+from xaihelpers import datasets
+from xaihelpers.records import read_runs
+
+pytestmark = [pytest.mark.notebooks, pytest.mark.xdist_group("findings of fse")]
+FAULTY = Path(__file__).parent / "own_files" / "faulty_annotator.py"
+FAILED = "instrument failed"
+
+
+@pytest.fixture
+def page_of(tmp_path):
+    """A function: notebook, fault of the annotator -> its records, and its verdicts by claim."""
+
+    def run(number, fault, **parameters):
+        model, results = tmp_path / "my_model.py", tmp_path / f"{number} {fault}"
+        model.write_text(FAULTY.read_text().replace('FAULT = ""', f'FAULT = "{fault}"'))
+        given = BASE[number] | {"models": [f"python:{model}"], "data": ["aviary"]} | parameters
+        records = run_cells(number, given, results, rendered=False)
+        (ran,) = read_runs(results)
+        return records, {verdict["claim"]: verdict for verdict in ran["verdicts"]}
+
+    return run
+
+
+def test_who_recites_the_species_is_found_out(page_of):
+    """Its words are true of ordinary birds; where a bird departs from its species, they are not."""
+    records, verdicts = page_of("32", "recites")
+    said = records[(records.table == "recited") & records.model.str.contains("my_model")]
+    said = said[said["true of"] == "this bird"].set_index("birds").value
+    assert said["ordinary"] > 90 and said["random attributes"] < 40
+    for claim in ("fse-slow-below-fast", "fse-concepts-leave-many-wrong", "fse-cri-rises-with-stages"):
+        assert verdicts[claim]["outcome"] == FAILED
+        assert not verdicts[claim]["controls"]["the words describe the picture"]
+
+
+def test_who_names_the_class_in_its_words_is_found_out(page_of):
+    _, verdicts = page_of("32", "names the class")
+    controls = verdicts["fse-slow-below-fast"]["controls"]
+    assert not controls["they do not name the class"]
+
+
+def test_who_reads_no_words_beside_a_picture_is_the_paper_s_own_case(page_of):
+    """Fused mode is then fast mode, and no control refuses it."""
+    _, verdicts = page_of("32", "deaf", n_cases=40)
+    near = verdicts["fse-fused-near-fast"]
+    assert near["value"] == 0 and near["outcome"] != FAILED
+
+
+def test_who_sees_only_the_options_decides_nothing(page_of):
+    _, verdicts = page_of("31", "sees only the options")
+    assert verdicts["fse-lookalikes-contradict-more"]["outcome"] == FAILED
+
+
+@pytest.mark.parametrize("number", ["31", "32", "33", "34"])
+def test_pictures_in_folders_without_labels_are_enough(number, tmp_path):
+    """Six classes by other names, of which nothing else is known: the annotator names none of them."""
+    birds = datasets.load("aviary")
+    few = birds.images[birds.images.label < 6].groupby(["label", "train"]).head(3)
+    for row in few.itertuples():
+        place = tmp_path / "mine" / ("train" if row.train else "test") / f"kind {'abcdef'[row.label]}"
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(row.path, place)
+    given = BASE[number] | {"data": [str(tmp_path / "mine")]}
+    records = run_cells(number, given, tmp_path / "results", rendered=False)
+    assert (records.data == "mine").any()

@@ -1,0 +1,108 @@
+"""Guessers that see nothing but the options: what a set of candidates gives away (not in the paper).
+
+A guesser gives each option o of a set S a score and takes the highest; options that tie are taken with equal
+probability. SSD(o) are the four look-alikes of o (paper fse, section 5.3).
+
+| guesser | score of o |
+|---|---|
+| knows the dictionary | how many of S lie in SSD(o) |
+| most like the others | Σ over S of cos(v_o, v_k), v the classes' attributes, or their names |
+| least wanted | less the number of all classes k with o in SSD(k) |
+
+In the paper's sets S = {y} ∪ SSD(y) the first is right or ties, for the true class y is the set's centre.
+The floor of a figure is the highest of chance, these guessers, and the model's own answers to the options
+alone, their order turned.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from xaihelpers.datasets import Dataset
+from xaihelpers.fastslow.candidates import CANDIDATES, Pool
+from xaihelpers.models.clip import Clip, embed_texts
+
+CHANCE, ITSELF = "chance", "itself, blind"
+
+
+class Floor(NamedTuple):
+    """What a figure has to lie above, case by case."""
+
+    source: str  # a guesser, "chance" or "itself, blind"
+    right: pd.Series  # (l,) how probable it is that this source takes the true class, in %
+
+
+def class_vectors(data: Dataset, clip: Clip | None = None) -> dict[str, np.ndarray]:
+    """Vectors (K, d) by which a guesser may find two classes alike, as far as the data set has them.
+
+    clip: whose embeddings of "a photo of a ..." serve as well; None for none. The shipped ones know the names
+        of the drawn worlds alone, and serve nowhere else.
+    """
+    by_letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4))
+    vectors = {"names' letters": by_letters.fit_transform(data.class_names).toarray()}
+    if data.class_attributes is not None:
+        vectors["class attributes"] = data.class_attributes.nan_to_num().numpy()
+    if clip is not None and (data.drawn or not clip.name.startswith("aviary_")):
+        phrases = [f"a photo of a {name}" for name in data.class_names]
+        vectors["names, by CLIP"] = embed_texts(clip, phrases, "truncate").rows.numpy()
+    return vectors
+
+
+def guess_blind(cases: pd.DataFrame, pool: Pool, vectors: dict[str, np.ndarray]) -> pd.DataFrame:
+    """How probable it is, in %, that each guesser takes the true class; a row for each case, by its index.
+
+    cases: as `case_table` gives them. vectors: as `class_vectors` gives them.
+    Returns a column for each guesser, the first "chance".
+    """
+    options = np.array(cases["candidates"].tolist(), int).reshape(-1, CANDIDATES)
+    neighbours = pool.dictionary.neighbours
+    in_set_of = np.zeros((len(neighbours), len(neighbours)), bool)  # row: a class, column: a look-alike
+    np.put_along_axis(in_set_of, neighbours, True, 1)
+    known = in_set_of[options[:, :, None], options[:, None, :]]  # (l, 5, 5)
+    scores = {CHANCE: np.zeros(options.shape), "knows the dictionary": known.sum(2)}
+    for kind, of_classes in vectors.items():
+        unit = of_classes / np.linalg.norm(of_classes, axis=1, keepdims=True).clip(1e-12)  # (K, d)
+        unit = unit[options]  # (l, 5, d)
+        scores[f"most like the others, by {kind}"] = np.einsum("lod,lkd->lo", unit, unit)
+    scores["least wanted"] = -in_set_of.sum(0)[options]
+    right = {guesser: 100 * share_right(of, cases["position"]) for guesser, of in scores.items()}
+    return pd.DataFrame(right, cases.index)
+
+
+def share_right(scores: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+    """(l,): 1 where the true option alone has the highest score, its share where several tie, else 0."""
+    best = np.isclose(scores, scores.max(1, keepdims=True), rtol=1e-9)
+    return best[np.arange(len(best)), np.asarray(positions, int)] / best.sum(1)
+
+
+def blind_floor(guesses: pd.DataFrame, own: pd.Series | None = None) -> Floor:
+    """The best of the guessers, of chance, and of the model's own blind answers.
+
+    guesses: (l,) rows, as `guess_blind` gives them.
+    own: by the same index, the share of the model's blind answers to a case that are right, in %; what is
+        missing could not be had. A case counts in all of the sources that are compared, or in none.
+    """
+    sources = guesses if own is None else guesses.assign(**{ITSELF: own.reindex(guesses.index)})
+    compared = sources.dropna()
+    source = compared.mean().idxmax() if len(compared) else CHANCE  # of equal ones the first
+    return Floor(source, sources[source])
+
+
+def rotations(cases: pd.DataFrame) -> pd.DataFrame:
+    """Each case five times, its options turned by one place each time: a favourite letter then costs nothing.
+
+    The options are put in the order of the alphabet first, so that cases with the same five ask the same five
+    questions, which a model need answer only once.
+
+    cases: with `options` and `position`. Returns the table with the column `turn`, 0 to 4.
+    """
+    true_names = [options[place] for options, place in zip(cases["options"], cases["position"], strict=True)]
+    turned = []
+    for turn in range(CANDIDATES):
+        options = [sorted(five)[turn:] + sorted(five)[:turn] for five in cases["options"]]
+        positions = [five.index(name) for five, name in zip(options, true_names, strict=True)]
+        turned.append(cases.assign(options=options, position=positions, turn=turn))
+    return pd.concat(turned, ignore_index=True)
