@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from notebook_nets import BASE, run_cells
+from notebook_nets import BASE, run_cells, values
 
 from xaihelpers import datasets
 from xaihelpers.records import read_runs
@@ -40,6 +40,15 @@ def test_who_recites_the_species_is_found_out(page_of):
         assert not verdicts[claim]["controls"]["the words describe the picture"]
 
 
+def test_who_recites_whom_it_knows_is_found_out(page_of):
+    """It looks at birds of random attributes, whose species it does not know."""
+    records, verdicts = page_of("32", "recites whom it knows", n_drawn=96)
+    said = records[(records.table == "recited") & records.model.str.contains("my_model")]
+    said = said[said["true of"] == "this bird, not the usual"].set_index("birds").value
+    assert said["random attributes"] > 60 and said["ordinary"] < 50
+    assert not verdicts["fse-cri-rises-with-stages"]["controls"]["the words describe the picture"]
+
+
 def test_who_names_the_class_in_its_words_is_found_out(page_of):
     _, verdicts = page_of("32", "names the class")
     controls = verdicts["fse-slow-below-fast"]["controls"]
@@ -51,6 +60,15 @@ def test_who_reads_no_words_beside_a_picture_is_the_paper_s_own_case(page_of):
     _, verdicts = page_of("32", "deaf", n_cases=40)
     near = verdicts["fse-fused-near-fast"]
     assert near["value"] == 0 and near["outcome"] != FAILED
+
+
+def test_who_reads_no_words_beside_a_picture_follows_the_picture(page_of):
+    """Whatever the words: with 80 pairs of equal answers the claim holds, and no control refuses it."""
+    records, verdicts = page_of("33", "deaf", n_cases=80, top5_prompt="fse_top5")
+    assert verdicts["fse-top-five-fused-unchanged"]["outcome"] == "holds"
+    fair = {"table": "conflict", "conflicts": "fair"}
+    assert (values(records, metric="picture (%)", **fair) == 100).all()
+    assert (values(records, table="conflict, steps") == 0).all()
 
 
 def test_who_sees_only_the_options_decides_nothing(page_of):

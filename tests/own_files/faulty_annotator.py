@@ -10,7 +10,7 @@ from xaihelpers.ask import prompt, request
 from xaihelpers.ask.prompt_files import lettered_options
 from xaihelpers.instruments import Annotator
 from xaihelpers.instruments.annotator import OPTION
-from xaihelpers.instruments.eye import first_named
+from xaihelpers.instruments.eye import first_named, look
 
 FAULT = ""
 SHIPPED = Annotator(paths.models_home() / "annotator", torch.device("cpu"))
@@ -41,11 +41,12 @@ def by_fault(asked):
     (given,) = SHIPPED.answer([asked])
     if options or "SalientFeatures" not in text or not asked.images:
         return named_first(given, text) if FAULT == "names the class" and given.reasoning else given
-    (named,) = SHIPPED.answer([request(prompt("fse_name"), asked.images)])
-    if FAULT == "recites":
-        return json.dumps(SHIPPED.usual_chain(named.text))
+    (seen,) = look(SHIPPED.eye, asked.images)
+    name = max(seen.names, key=seen.names.get)
+    if FAULT == "recites" or (FAULT == "recites whom it knows" and seen.names[name] > 0.5):
+        return json.dumps(SHIPPED.usual_chain(name))
     if FAULT == "names the class":
-        return json.dumps(json.loads(given.text) | {"Background": f"a {named.text}"})
+        return json.dumps(json.loads(given.text) | {"Background": f"a {name}"})
     return given
 
 

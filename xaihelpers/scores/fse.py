@@ -94,11 +94,12 @@ def paper_rows(table: pd.DataFrame, keys: Sequence[str], metric: str = "CRI") ->
     """Rows of a table of the paper, to be recorded: data, model, its keys, and the numbers.
 
     table: with `data`, `model` and the columns of an Interval. keys: of the paper's table; "dataset" is the
-        paper's name of the data.
+        paper's name of the data, and the model goes by its name there.
     """
-    names = [paper_names("", name)[1] for name in table["data"]]
+    pairs = [paper_names(*pair) for pair in zip(table["model"], table["data"], strict=True)]
+    named = {"model": [model for model, _ in pairs], "dataset": [dataset for _, dataset in pairs]}
     numbers = [*Interval._fields, "chance"]
-    table = table.assign(metric=metric, dataset=names, chance=20.0 if metric == "CRI" else 0.0)
+    table = table.assign(metric=metric, chance=20.0 if metric == "CRI" else 0.0, **named)
     return table.reindex(columns=["data", "model", *keys, "metric", *numbers])
 
 

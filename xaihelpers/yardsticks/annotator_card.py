@@ -28,6 +28,7 @@ from xaihelpers.fastslow.questions import annotate_chains
 from xaihelpers.scores.intervals import PERCENT, interval
 
 LEAST, SAID = 25.0, 20.0  # %
+RECITES = "does not recite"
 FIRST_SEED = 20_000  # of the birds that are drawn for it: no other world has these
 COLORS = {color: color for color in aviary.GROUPS["wing_color"]} | {"gray": "grey", "golden": "yellow"}
 # what a part is called -> its group of attributes
@@ -125,7 +126,7 @@ def annotator_card(
     sees = there.low > 0 and there.value >= LEAST
     lines = [
         ("says what is there", "true of its own bird, less of another (%)", there, sees),
-        ("does not recite", "its own colour, not the usual one (%)", own, own.low > 50),
+        (RECITES, "its own colour, not the usual one (%)", own, own.low > 50),
         ("says enough", "visible parts whose colour is said (%)", share, share.low >= SAID),
     ]
     return pd.DataFrame(
@@ -170,18 +171,23 @@ def prove_annotators(
     world_seed: of the birds. count: of each kind, at most.
     settings: of `fastslow.annotate_chains`.
     Returns the rows of `color_shares` with `birds` ("ordinary", "random attributes"), and the card of each
-    model by the random ones.
+    model: by the random ones, and whether it recites where an ordinary one departs from its species, for one
+    that recites what it recognises may look at the rest.
     """
-    shares, cards = [], {}
+    shares, cards = [], {name: [] for name in models}
     for kind, world in (("ordinary", load("aviary")), ("random attributes", examination_birds(world_seed))):
         train = world.images["train"].to_numpy() & (kind == "ordinary")
         rows = np.random.default_rng(world_seed).permutation(np.flatnonzero(~train))[:count]
         files = world.images["path"].iloc[rows].tolist()
         there, usual = image_attributes(world)[0].numpy()[rows], usual_attributes(world)[rows]
         said = {name: annotate_chains(model_of(name), files, **settings).chains for name in models}
-        cards = {name: annotator_card(chains, there, usual, world_seed) for name, chains in said.items()}
+        for name, chains in said.items():
+            card = annotator_card(chains, there, usual, world_seed)
+            if kind == "ordinary":
+                card = card[card["control"] == RECITES].assign(control=f"{RECITES}, ordinary birds")
+            cards[name].append(card)
         names = world.attributes["name"].to_numpy()
         said["reciter"] = [chain_from_attributes(names[one]) for one in usual]
         said["knows the bird"] = [chain_from_attributes(names[one]) for one in there]
         shares.append(color_shares(said, there, usual, world_seed).assign(birds=kind))
-    return pd.concat(shares), cards
+    return pd.concat(shares), {name: pd.concat(of_model) for name, of_model in cards.items()}
