@@ -96,18 +96,19 @@ def check_A4(records):
     wide = split.pivot(index=["sets", "t"], columns="part", values="value")
     assert np.allclose(wide[["vocabulary", "annotator", "reader"]].sum(axis=1), wide["fast less slow"])
     assert len(wide) == 5 + 2  # all stages of the sets that are shown, the last one of the two others
-    of_dose = records[records.table == "dose"].pivot(index="reader", columns="precision", values="value")
-    assert (of_dose[100] > 95).all() and (of_dose[25] < 75).all()
+    for reader in ("Bayes", "model"):
+        true, false = (values(records, table="dose", reader=reader, precision=p).item() for p in (100, 25))
+        assert true > 95 and false < 75
     curve = values(records, table="CRI from the name", given="from the name")
     added = values(records, table="marginal CRI", given="from the name")
     assert added.sum() == pytest.approx(curve.iloc[-1] - curve.iloc[0])
 
 
 def check_A5(records):
-    """Who reads whole ordinary birds is at home on these alone; the card knows liars from who knows the bird."""
-    lesson = records[(records.table == "lesson") & (records.birds == 80)]
-    right = lesson.pivot(index="reader", columns="tested on", values="value").loc["ordinary birds, whole"]
-    assert right["ordinary"] > right["random"] + 25
+    """Who reads ordinary birds as a whole is at home there alone; the card finds out who recites."""
+    right = values(records, table="lesson", birds=80, reader="ordinary birds, whole")
+    on_ordinary, on_random = right  # in this order
+    assert on_ordinary > on_random + 25
     card = records[(records.table == "card of an annotator") & (records.control == "does not recite")]
     card = card.set_index("model").value
     assert card["recites"] == 0 and card["knows"] == 100 and card["annotator"] > 80
