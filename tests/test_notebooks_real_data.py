@@ -78,7 +78,7 @@ def test_real_photographs(number, table, metric, chance, real_data, weights, tmp
     flowers, things = (str(real_data(f"images/{name}")) for name in ("flowers5", "cifar10"))
     given = {"data": [flowers, things], "backbone": "squeezenet1_0", "weights": weights, "n_cases": 60}
     if number == "32":
-        given |= {"general": [things], "n_seeds": 1}
+        given |= {"general": [things], "n_orders": 1, "n_drawn": 24}
     records = run_cells(number, given, tmp_path)
     assert {"flowers5", "cifar10"} <= set(records.data)
     found = records[(records.table == table) & (records.metric == metric) & (records.sets == "balanced")]
