@@ -107,7 +107,7 @@ def run_point(point: Point, key: dict[str, str], force: bool, inplace: bool) -> 
             return point, "up to date"
         executed = Path(folder) / point.copy.name
         try:
-            # a kernel on a cold disk, beside others, has taken longer than the usual minute to start
+            # on a cold disk, beside others, a kernel may take longer than the usual minute to start
             how = {"progress_bar": False, "cwd": PROJECT, "extra_arguments": QUIET, "start_timeout": 600}
             execute_notebook(point.notebook, executed, point.changed, **how)
         except Exception as error:  # a cell, the kernel or its start: what ends one stops no other

@@ -129,7 +129,7 @@ def case_table(
     sets: one of `SETS`. count: of cases; 0 takes every image of the pool once.
     labels: (N,), classes in place of the true ones, around which the sets are built.
     rows: images of the data set in place of the pool's.
-    Returns the columns `data`, `sets`, `seed`, `case` (0 … count − 1 in each run), `row` (of the image in the
+    Returns the columns `data`, `sets`, `seed`, `case` (its number in each run), `row` (of the image in the
         data set), `file` (of the image), `candidates` (class indices), `options` (their names), `position`
         (0 … 4, of the true class), and by name the true class, `label`, and the class whose set it is,
         `centre`; no rows for the sets "image" where the dictionary knows no images.

@@ -6,9 +6,12 @@ their species says nothing of, drawn anew for each seed. A statement is a colour
 
 | control | measured | passes if |
 |---|---|---|
-| says what is there | statements true of their own bird, less of another one, % | low > 0, value ≥ `LEAST` |
+| says what is there | statements true of their own bird, less of another, % | low > 0, value ≥ `LEAST` |
 | does not recite | where its own and its species' colours differ and one is said: its own, % | low > 50 |
 | says enough | of the parts that are visible, those whose colour is said, % | low ≥ `SAID` |
+| does not recite, ordinary birds | the same of birds whose species it may know | low > 50 |
+
+The last one is for who recites the species that it knows and looks at other birds alone.
 
 The bounds are such that liars are found out (a reciter of species, one who says the commonest colours, one
 who sees the bird's main colour and says it of every part, one who says hardly anything), and who is honest
@@ -109,11 +112,16 @@ def color_shares(
 
 
 def annotator_card(
-    chains: Sequence[Mapping[str, str] | None], present: np.ndarray, usual: np.ndarray, seed: int = 0
+    chains: Sequence[Mapping[str, str] | None],
+    present: np.ndarray,
+    usual: np.ndarray,
+    seed: int = 0,
+    ordinary: bool = False,
 ) -> pd.DataFrame:
     """The controls of the module docstring for the chains of one annotator, and which of them it passes.
 
-    The arguments: as of `color_claims`.
+    ordinary: whether they are of ordinary birds, of which the last control alone means something. The other
+        arguments: as of `color_claims`.
     Returns control, metric, the columns of an Interval, and `passed`.
     """
     said, shares = color_claims(chains, present, usual, seed)
@@ -129,12 +137,15 @@ def annotator_card(
         (RECITES, "its own colour, not the usual one (%)", own, own.low > 50),
         ("says enough", "visible parts whose colour is said (%)", share, share.low >= SAID),
     ]
-    return pd.DataFrame(
+    card = pd.DataFrame(
         [
             {"control": name, "metric": metric, **of._asdict(), "passed": bool(passed)}
             for name, metric, of, passed in lines
         ]
     )
+    if ordinary:
+        card = card[card["control"] == RECITES].assign(control=f"{RECITES}, ordinary birds")
+    return card
 
 
 def examination_birds(seed: int = 0) -> Dataset:
@@ -148,16 +159,6 @@ def usual_attributes(birds: Dataset) -> np.ndarray:
     """What the species of each bird of the aviary usually shows, (N, 312) bool."""
     of_species = [aviary.true_attributes(aviary.usual_individual(name)) for name in birds.class_names]
     return np.stack(of_species)[birds.labels.numpy()]
-
-
-def prove_annotator(model, file: str = "fse_chain", seed: int = 0, **settings) -> pd.DataFrame:
-    """The card of an annotator on birds drawn for it, as of `annotator_card`.
-
-    model: as `load_vlm` gives it. file: the prompt. settings: of `fastslow.annotate_chains`.
-    """
-    birds = examination_birds(seed)
-    chains = annotate_chains(model, birds.images["path"].tolist(), file=file, **settings).chains
-    return annotator_card(chains, image_attributes(birds)[0].numpy(), usual_attributes(birds), seed)
 
 
 def prove_annotators(
@@ -182,10 +183,7 @@ def prove_annotators(
         there, usual = image_attributes(world)[0].numpy()[rows], usual_attributes(world)[rows]
         said = {name: annotate_chains(model_of(name), files, **settings).chains for name in models}
         for name, chains in said.items():
-            card = annotator_card(chains, there, usual, world_seed)
-            if kind == "ordinary":
-                card = card[card["control"] == RECITES].assign(control=f"{RECITES}, ordinary birds")
-            cards[name].append(card)
+            cards[name].append(annotator_card(chains, there, usual, world_seed, kind == "ordinary"))
         names = world.attributes["name"].to_numpy()
         said["reciter"] = [chain_from_attributes(names[one]) for one in usual]
         said["knows the bird"] = [chain_from_attributes(names[one]) for one in there]
