@@ -186,7 +186,7 @@ def test_round_trip(run, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("XAI_CODE_KEY", '{"notebook": "n", "package": "p", "data": "d"}')
     rows = [
         {**row(np.float32(0.5), concepts=112, labels="NA"), "low": 0.4, "high": 0.6, "cases": 100},
-        {**row(float("nan"), concepts=112, labels="None"), "chance": torch.tensor(0.02)},
+        {**row(float("nan"), concepts=112, labels="None", penalty=np.nan), "chance": torch.tensor(0.02)},
     ]
     shown = run.record(rows, **SOURCE)
     assert list(shown.row) == ["concepts=112, labels=NA", "concepts=112, labels=None"]

@@ -64,7 +64,8 @@ class Run:
 
         rows: one per number, with `metric` and `value` and, where they exist, the interval `low`, `high`, the
             number of `cases` and the `chance` level; every further key (`concepts`, `lambda`, ...) says which
-            row of the paper's table it is. A NaN value is kept. `void` says why a number decides nothing.
+            row of the paper's table it is, unless it is NaN. A NaN value is kept. `void` says why a number
+            decides nothing.
         paper, table: what the rows stand beside in the report, e.g. "alignment", 3.
         data, model: in words, what they were measured on.
 
@@ -298,7 +299,7 @@ def _tidy(row: dict) -> dict:
         if name not in row:
             raise ValueError(f"A recorded row needs {name!r}; this one has only {', '.join(row)}.")
     numbers = {name: float("nan") if row.get(name) is None else float(row[name]) for name in NUMBERS}
-    keys = {name: value for name, value in row.items() if name not in COLUMNS}
+    keys = {name: value for name, value in row.items() if name not in COLUMNS and not pd.isna(value)}
     compact = ", ".join(f"{name}={value}" for name, value in keys.items())
     return {**row, **numbers, "table": str(row["table"]), "row": compact}
 
