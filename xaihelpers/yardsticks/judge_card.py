@@ -27,7 +27,6 @@ import torch
 from scipy.stats import rankdata
 
 from xaihelpers.models import crop_masks, load_target
-from xaihelpers.saliency.statements import check_statements, lit_shares
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
 from xaihelpers.yardsticks import judge_controls
 from xaihelpers.yardsticks.judge_controls import (
@@ -47,6 +46,7 @@ from xaihelpers.yardsticks.judge_controls import (
     WRONG_NAME,
     Battery,
 )
+from xaihelpers.yardsticks.statements import check_statements, lit_shares
 
 LEAST = 1.0  # points of five by which the better condition has to score higher
 RANK = 0.1  # rank correlation of score and dose
