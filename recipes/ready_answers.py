@@ -1,9 +1,9 @@
-"""The answers that ship: of the shipped annotator, about all images of the built-in worlds.
+"""The answers that ship: of the shipped annotator and judge, about pictures of the built-in worlds.
 
 They are what a model answered to fixed requests, so data as its weights are: the chains of all images, and
-what is chosen by a picture in the notebooks below at their defaults. What is chosen by words alone takes no
-time and does not ship. `ask` reads them where its cache has none. Made anew whenever the weights are, or the
-questions of these notebooks, by
+what is chosen or judged by a picture in the notebooks below at their defaults. What is chosen by words alone
+takes no time and does not ship. `ask` reads them where its cache has none. Made anew whenever the weights
+are, or the questions of these notebooks, by
 
     XAI_DATA=$(mktemp -d) XAI_RECORD_AGAIN=1 python -m recipes.ready_answers
 """
@@ -19,7 +19,7 @@ from xaihelpers.ask.cache import AnswersOnDisk
 from xaihelpers.fastslow import annotate_chains
 
 WORLDS = ("aviary", "everyday")
-NOTEBOOKS = ("31", "32", "33")
+NOTEBOOKS = ("31", "32", "33", "42", "43", "44")
 WITHOUT_PICTURE = "DELETE FROM Cache WHERE json_extract(tag, '$.turns[#-1].images[0]') IS NULL"
 
 

@@ -39,8 +39,8 @@ RUNS = {
     "22": ({"seed": 0, "n_images": 12, "second_scorer": "", "draws": 1}, "bottleneck", "outputs"),
     "31": ({"n_cases": 6}, "model", "python:my_model.py"),
     "33": ({"n_cases": 4}, "model", "server:my-model"),
-    "41": ({"methods": ["gradcam"], "n_trained": 48, "draws": 1, "shares": [1.0]}, "method", "my_model, own"),
-    "43": ({"n_images": 4, "draws": 1}, "of", "my_model"),
+    "41": ({"methods": ["gradcam"], "n_images": 12, "n_trained": 48, "draws": 1}, "method", "my_attention"),
+    "43": ({"n_images": 4, "draws": 1}, "of", "my_attention"),
 }
 
 

@@ -14,7 +14,8 @@ from xaihelpers import ask, datasets, fastslow, instruments, paths
 from xaihelpers.instruments.annotator import five_of, rating, seen_chain
 from xaihelpers.instruments.attention_judge import judgement
 from xaihelpers.instruments.eye import GROUPS, PARTS, SPECIES, THINGS, first_named
-from xaihelpers.saliency import judging, statements
+from xaihelpers.saliency import judging
+from xaihelpers.yardsticks import statements
 
 HOME = paths.models_home()
 

@@ -12,9 +12,7 @@ from xaihelpers.saliency.judging import judge, parse_judgement, parse_score
 @pytest.mark.parametrize(
     "text, score",
     [
-        ("Evaluation: It lies on the head.\nJustification: Most of it.\nScore: 4", 4),
         ("**Score:** 2/5", 2),
-        ("{'Evaluation': 'It lies there.', 'Justification': 'So.', 'Score': 1}", 1),
         ("Score: 10", None),
         ("Score: 4-5", None),
         ("Score: 4/10", None),
@@ -27,8 +25,6 @@ from xaihelpers.saliency.judging import judge, parse_judgement, parse_score
         ("Evaluation: the focus score: 2, fine\nScore: 5", 5),
         ("Score (0-5): 4", 4),
         ("### Score\n4", 4),
-        ("1. **Evaluation**: a\n2. **Justification**: b\n3. **Score**: 4", 4),
-        ("2. Overall score: 7", None),
         ("Score: 3,5", 3.5),
         ("Score: 1,000", None),
         ("Score: 4 (on a scale of 1-10)", None),
@@ -44,26 +40,24 @@ def test_scores_are_read_and_never_guessed(text, score):
     assert parse_judgement(text).score == score
 
 
-def test_scores_on_a_scale_of_four():
-    """As notebook 23 reads ratings."""
-    for text, score in (
-        ("3", 3),
-        ("4/4", 4),
-        ("3 out of 4", 3),
-        ("2,5", 2.5),
-        ("4/10", None),
-        ("2 of 5", None),
-        ("1 to 4", None),
-        ("5", None),
-    ):
+def test_scores_on_another_scale_and_as_the_authors_code_reads_them():
+    """Of four, as notebook 23 reads ratings; or the first digit behind the word, whatever it is of."""
+    for text, score in (("3", 3), ("4/4", 4), ("2,5", 2.5), ("4/10", None), ("1 to 4", None), ("5", None)):
         assert parse_score(text, highest=4) == score, text
+    for text, score in (
+        ("Score: 4.5", 4),
+        ("a 3, score: 10", 1),
+        ("score of the 5 criteria", 5),
+        ("2", None),
+    ):
+        assert parse_score(text, first_digit=True) == score, text
 
 
 def test_the_parts_of_an_answer():
     for text in (
         "1. **Evaluation**: On the head.\n2. **Justification**: Most of it.\n3. **Score**: 4",
         "{'Evaluation': 'On the head.', 'Justification': 'Most of it.', 'Score': 4}",
-        "Evaluation: On the head.\nJustification: Most of it.\nScore: 4",
+        '{"evaluation": "On the head.", "justification": "Most of it.", "score": 4}',
     ):
         assert parse_judgement(text) == (4, "On the head.", "Most of it.")
 
@@ -83,8 +77,8 @@ def test_a_judge_is_asked_by_the_papers_prompts(monkeypatch):
     assert [request.schema for request in asked] == [None, None]
     judge(None, [Image.new("RGB", (8, 8))], ["cup"], "heat", by_schema=True)
     assert asked[-1].schema["properties"]["score"]["enum"] == [0, 1, 2, 3, 4, 5]
-    with pytest.raises(ValueError, match="a judge is shown masked or heat"):
-        judge(None, [], [], "heat", "tiny")
+    with pytest.raises(ValueError, match="no prompt that can be read.*autoxplain_heat_long"):
+        judge(None, [None], ["cup"], "heat", "tiny")
     images = torch.full((1, 3, 4, 4), 200, dtype=torch.uint8)
     with pytest.raises(ValueError, match="unknown kind 'grey'"):
         judging.judge_images(images, torch.ones(1, 2, 2), "grey")

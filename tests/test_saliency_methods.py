@@ -86,7 +86,7 @@ def test_equal_to_torch_cam(library, images):
         logits = model(images.clone().requires_grad_())
         theirs = extractor(classes, logits)[0].detach()
     ours = saliency.attention_maps(model.train(), images, library.lower(), classes, batch_size=2)
-    assert model.training and all(parameter.grad is None for parameter in model.parameters())
+    assert not model.training and all(parameter.grad is None for parameter in model.parameters())
     torch.testing.assert_close(ours.maps, theirs, rtol=0, atol=1e-4)
     assert ours.classes.tolist() == classes
 
@@ -126,45 +126,49 @@ def test_bad_input_is_named(images):
     for wrong, message in (
         ({"method": "lime"}, "unknown method 'lime': there are cam, gradcam"),
         ({"layer": "extra"}, "is not used"),
+        ({"layer": "layer5"}, "no layer 'layer5': try layer"),
+        ({"layer": "fc"}, r"gives \(3, 7\), which does not lie over space"),
         ({"classes": [0, 1]}, r"classes must be 3 numbers in 0\.\.6"),
         ({"classes": [0, 1, 7]}, r"in 0\.\.6"),
         ({"method": "cam", "layer": "layer3"}, "does not make its 7 logits of the means of these 16 maps"),
         ({"method": "rise", "keep": 1.0}, "keep between 0 and 1"),
+        ({"inputs": images.to(torch.uint8)}, "inputs must be floating point"),
+        (
+            {"model": nn.Sequential(nn.Flatten(), nn.Linear(12288, 3))},
+            "no layer whose output lies over space",
+        ),
+        ({"model": nn.Conv2d(3, 4, 1), "layer": "", "method": "rise", "classes": [9] * 3}, r"in 0\.\.3"),
     ):
-        with pytest.raises(saliency.SaliencyError, match=message):
-            saliency.attention_maps(model, images, **wrong)
-    with pytest.raises(saliency.SaliencyError, match="inputs must be floating point"):
-        saliency.attention_maps(model, images.to(torch.uint8))
-    with pytest.raises(ModelError, match="no layer 'layer5': try layer"):
-        saliency.attention_maps(model, images, layer="layer5")
-    with pytest.raises(ModelError, match=r"gives \(3, 7\), which does not lie over space"):
-        saliency.attention_maps(model, images, layer="fc")
-    with pytest.raises(ModelError, match="has no layer whose output lies over space"):
-        saliency.attention_maps(nn.Sequential(nn.Flatten(), nn.Linear(12288, 3)), images)
-    with pytest.raises(ModelError, match="neither logits"):
-        saliency.attention_maps(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(0)), images, layer="0")
-
-
-def test_what_is_no_map(images):
-    model = seeded(tiny_resnet)
+        with pytest.raises((saliency.SaliencyError, ModelError), match=message):
+            saliency.attention_maps(**({"model": model, "inputs": images} | wrong))
     images[1] = torch.nan
-    with pytest.raises(saliency.SaliencyError, match="maps of image 1 at layer 'layer4' are NaN"):
-        saliency.attention_maps(model, images)
-    with pytest.raises(saliency.SaliencyError, match="map of image 1 by rise is NaN"):
-        saliency.attention_maps(model, images, "rise", n_masks=4)
-    with pytest.raises(saliency.SaliencyError, match="which CAM needs: choose gradcam"):
-        saliency.attention_maps(seeded(torchvision_vit), torch.randn(1, 3, 32, 32), "cam")
+    for method, whose in (("gradcam", "at layer 'layer4'"), ("rise", "by rise")):
+        with pytest.raises(saliency.SaliencyError, match=f"maps {whose} are NaN or infinite in image 1"):
+            saliency.attention_maps(model, images, method)
 
-    class Sharp(nn.Module):  # finite maps, an infinite gradient at 0
+
+def test_a_layer_may_be_written_into_and_one_of_several_outputs(images):
+    """As later layers do in place, and as attention layers return their weights beside the tokens."""
+
+    class Two(nn.Module):
         def __init__(self):
             super().__init__()
-            self.maps = nn.Conv2d(3, 2, 1, bias=False)
+            self.pair, self.fc = Pair(), nn.Linear(2, 2)
 
         def forward(self, x):
-            return self.maps(x).abs().sqrt().mean((2, 3))
+            return self.fc(self.pair(x)[0].relu_().mean((2, 3)))
 
-    with pytest.raises(saliency.SaliencyError, match="gradients of image 0 at layer 'maps' are NaN"):
-        saliency.attention_maps(Sharp(), torch.zeros(1, 3, 4, 4), layer="maps")
+    class Pair(nn.Conv2d):
+        def __init__(self):
+            super().__init__(3, 2, 1)
+
+        def forward(self, x):
+            return super().forward(x), x
+
+    model = seeded(Two)
+    _, maps, gradients = saliency.activations_and_gradients(model, images, "pair", torch.tensor([0, 1, 0]))
+    torch.testing.assert_close(maps, model.pair(images)[0].detach())
+    torch.testing.assert_close(gradients[0, 1], (maps[0, 1] > 0) * model.fc.weight[0, 1].detach() / 64**2)
 
 
 def test_a_segmenters_score_over_its_own_or_all_pixels():

@@ -1,7 +1,6 @@
 """A model of your own: a Python file with one function, which runs because its path was named.
 
     outputs_of(images)   -> outputs of a concept bottleneck    notebooks 11-14, 22-25, 53, 61, the scorecard
-    maps_of(images)      -> attention maps                     notebooks 41-44 (`saliency.own_maps`)
     answer(requests)     -> answers of a language model        python:FILE wherever one is named (`ask`)
 
 `images` is a list of RGB PIL images as the data set holds them, some at a time. The file is found by the path

@@ -37,7 +37,7 @@ from xaihelpers.report import write_report
 
 ROOM = "make room or permit writing there, or name another folder by --results"
 ROOMS = ("xaihelpers", "worlds", "recipes")  # the code
-SHIPPED = ("models", "papers", "prompts", "devices", "real_runs", "yardsticks")  # folders of data/
+SHIPPED = ("models", "papers", "prompts", "devices", "real_runs", "long_runs", "yardsticks")  # of data/
 QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel warns of what holds for every kernel
 REPORT = "99"  # the notebook that becomes a page
 README_FIGURES = {"62": "yardsticks", REPORT: "ledger"}  # notebook -> the figure that the README shows

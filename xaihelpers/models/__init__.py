@@ -3,7 +3,7 @@
 from xaihelpers.models.backbones import load_backbone, load_target, new_backbone
 from xaihelpers.models.classes import class_outputs, match_labels, target_class_names
 from xaihelpers.models.features import extract_features
-from xaihelpers.models.image_network import ImageNetwork, crop_masks, feature_maps, read_pixels
+from xaihelpers.models.image_network import ImageNetwork, crop_boxes, crop_masks, feature_maps, read_pixels
 from xaihelpers.models.layers import find_layer
 from xaihelpers.models.networks import aviary_resnet, segmenters
 from xaihelpers.models.weights import ModelError, save_weights

@@ -16,6 +16,8 @@ from xaihelpers.models.weights import ModelError, weights_hash
 _HALF = {"resize": 0, "mean": (0.5, 0.5, 0.5), "std": (2.0, 2.0, 2.0)}
 PUBLISHED_TRANSFORMS = {"koh": {"crop": 299, **_HALF}, "posthoc": {"crop": 224, **_HALF}}
 
+READERS = ("aviary_reader", "studio_reader")
+
 
 def load_target(
     name: str,
@@ -27,7 +29,8 @@ def load_target(
     """A network by name, with its own preprocessing, ready to be explained.
 
     name: any classifier that `load_backbone` takes, vision transformers as well; one of torchvision's
-        segmenters; or "clip/NAME", a `clip_probe` trained on `data`.
+        segmenters; "clip/NAME", a `clip_probe` trained on `data`; or a shipped reader of attributes,
+        `READERS`, as a classifier of the aviary's species.
     weights: a file, or "" for the published ones.
     size: side of a segmenter's square input in pixels; 0 takes torchvision's 520.
     Raises ModelError: an unknown name; weights that are absent, damaged or another network's; no layer over
@@ -37,6 +40,12 @@ def load_target(
         from xaihelpers.models.clip import clip_probe  # open_clip takes seconds to import
 
         return clip_probe(name.removeprefix("clip/"), data, weights, device)
+    if name in READERS and not str(weights):
+        from xaihelpers.substitute.attribute_reader import SpeciesReader, load_reader
+
+        reader = SpeciesReader(load_reader(name))
+        about = {"layer": "reader.maps", "mean": (0.5,) * 3, "std": (0.5,) * 3}
+        return as_target(name, reader, 224, f"{name} weights={weights_hash(reader)}", device, **about)
     family, plain_name = "segmenter", name.removeprefix("torchvision/")
     if plain_name not in segmenters():
         family, plain_name = find_network(name)

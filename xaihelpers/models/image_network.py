@@ -13,7 +13,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as transforms
 from tqdm.auto import tqdm
 
-from xaihelpers.datasets import Dataset, load_image
+from xaihelpers.datasets import Dataset, boxes, image_sizes, load_image
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.layers import find_layer, layer_output, to_feature_maps
 from xaihelpers.models.weights import ModelError
@@ -151,3 +151,24 @@ def crop_masks(network: ImageNetwork, data: Dataset, rows: Iterable[int]) -> tor
     nearest = dataclasses.replace(network, interpolation="nearest")
     masks = [nearest.cropped(Image.fromarray(data.part_mask(int(row)))) for row in rows]
     return torch.stack([torch.from_numpy(np.array(mask)) for mask in masks])
+
+
+def crop_boxes(network: ImageNetwork, data: Dataset, rows: Iterable[int]) -> torch.Tensor:
+    """Pixels in the object's box, of images as the network crops them, (n, crop, crop) bool.
+
+    There are none where the data have no boxes, and where the crop leaves the object out.
+
+    rows: n positions in `data.images`, counted from 0.
+    Raises DatasetError: an image that cannot be read.
+    """
+    rows = list(rows)
+    inside = torch.zeros(len(rows), network.crop, network.crop, dtype=torch.bool)
+    if "width" not in data.images:
+        return inside
+    nearest = dataclasses.replace(network, interpolation="nearest")
+    places = zip(image_sizes(data, rows).tolist(), boxes(data, rows).tolist(), strict=True)
+    for n, (size, (x, y, width, height)) in enumerate(places):
+        drawn = Image.new("L", tuple(size))
+        drawn.paste(255, (round(x), round(y), round(x + width), round(y + height)))
+        inside[n] = torch.from_numpy(np.array(nearest.cropped(drawn))) > 0
+    return inside

@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 import torch
 from matplotlib import colormaps
@@ -21,7 +20,7 @@ from xaihelpers.ask.prompt_files import prompt
 from xaihelpers.kernels.masking import mask_images, upsample_maps
 
 KINDS = ("masked", "heat")
-LENGTHS = ("", "short", "long")  # of the prompt; "" is the paper's own
+OPACITY = 0.45  # of a heat-map over its image
 # the form of a judgement for servers that can be held to one: the reasons first, as the prompts have it
 SCHEMA = {
     "type": "object",
@@ -69,35 +68,39 @@ def parse_judgement(text: str) -> Judgement:
 
     A score that is absent, ambiguous or outside 0 ... 5 is None; it is never guessed.
     """
-    if (judgement := _parse_json(text)) is not None:
-        return judgement
-    headings = list(HEADING.finditer(text))
-    ends = [*(heading.start() for heading in headings[1:]), len(text)]
-    parts, scores = {}, set()
-    for heading, end in zip(headings, ends[: len(headings)], strict=True):
-        name = heading[1].lower()
-        part = text[heading.end() : end].strip().strip("\"'*{},[]\n ").strip()
-        parts.setdefault(name, part)
-        if name == "score":
-            scores.add(parse_score(part))
+    parts = _parts(text)
+    scores = {parse_score(part) for name, part in parts if name == "score"}
+    first = dict(reversed(parts))  # of two parts of a name, the first
     score = scores.pop() if len(scores) == 1 else None
-    return Judgement(score, parts.get("evaluation", ""), parts.get("justification", ""))
+    return Judgement(score, first.get("evaluation", ""), first.get("justification", ""))
 
 
-def _parse_json(text: str) -> Judgement | None:
-    """The judgement in a JSON object with SCHEMA's names; None of any other text."""
+def _parts(text: str) -> list[tuple[str, str]]:
+    """Names and texts of an answer's parts: entries of a JSON object, else what stands under headings."""
     try:
         found = json.loads(text)
     except ValueError:
-        return None
-    if not isinstance(found, dict) or not found.keys() & SCHEMA["properties"].keys():
-        return None
-    words = [str(found.get(name) or "") for name in ("evaluation", "justification")]
-    return Judgement(parse_score(str(found.get("score"))), *words)
+        found = None
+    if isinstance(found, dict) and found.keys() & SCHEMA["properties"].keys():
+        return [(name, "" if part is None else str(part)) for name, part in found.items()]
+    headings = list(HEADING.finditer(text))
+    ends = [*(heading.start() for heading in headings), len(text)][1:]
+    parts = []
+    for heading, end in zip(headings, ends, strict=True):
+        part = text[heading.end() : end].strip().strip("\"'*{},[]\n ").strip()
+        parts.append((heading[1].lower(), part))
+    return parts
 
 
-def parse_score(text: str, highest: int = 5) -> float | None:
-    """The number that a text begins with, on a scale that ends at `highest`; None for any other."""
+def parse_score(text: str, highest: int = 5, first_digit: bool = False) -> float | None:
+    """The number that a text begins with, on a scale that ends at `highest`; None for any other.
+
+    first_digit: as the authors' code reads a whole answer, whatever its digit is of: the first one behind the
+        word score.
+    """
+    if first_digit:
+        digit = re.search(r"score\D*(\d)", text, re.IGNORECASE)
+        return None if digit is None else float(digit[1])
     match = NUMBER.match(text)
     if match is None or NO_SCORE.match(match[2]):
         return None
@@ -106,25 +109,12 @@ def parse_score(text: str, highest: int = 5) -> float | None:
     return score if score <= highest and (scale is None or scale[1] == str(highest)) else None
 
 
-def heat_images(images: torch.Tensor, maps: torch.Tensor, opacity: float = 0.45) -> torch.Tensor:
-    """Images under their attention as heat-maps, (N, 3, H, W) uint8.
-
-    As the prompts describe it, red is an attention of 1 and blue of 0.
-
-    images: (N, 3, H, W) uint8. maps: (N, h, w) in [0, 1]. opacity: share of the colours in the blend.
-    """
-    colors = (
-        torch.from_numpy(colormaps["jet"](np.arange(256))[:, :3]).float().to(images.device) * 255
-    )  # (256, 3)
-    level = (upsample_maps(maps, images.shape[2:]).clamp(0, 1) * 255).round().long()  # (N, H, W)
-    heat = colors[level].permute(0, 3, 1, 2)
-    return (opacity * heat + (1 - opacity) * images.float()).round().to(torch.uint8)
-
-
 def judge_images(
     images: torch.Tensor, maps: torch.Tensor, kind: str = "masked", alpha: float = 25.0, beta: float = 0.4
 ) -> list[Image.Image]:
     """Images (N, 3, H, W) uint8 as the judge sees them: masked by equations 1 and 2, or under a heat-map.
+
+    As the prompts describe a heat-map, red is an attention of 1 and blue of 0.
 
     maps: (N, h, w) in [0, 1]. kind: "masked", with alpha and beta as of `mask_images`, or "heat".
     Raises ValueError for another kind, and for images and maps that do not fit.
@@ -134,7 +124,10 @@ def judge_images(
     if kind == "masked":
         shown = mask_images(images, maps, alpha=alpha, beta=beta)
     else:
-        shown = heat_images(images, maps)
+        colors = torch.tensor(colormaps["jet"](range(256)), dtype=torch.float32, device=images.device) * 255
+        level = (upsample_maps(maps, images.shape[2:]).clamp(0, 1) * 255).round().long()  # (N, H, W)
+        heat = colors[level, :3].permute(0, 3, 1, 2)
+        shown = (OPACITY * heat + (1 - OPACITY) * images.float()).round().to(torch.uint8)
     return [Image.fromarray(image) for image in shown.permute(0, 2, 3, 1).cpu().numpy()]
 
 
@@ -154,36 +147,24 @@ def judge(
     model: as `load_vlm` gives it. images: N images or files, as `judge_images` makes them; None asks without
         a picture.
     objects: the predicted class of each in plain words. kind: of the images, as of `judge_images`.
-    length: "", "short" or "long" prompt (data/prompts). file: the name of another prompt.
+    length: "short" or "long", or "" for the paper's own prompt (data/prompts). file: name of another prompt.
     max_tokens: of an answer. by_schema: hold servers that can be to a JSON schema; others answer in lines.
     settings: of `ask`.
     Returns a row per image: score (NaN where the answer holds none), evaluation, justification, text, error
         (where there is no answer), and failure, one of `ask.failures.KINDS` where there is no score.
-    Raises ValueError for another kind or length, and for images and objects of different number.
+    Raises AskError for another kind or length, as `prompt`; ValueError for images and objects of different
+        number.
     """
-    if kind not in KINDS or length not in LENGTHS:
-        raise ValueError(
-            f"a judge is shown {' or '.join(KINDS)}, by a prompt {' or '.join(map(repr, LENGTHS))}; "
-            f"not {kind!r}, {length!r}"
-        )
     name = file or "_".join(part for part in ("autoxplain", kind, length) if part)
+    about = {"max_tokens": max_tokens, "schema": SCHEMA if by_schema else None}
     requests = []
     for image, object_name in zip(images, objects, strict=True):
         shown = [] if image is None else [image]
-        text, schema = prompt(name, object=object_name), SCHEMA if by_schema else None
-        requests.append(request(text, shown, max_tokens=max_tokens, schema=schema))
-    answers = ask(model, requests, **settings)
-    judgements = [parse_judgement(answer.text) for answer in answers]
-    scores = [judgement.score for judgement in judgements]
-    return pd.DataFrame(
-        {
-            "score": [np.nan if score is None else score for score in scores],
-            "evaluation": [judgement.evaluation for judgement in judgements],
-            "justification": [judgement.justification for judgement in judgements],
-            "text": [answer.text for answer in answers],
-            "error": [answer.error for answer in answers],
-            "failure": [
-                failure_kind(answer, score is not None) for answer, score in zip(answers, scores, strict=True)
-            ],
-        }
-    )
+        requests.append(request(prompt(name, object=object_name), shown, **about))
+    rows = []
+    for answer in ask(model, requests, **settings):
+        judgement = parse_judgement(answer.text)
+        failure = failure_kind(answer, judgement.score is not None)
+        rows.append([*judgement, answer.text, answer.error, failure])
+    columns = [*Judgement._fields, "text", "error", "failure"]
+    return pd.DataFrame(rows, columns=columns).astype({"score": float})

@@ -9,11 +9,12 @@ Paper autoxplain, section 2, takes these methods as given. The map v of a class 
     LayerCAM    v = relu(sum_j relu(G_j) A_j), cell by cell
     Score-CAM   as Grad-CAM,  w = softmax over j of S_c(image through A_j, scaled to [0, 1])
     EigenCAM    v = relu(projection of the cells' vectors A_.xy on their first principal component)
-    RISE        v = mean of random masks, weighted by the class's probability under them
+    RISE        v = mean of random masks, weighted by the class's probability under them (`rise`)
 
-    A      maps                (N, d, h, w)  maps of the layer
+    A      maps                (N, d, h, w)  of the layer
     G      gradients           (N, d, h, w)  dS_c / dA
     S_c    class_scores(...)   (N,)          score of the class
+    c      classes             (N,)
     theta  class_weights(...)  (K, d)        weights of the last linear layer
     w      weights             (N, d)
     v      raw                 (N, h, w)
@@ -30,15 +31,9 @@ from torch import nn
 
 from xaihelpers.kernels.masking import mask_images
 from xaihelpers.models.image_network import ImageNetwork
-from xaihelpers.models.layers import find_layer, logits_of
-from xaihelpers.saliency.hooks import (
-    ClassScores,
-    SaliencyError,
-    activations_and_gradients,
-    class_scores,
-    class_weights,
-    evaluation_mode,
-)
+from xaihelpers.models.layers import find_layer
+from xaihelpers.saliency import hooks
+from xaihelpers.saliency.hooks import SaliencyError
 from xaihelpers.saliency.rise import rise
 
 METHODS = ("cam", "gradcam", "gradcam++", "layercam", "scorecam", "eigencam", "xgradcam", "rise")
@@ -61,62 +56,52 @@ def attention_maps(
     layer: str = "",
     batch_size: int = 64,
     background: int = 0,
-    n_masks: int = 2000,
-    cells: int = 7,
-    keep: float = 0.5,
-    seed: int = 0,
     all_pixels: bool = False,
+    **of_rise,
 ) -> AttentionMaps:
     """Attention maps of images, each scaled to [0, 1].
 
-    model: a classifier or a segmenter, (N, 3, H, W) -> (N, K) or (N, K, H, W), or an ImageNetwork.
+    model: a classifier or a segmenter, (N, 3, H, W) -> (N, K) or (N, K, H, W), which is put into evaluation
+        mode, or an ImageNetwork.
     inputs: (N, 3, H, W) floating point, normalised, on the model's device. method: one of METHODS.
-    classes: (N,), by default those predicted. background: as of `score_classes`.
+    classes: (N,), by default those predicted. background, all_pixels: as of `score_classes`.
     layer: a submodule's name; "" takes the last over space, by `models.find_layer`. A segmenter's CAM needs
         the layer before its last 1 x 1 convolution.
-    n_masks, cells, keep, seed: of RISE, see `rise`. all_pixels: as of `score_classes`; RISE takes no notice.
-    Raises SaliencyError: an unknown method or class, NaN or infinite maps or gradients, a model for which
-        CAM is not defined; ModelError: no such layer, one that does not lie over space, an output that is no
-        logits.
+    of_rise: n_masks, cells, keep, seed, see `rise`; other methods take no notice.
+    Raises SaliencyError: an unknown method, a model for which CAM is not defined, other inputs; and as
+        `activations_and_gradients` and `rise`, also ModelError.
     """
     if method not in METHODS:
         raise SaliencyError(f"unknown method {method!r}: there are {', '.join(METHODS)}")
     if inputs.ndim != 4 or not inputs.is_floating_point() or not len(inputs):
-        raise SaliencyError(
-            f"inputs must be floating point (N, 3, H, W) with one image or more, got {inputs.dtype} "
-            f"{tuple(inputs.shape)}"
-        )
+        given = f"not {inputs.dtype} {tuple(inputs.shape)}"
+        raise SaliencyError(f"inputs must be floating point (N, 3, H, W), one image or more, {given}")
     if isinstance(model, ImageNetwork):
         layer, model = layer or model.layer, model.model
-    if classes is not None:
-        classes = torch.as_tensor(classes, device=inputs.device)
-    raw, asked = [], []
-    with evaluation_mode(model):
-        if not layer and method != "rise":
-            layer = find_layer(model)
-        for start in range(0, len(inputs), batch_size):
-            batch = inputs[start : start + batch_size]
-            wanted = None if classes is None else classes[start : start + batch_size]
-            if method == "rise":
-                maps, used = rise(model, batch, wanted, background, n_masks, cells, keep, seed, batch_size)
-            else:
-                asking = wanted, layer, background, batch_size, all_pixels
-                maps, used = _weighted_maps(model, batch, method, *asking)
-            raw.append(maps)
-            asked.append(used)
-    raw = torch.cat(raw)
-    _require_finite(raw, method)
-    maps, constant = scaled_maps(raw)
-    return AttentionMaps(maps, torch.cat(asked), constant)
-
-
-def _require_finite(raw: torch.Tensor, method: str) -> None:
-    bad = (~raw.isfinite()).flatten(1).any(1).nonzero()
-    if len(bad):
-        raise SaliencyError(
-            f"the map of image {int(bad[0])} by {method} is NaN or infinite ({len(bad)} of {len(raw)} "
-            "images): check the inputs, or run the network in float32"
+    about = {"background": background, "all_pixels": all_pixels}
+    parts = []
+    model.eval()
+    if not layer and method != "rise":
+        layer = find_layer(model)
+    for start in range(0, len(inputs), batch_size):
+        batch = inputs[start : start + batch_size]
+        asked = None if classes is None else classes[start : start + batch_size]
+        if method == "rise":
+            parts.append(rise(model, batch, asked, background, batch_size=batch_size, **of_rise))
+            continue
+        scores, maps, gradients = hooks.activations_and_gradients(
+            model, batch, layer, asked, method in GRADIENT_METHODS, **about
         )
+        weights = None
+        if method == "cam":
+            weights = hooks.class_weights(model, maps, scores.logits)[scores.classes]
+        elif method == "scorecam":
+            weights = _scorecam_weights(model, batch, scores, maps, batch_size)
+        parts.append((combine_maps(method, maps, gradients, weights), scores.classes))
+    raw, classes = (torch.cat(part) for part in zip(*parts, strict=True))
+    hooks.require_finite(raw, f"the maps by {method}")
+    maps, constant = scaled_maps(raw)
+    return AttentionMaps(maps, classes, constant)
 
 
 def scaled_maps(maps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -126,25 +111,7 @@ def scaled_maps(maps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return (maps - low) / torch.where(constant, 1, high - low), constant[..., 0, 0]
 
 
-def _weighted_maps(model, inputs, method, classes, layer, background, batch_size, all_pixels):
-    """The weighted sums (N, h, w) of all methods but RISE, not scaled, and the classes (N,) asked about."""
-    scores, maps, gradients = activations_and_gradients(
-        model, inputs, layer, classes, background, method in GRADIENT_METHODS, all_pixels
-    )
-    weights = None
-    if method == "cam":
-        weights = class_weights(model, maps, scores.logits)[scores.classes]
-    elif method == "scorecam":
-        weights = _scorecam_weights(model, inputs, scores, maps, batch_size)
-    return combine_maps(method, maps, gradients, weights), scores.classes
-
-
-def combine_maps(
-    method: str,
-    maps: torch.Tensor,
-    gradients: torch.Tensor | None = None,
-    weights: torch.Tensor | None = None,
-) -> torch.Tensor:
+def combine_maps(method: str, maps: torch.Tensor, gradients=None, weights=None) -> torch.Tensor:
     """The equations above: a weighted sum of maps A (N, d, h, w) as (N, h, w), not scaled.
 
     Negative values are cut off in all methods but CAM.
@@ -172,35 +139,25 @@ def _principal_component(maps: torch.Tensor) -> torch.Tensor:
 
     Its sign is chosen so that it grows with the mean activation.
     """
-    cells = maps.flatten(2).transpose(1, 2).double()  # (N, hw, d)
+    cells = maps.flatten(2).mT.double()  # (N, hw, d)
     centred = cells - cells.mean(1, keepdim=True)
-    n_cells, n_maps = centred.shape[1:]
-    if min(n_cells, n_maps) > 1024:  # power iteration: two thin products a step instead of a Gram matrix
-        axis = torch.ones(len(centred), n_maps, 1, dtype=centred.dtype, device=centred.device) / n_maps
-        for _ in range(200):
-            axis = nn.functional.normalize(centred.mT @ (centred @ axis), dim=1)
-        projection = (centred @ axis)[:, :, 0]
-    elif n_maps <= n_cells:
-        eigenvectors = torch.linalg.eigh(centred.mT @ centred)[1]
-        projection = (centred @ eigenvectors[:, :, -1:])[:, :, 0]
+    if maps.shape[1] <= cells.shape[1]:
+        axes = torch.linalg.eigh(centred.mT @ centred)[1]
+        projection = (centred @ axes[:, :, -1:])[:, :, 0]
     else:
-        eigenvalues, eigenvectors = torch.linalg.eigh(centred @ centred.mT)
-        projection = eigenvectors[:, :, -1] * eigenvalues[:, -1:].clamp(min=0).sqrt()
-    activation = cells.mean(2) - cells.mean((1, 2))[:, None]
-    sign = (projection * activation).sum(1, keepdim=True).sign()
+        variances, axes = torch.linalg.eigh(centred @ centred.mT)
+        projection = axes[:, :, -1] * variances[:, -1:].clamp(min=0).sqrt()
+    sign = (projection * centred.mean(2)).sum(1, keepdim=True).sign()
     return (projection * torch.where(sign == 0, 1, sign)).unflatten(1, maps.shape[2:]).float()
 
 
 @torch.no_grad()
-def _scorecam_weights(model, inputs, scores: ClassScores, maps: torch.Tensor, batch_size: int):
+def _scorecam_weights(model, inputs, scores, maps: torch.Tensor, batch_size: int) -> torch.Tensor:
     """Weights (N, d): softmax over the maps of the class's score for the image seen through each of them."""
-    n_images, n_maps = maps.shape[:2]
     masks = scaled_maps(maps)[0].flatten(0, 1)  # (N d, h, w)
-    image_of = torch.arange(n_images, device=maps.device).repeat_interleave(n_maps)
+    image_of = torch.arange(len(maps), device=maps.device).repeat_interleave(maps.shape[1])
     masked_scores = []
-    for part in torch.arange(n_images * n_maps, device=maps.device).split(batch_size):
-        rows = image_of[part]
-        masked = mask_images(inputs, masks[part], rows, alpha=None)
-        class_pixels = None if scores.class_pixels is None else scores.class_pixels[rows]
-        masked_scores.append(class_scores(logits_of(model(masked)), scores.classes[rows], class_pixels))
-    return torch.cat(masked_scores).unflatten(0, (n_images, n_maps)).softmax(1)
+    for part, rows in zip(masks.split(batch_size), image_of.split(batch_size), strict=True):
+        masked = mask_images(inputs, part, rows, alpha=None)
+        masked_scores.append(scores.again(model(masked), rows))
+    return torch.cat(masked_scores).view(maps.shape[:2]).softmax(1)

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 import torch
 
+from xaihelpers.kernels.masking import upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.saliency.hooks import SaliencyError, activations_and_gradients
 from xaihelpers.saliency.methods import AttentionMaps, attention_maps, scaled_maps
@@ -33,7 +34,7 @@ def null_maps(
     inputs: torch.Tensor,
     method: str = "gradcam",
     layer: str = "",
-    classes: torch.Tensor | None = None,
+    classes=None,
     batch_size: int = 64,
     seed: int = 0,
     names: Sequence[str] = NULLS,
@@ -50,40 +51,53 @@ def null_maps(
     unknown = [name for name in names if name not in NULLS]
     if unknown:
         raise SaliencyError(f"unknown null {unknown[0]!r}: there are {', '.join(NULLS)}")
-    if classes is None:
-        classes = attention_maps(network, inputs, method, None, layer, batch_size, seed=seed).classes
+    energy = None
+    if classes is None or "energy" in names:
+        energy, classes = _energy(network, inputs, layer or network.layer, classes, batch_size)
     classes = torch.as_tensor(classes, device=inputs.device)
     if len(classes) != len(inputs):
         raise SaliencyError(f"classes must be one for each of the {len(inputs)} images, got {len(classes)}")
+    along = (torch.arange(32) + 0.5) / 32 - 0.5
+    gaussian = torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2))
+    noise = torch.rand(len(inputs), CELLS, CELLS, generator=torch.Generator().manual_seed(seed))
+    values = {"centre prior": gaussian.expand(len(inputs), -1, -1), "random map": noise, "energy": energy}
     found = {}
     for name in names:
         if name == "random weights":
             shuffled = shuffled_weights(network, seed=seed)
             found[name] = attention_maps(shuffled, inputs, method, None, layer, batch_size, seed=seed)
-            continue
-        if name == "centre prior":
-            along = (torch.arange(32) + 0.5) / 32 - 0.5
-            gaussian = torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2))
-            values = gaussian.expand(len(inputs), -1, -1)
-        elif name == "random map":
-            values = torch.rand(len(inputs), CELLS, CELLS, generator=torch.Generator().manual_seed(seed))
         else:
-            values = _energy(network, inputs, layer, batch_size)
-        scaled, constant = scaled_maps(values.to(inputs.device))
-        found[name] = AttentionMaps(scaled, classes, constant)
+            scaled, constant = scaled_maps(values[name].to(inputs.device))
+            found[name] = AttentionMaps(scaled, classes, constant)
     return found
 
 
-def _energy(network: ImageNetwork, inputs: torch.Tensor, layer: str, batch_size: int) -> torch.Tensor:
-    """Mean over the layer's maps of their squares, (N, h, w)."""
-    layer = layer or network.layer
-    energy = []
-    for batch in inputs.split(batch_size):
-        _, maps, _ = activations_and_gradients(network.model, batch, layer, with_gradients=False)
+def same_area(maps: torch.Tensor, like: torch.Tensor, side: int, level: float = 0.4) -> torch.Tensor:
+    """Maps moved up or down until as many pixels reach a level as in others, (N, side, side) in [0, 1].
+
+    What is left of a difference of the two is where they are bright, and not how much of the picture.
+
+    maps, like: (N, h, w) in [0, 1]. level: attention from which a pixel counts as lit, the mask's beta.
+    """
+    whole, other = upsample_maps(maps, (side, side)), upsample_maps(like, (side, side))
+    lit = (other >= level).float().mean((1, 2)).tolist()
+    reached = [one.flatten().quantile(1 - share) for one, share in zip(whole, lit, strict=True)]
+    return (whole + level - torch.stack(reached)[:, None, None]).clamp(0, 1)
+
+
+def _energy(network, inputs, layer, classes, batch_size) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean over the layer's maps of their squares, (N, h, w), and the classes (N,) asked about."""
+    energy, asked = [], []
+    for start in range(0, len(inputs), batch_size):
+        rows = slice(start, start + batch_size)
+        of_rows = inputs[rows], layer, None if classes is None else classes[rows]
+        scores, maps, _ = activations_and_gradients(network.model, *of_rows, with_gradients=False)
         energy.append(maps.square().mean(1))
-    return torch.cat(energy)
+        asked.append(scores.classes)
+    return torch.cat(energy), torch.cat(asked)
 
 
+@torch.no_grad()
 def shuffled_weights(network: ImageNetwork, share: float = 1.0, seed: int = 0) -> ImageNetwork:
     """A copy of a network with the weights of this share of its layers, from the last one back, shuffled.
 
@@ -95,13 +109,11 @@ def shuffled_weights(network: ImageNetwork, share: float = 1.0, seed: int = 0) -
     if not 0 <= share <= 1:
         raise ValueError(f"the share of the layers to be shuffled lies between 0 and 1, not at {share}")
     model = copy.deepcopy(network.model)
-    layers = [module for module in model.modules() if any(True for _ in module.parameters(recurse=False))]
-    count = math.ceil(share * len(layers))
+    layers = [module for module in model.modules() if list(module.parameters(recurse=False))]
     generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for module in layers[len(layers) - count :]:
-            for weights in module.parameters(recurse=False):
-                order = torch.randperm(weights.numel(), generator=generator).to(weights.device)
-                weights.copy_(weights.flatten()[order].view(weights.shape))
+    for module in layers[len(layers) - math.ceil(share * len(layers)) :]:
+        for weights in module.parameters(recurse=False):
+            order = torch.randperm(weights.numel(), generator=generator).to(weights.device)
+            weights.copy_(weights.flatten()[order].view(weights.shape))
     identity = f"{network.identity} shuffled={share:g} seed={seed}"
     return dataclasses.replace(network, model=model, identity=identity)

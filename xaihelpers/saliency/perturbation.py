@@ -25,7 +25,7 @@ from torchvision.transforms.functional import gaussian_blur
 from xaihelpers.kernels.masking import mask_images, upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.layers import logits_of
-from xaihelpers.saliency.hooks import class_scores, evaluation_mode, score_classes
+from xaihelpers.saliency.hooks import class_scores, score_classes
 
 STARTS = ("blur", "zeros")  # of insertion
 BLUR = {"kernel_size": 11, "sigma": 5.0}  # as RISE's authors do; pixels
@@ -75,7 +75,7 @@ def perturb(
 
     Of a segmenter, p is the mean over the pixels that it gave to the class before any were replaced.
 
-    model: a classifier or a segmenter.
+    model: a classifier or a segmenter; it is put into evaluation mode.
     inputs: (N, 3, H, W), normalised, so that 0 is the mean pixel, by which pixels are replaced.
     maps: (N, h, w) in [0, 1], each ranked once; ties go in row-major order. classes: (N,). steps: S.
     insertion_from: "blur" inserts into the blurred image, "zeros" into the mean pixel everywhere.
@@ -86,68 +86,44 @@ def perturb(
     """
     if insertion_from not in STARTS:
         raise ValueError(f"insertion_from must be one of {', '.join(STARTS)}, not {insertion_from!r}")
-    if len(maps) != len(inputs) or len(classes) != len(inputs) or not len(inputs) or steps < 1:
-        raise ValueError(
-            f"{len(inputs)} images need as many maps and classes, got {len(maps)} and {len(classes)}, "
-            f"and one image and one step or more, got {steps}"
-        )
-    model = model.model if isinstance(model, ImageNetwork) else model
-    n_images, size = len(inputs), inputs.shape[2:]
-    rank = _pixel_rank(maps, size)
-    if least_relevant_first:
-        rank = size[0] * size[1] - 1 - rank
+    if not 0 < len(inputs) == len(maps) == len(classes) or steps < 1:
+        given = f"{len(maps)} maps, {len(classes)} classes and {steps} steps"
+        raise ValueError(f"{len(inputs)} images need as many maps and classes, and a step; got {given}")
+    model = (model.model if isinstance(model, ImageNetwork) else model).eval()
+    size, n_pixels = inputs.shape[2:], inputs[0, 0].numel()
+    order = upsample_maps(maps, size).flatten(1).argsort(dim=1, descending=True, stable=True)
+    rank = order.argsort(1)  # (N, H W), each pixel's place in that order
+    rank = (n_pixels - 1 - rank if least_relevant_first else rank).unflatten(1, size)
+    start = torch.zeros_like(inputs)
     if insertion_from == "blur":
         start = gaussian_blur(inputs, min(BLUR["kernel_size"], 2 * min(size) - 1), BLUR["sigma"])
-    else:
-        start = torch.zeros_like(inputs)
-    images = torch.arange(n_images, device=inputs.device)
-    # (image, step) of all points between the two ends, which are alike for all maps
-    inner_steps = torch.arange(1, steps, device=inputs.device)
-    inner_points = torch.cartesian_prod(images, inner_steps).view(-1, 2)
-    class_pixels = None  # (N, H, W), of a segmenter
+    images = torch.arange(len(inputs), device=inputs.device)
 
-    def probability(rows: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-        pixels = None if class_pixels is None else class_pixels[rows]
-        return class_scores(logits, classes[rows].long(), pixels, probability=True)
+    def curve(render: Callable, *shown_at: int) -> torch.Tensor:
+        """p of render(rows, first) at these steps, (N, n); first: the pixels of the first ranks, bool."""
+        if not shown_at:
+            return inputs.new_empty(len(inputs), 0)
+        points = torch.cartesian_prod(images, torch.tensor(shown_at, device=inputs.device))
+        found = []
+        for rows, step in (part.T for part in points.split(batch_size)):
+            n_first = (step * n_pixels / steps).round()
+            first = (rank[rows] < n_first[:, None, None])[:, None]
+            found.append(scores.again(model(render(rows, first)), rows, probability=True))
+        return torch.cat(found).view(len(inputs), -1)
 
-    def of_images(render: Callable) -> torch.Tensor:
-        """p of render(rows), (N,)."""
-        parts = [probability(rows, logits_of(model(render(rows)))) for rows in images.split(batch_size)]
-        return torch.cat(parts)
+    def inserted(rows: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+        return start[rows].where(~first, inputs[rows])
 
-    def at_inner_points(render: Callable) -> torch.Tensor:
-        """p of render(rows, first), (N, S - 1); first: the most relevant pixels, (n, 1, H, W) bool."""
-        if not len(inner_points):
-            return inputs.new_empty(n_images, 0)
-        parts = []
-        for part in inner_points.split(batch_size):
-            rows, step = part.T
-            n_first = (step * size[0] * size[1] / steps).round()
-            first = rank[rows] < n_first[:, None, None]
-            parts.append(probability(rows, logits_of(model(render(rows, first[:, None])))))
-        return torch.cat(parts).unflatten(0, (n_images, steps - 1))
-
-    with evaluation_mode(model):
-        batches = images.split(batch_size)
-        scores = [score_classes(model(inputs[rows]), classes[rows]) for rows in batches]
-        if scores[0].class_pixels is not None:
-            class_pixels = torch.cat([part.class_pixels for part in scores])
-        whole = [probability(rows, part.logits) for rows, part in zip(batches, scores, strict=True)]
-        whole = torch.cat(whole)[:, None]
-        grey = logits_of(model(torch.zeros_like(inputs[:1])))  # the same for all images
-        grey = probability(images, grey.expand(n_images, *grey.shape[1:]))[:, None]
-        deletion = at_inner_points(lambda rows, first: inputs[rows].masked_fill_(first, 0))
-        blank = of_images(lambda rows: start[rows])[:, None]
-        insertion = at_inner_points(lambda rows, first: start[rows].where(~first, inputs[rows]))
-        masked = of_images(lambda rows: mask_images(inputs[rows], maps[rows], alpha=None))
+    parts = [score_classes(model(inputs[rows]), classes[rows]) for rows in images.split(batch_size)]
+    whole = torch.cat([class_scores(*part, probability=True) for part in parts])[:, None]
+    pixels = None if parts[0].class_pixels is None else torch.cat([part.class_pixels for part in parts])
+    scores = parts[0]._replace(classes=classes.long(), class_pixels=pixels)
+    grey = logits_of(model(torch.zeros_like(inputs[:1])))  # the same for all images
+    grey = scores.again(grey.expand(len(inputs), *grey.shape[1:]), images, probability=True)[:, None]
+    deletion = curve(lambda rows, first: inputs[rows].masked_fill_(first, 0), *range(1, steps))
+    blank = curve(inserted, 0)
+    insertion = curve(inserted, *range(1, steps))
+    masked = curve(lambda rows, first: mask_images(inputs[rows], maps[rows], alpha=None), 0)
     return PerturbationCurves(
-        torch.cat([whole, deletion, grey], 1), torch.cat([blank, insertion, whole], 1), masked
+        torch.cat([whole, deletion, grey], 1), torch.cat([blank, insertion, whole], 1), masked[:, 0]
     )
-
-
-def _pixel_rank(maps: torch.Tensor, size) -> torch.Tensor:
-    """Place of each pixel in the order of its attention, (N, H, W) int32, 0 for the most relevant."""
-    order = upsample_maps(maps, size).flatten(1).argsort(dim=1, descending=True, stable=True)
-    places = torch.arange(order.shape[1], dtype=torch.int32, device=order.device).expand_as(order)
-    rank = torch.empty(order.shape, dtype=torch.int32, device=order.device)
-    return rank.scatter_(1, order, places).unflatten(1, size)

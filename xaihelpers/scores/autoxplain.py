@@ -7,8 +7,10 @@ correlations and areas under a curve are `scores.interval`'s.
 import numpy as np
 import pandas as pd
 import torch
+from scipy import ndimage
+from scipy.stats import ttest_ind
 
-from xaihelpers.scores.intervals import PERCENT, interval
+from xaihelpers.scores.intervals import PERCENT, Interval, interval
 
 CELLS = ("CH", "CL", "WH", "WL")  # correct or wrong prediction, high or low score
 
@@ -31,6 +33,122 @@ def attention_matrix(correct, scores, threshold: float = 2.5, clusters=None, dra
     intervals = {name: interval(100.0 * cells[name], bounds=PERCENT, **factors) for name in CELLS}
     intervals["Avg"] = interval(scores, bounds=(0, 5), **factors)
     return pd.DataFrame([{"metric": name, **of_cell._asdict()} for name, of_cell in intervals.items()])
+
+
+def dealt_at_random(correct, scores, threshold: float = 2.5) -> dict[str, float]:
+    """What the same scores, dealt to the same images at random, put into each cell on average, in %.
+
+    It is the product of the matrix's margins. correct, scores, threshold: as of `attention_matrix`.
+    """
+    correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
+    scored = ~np.isnan(scores)
+    right, high = (100.0 * values[scored].mean() for values in (correct, scores >= threshold))
+    of_row, of_column = {"C": right, "W": 100 - right}, {"H": high, "L": 100 - high}
+    return {cell: of_row[cell[0]] * of_column[cell[1]] / 100 for cell in CELLS}
+
+
+def above_random(correct, scores, threshold: float = 2.5, clusters=None, draws=None) -> Interval:
+    """By how many points CH and WL exceed what dealt scores would put there, and CL and WH fall short.
+
+    All arguments: as of `attention_matrix`.
+    """
+    scores = np.asarray(scores, float)
+    right = np.where(np.isnan(scores), np.nan, 100.0 * np.asarray(correct, bool))
+    high = 100.0 * (scores >= threshold)
+
+    def covariance(right: np.ndarray, high: np.ndarray) -> float:
+        return float(np.mean(right * high) - right.mean() * high.mean()) / 100
+
+    factors = {"clusters": clusters, "draws": draws}
+    return interval(right, high, statistic=covariance, bounds=(-25, 25), **factors)
+
+
+def lead_of_kinds(
+    values, is_segmenter, backbones, images=None, draws=None, networks_are_cases: bool = True
+) -> Interval:
+    """Mean over segmenters less mean over classifiers, networks as the cases.
+
+    Where each backbone carries both kinds, the differences are paired: by backbone, image and draw, all three
+    in the interval. Where one does not, as of the paper's eight networks, it is Welch's interval of means.
+
+    values: (N,), a row for each network, image and draw, or one for each network; NaN are left out.
+    is_segmenter: (N,) bool. backbones, images, draws: (N,). A backbone without draws counts in each of them.
+    networks_are_cases: False takes the images alone as clusters, as if these networks were all there are.
+    Returns an Interval whose `effective` is the number of backbones; low and high are NaN with one of them,
+        value as well where a kind is missing.
+    """
+    table = pd.DataFrame({"value": np.asarray(values, float), "segmenter": np.asarray(is_segmenter, bool)})
+    for name, given in (("backbone", backbones), ("image", images), ("draw", draws)):
+        table[name] = 0 if given is None else np.asarray(given)
+    table = table.dropna(subset="value")
+    if table["segmenter"].nunique() < 2:
+        return Interval(np.nan, np.nan, np.nan, len(table), 0.0)
+    n_backbones = table["backbone"].nunique()
+    means = table.groupby(["backbone", "segmenter"])["value"].mean().unstack()
+    if means.isna().any(axis=None):
+        kinds = [means[kind].dropna() for kind in (True, False)]
+        value = kinds[0].mean() - kinds[1].mean()
+        limits = np.nan, np.nan
+        if networks_are_cases and min(map(len, kinds)) > 1:
+            limits = ttest_ind(*kinds, equal_var=False).confidence_interval()
+        return Interval(value, *limits, len(table), float(n_backbones))
+    once = table.groupby(["backbone", "segmenter"])["draw"].transform("nunique") == 1
+    every = sorted(table["draw"].unique())  # what has no draws is the same in each
+    table = pd.concat([table[~once], *(table[once].assign(draw=draw) for draw in every)])
+    keys = ["backbone", "image", "draw"]
+    wide = table.groupby([*keys, "segmenter"])["value"].mean().unstack()
+    gaps = (wide[True] - wide[False]).dropna()
+    backbone, image, draw = (gaps.index.get_level_values(key) for key in keys)
+    clusters = [backbone, image] if networks_are_cases else image
+    found = interval(gaps, clusters=clusters, draws=draw)
+    if networks_are_cases:
+        found = found._replace(effective=float(n_backbones))
+        if n_backbones < 2:
+            found = found._replace(low=np.nan, high=np.nan)
+    return found
+
+
+def box_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
+    """Intersection over union of the boxes around the largest lit region and the largest object, (N,).
+
+    It needs no judge and reads no name; a lit outline has 1. 0 where nothing is lit, NaN without an object.
+    How class activation maps are scored as detectors (Zhou et al. 2016; Choe et al. 2020); not in the paper.
+
+    lit, objects: (N, H, W) bool.
+    """
+    found = []
+    for pair in zip(lit.cpu().numpy(), objects.cpu().numpy(), strict=True):
+        of_lit, of_object = (_largest_box(pixels) for pixels in pair)
+        if of_object is None:
+            found.append(np.nan)
+            continue
+        if of_lit is None:
+            found.append(0.0)
+            continue
+        (top, left), (bottom, right) = (np.stack([of_lit, of_object])[:, side].T for side in (0, 1))
+        both = max(0, bottom.min() - top.max()) * max(0, right.min() - left.max())
+        areas = ((bottom - top) * (right - left)).sum()
+        found.append(both / (areas - both))
+    return np.array(found)
+
+
+def outline_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
+    """Intersection over union of what is lit and the object, (N,); NaN without an object.
+
+    lit, objects: (N, H, W) bool.
+    """
+    both, either = (lit & objects).sum((1, 2)), (lit | objects).sum((1, 2))
+    known = objects.any(2).any(1)
+    return torch.where(known, both / either.clamp(min=1), torch.nan).cpu().numpy()
+
+
+def _largest_box(pixels: np.ndarray) -> np.ndarray | None:
+    """Corners [[top, left], [bottom, right]] around the largest region of pixels (H, W), if there is one."""
+    regions, count = ndimage.label(pixels)
+    if not count:
+        return None
+    largest = np.argwhere(regions == np.bincount(regions.ravel())[1:].argmax() + 1)
+    return np.stack([largest.min(0), largest.max(0) + 1])
 
 
 def soft_iou(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:

@@ -92,6 +92,18 @@ class AttributeReader(nn.Module):
         return torch.cat([*logits, self.species(attended[:, -1])], 1)
 
 
+class SpeciesReader(nn.Module):
+    """A reader as a classifier of species: (N, 3, H, W) in [-1, 1], of any size -> logits (N, K)."""
+
+    def __init__(self, reader: AttributeReader):
+        super().__init__()
+        self.reader = reader
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        small = F.interpolate(pixels, (PIXELS, PIXELS), mode="area")
+        return self.reader(small)[:, len(ATTRIBUTES) :]
+
+
 def load_reader(name: str = "aviary_reader", device: str | torch.device = "cpu") -> AttributeReader:
     """A reader trained by notebook 94, in evaluation mode: the shipped one by its name, or a file of weights.
 

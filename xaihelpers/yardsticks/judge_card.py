@@ -15,11 +15,12 @@ More of the object has more light, so that a light meter would pass without what
 The bounds are such that liars are found out and who is honest passes: one who computes coverage × precision,
 one who reads the prompt's steps as they stand, and either with noise of a point (see the tests).
 
-A number that rests on a failed control is void (`void`). How much an answer changes when it is repeated takes
-further questions: notebook 45.
+A number that rests on a failed control is void (`void`). Notebook 42 shows the card, beside that of scripted
+judges.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -214,6 +215,20 @@ def void(card: pd.DataFrame, controls: Sequence[str]) -> str:
     """
     failed = card["control"][card["control"].isin(controls) & ~card["passed"]].unique()
     return f"void: fails {', '.join(failed)}" if len(failed) else ""
+
+
+def controls_passed(
+    cards: pd.DataFrame, judges: Sequence[str], kinds: Sequence[str], controls: Sequence[str]
+) -> dict[str, bool]:
+    """The controls of a claim, as of `run.verdict`: those of every judge, for every kind of picture.
+
+    cards: as of `judge_card`, with the columns judge and shown. A card that is not there is a failed control.
+    """
+    cards = cards[cards["judge"].isin(judges) & cards["control"].isin(controls)]
+    found = {f"a card of {kind}": kind in set(cards["shown"]) for kind in kinds}
+    for row in cards[cards["shown"].isin(kinds)].itertuples():
+        found[f"{Path(row.judge).name}, {row.shown}: {row.control}"] = bool(row.passed)
+    return found
 
 
 def prove_judge(model, kind: str = "masked", n_images: int = 60, seed: int = 0, **settings) -> pd.DataFrame:

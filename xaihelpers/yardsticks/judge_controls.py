@@ -186,6 +186,21 @@ def drawn_battery(
     return build_battery(pixels, things, names, wrong_names, look_alikes, maps, kind, seed), rows
 
 
+def other_names(names: Sequence[str], seed: int = 0) -> dict[str, dict[str, str]]:
+    """For each kind of name what every class is called under it: its own, a look-alike's, ..., a thing's.
+
+    names: of the classes in plain words; look-alikes end in the same word. A class without one is left out.
+    """
+    rng = np.random.default_rng(seed)
+    found = {"its own": dict(zip(names, names, strict=True)), "a look-alike's": {}, "another family's": {}}
+    for name in names:
+        for under, wanted in (("a look-alike's", True), ("another family's", False)):
+            others = [one for one in names if (one.split()[-1] == name.split()[-1]) == wanted and one != name]
+            if others:
+                found[under][name] = str(rng.choice(others))
+    return found | {"a thing's": dict.fromkeys(names, NOTHING)}
+
+
 def _to_a_corner(thing: np.ndarray, rng: np.random.Generator) -> tuple[int, int]:
     """How many pixels down and right an object (H, W) goes to lie in a corner of its picture."""
     shift = []

@@ -115,6 +115,20 @@ def check_statements(
     return found
 
 
+def only_true(
+    texts: Sequence[str], scores: Sequence[float], light: Sequence[tuple[float, float, Mapping[str, float]]]
+) -> list[float]:
+    """In %, for each text: 100 where it says something that can be checked and nothing false, else 0.
+
+    light: of each text the coverage, the precision and the lit parts that it is held against.
+    """
+    passed = []
+    for text, score, of_light in zip(texts, scores, light, strict=True):
+        said = check_statements(text, *of_light, score)
+        passed.append(100.0 * (len(said) > 0 and all(statement.true for statement in said)))
+    return passed
+
+
 def lit_shares(parts: torch.Tensor, lit: torch.Tensor, names: Sequence[str]) -> dict[str, float]:
     """Share of each visible part that is lit, by its plain name; of a left and a right one the greater.
 

@@ -1,0 +1,85 @@
+"""Networks that are explained side by side: whole ones, heads on frozen maps, files of maps."""
+
+import numpy as np
+import pytest
+import torch
+
+from xaihelpers import datasets, saliency
+from xaihelpers.saliency.explained import Head, train_head
+
+
+@pytest.fixture(scope="module")
+def birds():
+    return datasets.load("aviary")
+
+
+@pytest.fixture(scope="module")
+def explained(birds):
+    names = ["aviary_resnet", "segmenter/aviary_resnet", "classifier/aviary_resnet", "aviary_reader"]
+    return saliency.load_explained(names, birds, draws=2, epochs=2)
+
+
+def test_kinds_draws_and_backbones(explained):
+    kinds = {name: (one.kind[:3], one.backbone, one.draws) for name, one in explained.items()}
+    assert kinds["segmenter/aviary_resnet"] == ("seg", "aviary_resnet", 2)
+    assert kinds["classifier/aviary_resnet"] == ("cla", "aviary_resnet", 2)
+    assert kinds["aviary_resnet"] == ("cla", "aviary_resnet", 1)
+    assert explained["segmenter/aviary_resnet"].names[0] == "background"
+    assert explained["segmenter/aviary_resnet"].network is explained["aviary_resnet"].network
+
+
+def test_everyone_is_mostly_right_and_seeds_differ(birds, explained):
+    rows = np.flatnonzero(~birds.images.train)[::60]
+    cases, maps, pixels, energy = saliency.attend_all(explained, birds, rows)
+    assert len(cases) == 6 * len(rows) and set(pixels) == set(energy) == {"aviary_resnet", "aviary_reader"}
+    assert (cases.groupby("network").right.mean() > 0.7).all()
+    assert not torch.equal(maps["segmenter/aviary_resnet", 0], maps["segmenter/aviary_resnet", 1])
+    asked, _ = saliency.attention_cases(explained["segmenter/aviary_resnet"], birds, rows, asked="label")
+    assert asked.name.tolist() == asked.label.tolist()
+
+
+def test_a_linear_segmenters_gradcam_is_its_logit_without_bias():
+    torch.manual_seed(0)
+    head, maps = Head(5, 4, of_cells=True), torch.randn(3, 5, 6, 6)
+    found = saliency.attention_maps(head, maps, "gradcam", torch.tensor([1, 2, 3]), "maps", all_pixels=True)
+    logits = head(maps) - head.linear.bias[:, None, None]
+    wanted = logits[range(3), [1, 2, 3]].relu()
+    for map_, logit in zip(found.maps, wanted.detach(), strict=True):
+        assert torch.allclose(map_, (logit - logit.min()) / (logit.max() - logit.min()), atol=1e-5)
+
+
+def test_a_head_leaves_the_random_state_alone():
+    torch.manual_seed(3)
+    wanted = torch.rand(2)
+    torch.manual_seed(3)
+    first = torch.rand(1)
+    heads = [
+        train_head(
+            torch.rand(8, 3, 2, 2, generator=torch.Generator().manual_seed(0)),
+            torch.arange(8) % 2,
+            2,
+            1,
+            seed,
+        )
+        for seed in (0, 0, 1)
+    ]
+    assert torch.equal(torch.cat([first, torch.rand(1)]), wanted)
+    assert torch.equal(heads[0].linear.weight, heads[1].linear.weight)
+    assert not torch.equal(heads[0].linear.weight, heads[2].linear.weight)
+
+
+def test_as_much_light_as_another_map():
+    maps, like = torch.rand(2, 7, 7), torch.rand(2, 7, 7) ** 3
+    found = saliency.same_area(maps, like, 56)
+    whole = torch.nn.functional.interpolate(like[:, None], (56, 56), mode="bilinear")[:, 0]
+    assert (found >= 0.4).float().mean((1, 2)) == pytest.approx((whole >= 0.4).float().mean((1, 2)), abs=2e-3)
+
+
+def test_a_segmenter_needs_to_know_where_objects_are(tmp_path, birds):
+    for row in birds.images[birds.images.label < 2].groupby(["label", "train"]).head(2).itertuples():
+        place = tmp_path / ("train" if row.train else "test") / birds.class_names[row.label]
+        place.mkdir(parents=True, exist_ok=True)
+        (place / row.path.split("/")[-1]).write_bytes(open(row.path, "rb").read())
+    pictures = datasets.load(str(tmp_path))
+    with pytest.raises(saliency.SaliencyError, match="does not say where its objects are"):
+        saliency.load_explained(["segmenter/aviary_resnet"], pictures)

@@ -1,0 +1,210 @@
+"""A red dot in a corner as a shortcut: is it used, and do maps show it (paper autoxplain, 4.3, A.2)?
+
+    use    mean of d(x with the dot) - d(x without),  d: log-odds of the first of two classes
+    show   share of a map's hottest pixels, as many as the dot's place P has, that lie in P
+
+P is the dot and a rim of its radius, room for the cells of a map.
+
+| symbol | name | shape |
+|---|---|---|
+| x | `pixels` | (N, 3, H, W) uint8 |
+| d(x) | `log_odds` | (N,) |
+| P | `place_of` | (N, H, W) bool |
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from xaihelpers.datasets import Dataset, class_name
+from xaihelpers.kernels.masking import upsample_maps
+from xaihelpers.models import crop_boxes, crop_masks, read_pixels
+from xaihelpers.models.image_network import ImageNetwork
+from xaihelpers.parameters import ParameterError
+from xaihelpers.saliency.judging import judge_images
+from xaihelpers.saliency.methods import attention_maps
+from xaihelpers.saliency.nulls import NULLS, null_maps
+from xaihelpers.scores.autoxplain import attention_inside, inside_at_equal_area
+from xaihelpers.scores.intervals import interval
+
+RED = (220, 20, 30)
+CORNERS = ("top right", "top left", "bottom right", "bottom left")
+
+
+class Pictures(NamedTuple):
+    """Pictures of two classes."""
+
+    pixels: torch.Tensor  # (N, 3, H, W) uint8
+    labels: torch.Tensor  # (N,), 0 or 1
+    objects: torch.Tensor  # (N, H, W) bool; of photographs their boxes, nothing where these are not known
+    names: tuple[str, str]  # of both classes, in plain words
+
+    def take(self, rows: torch.Tensor) -> "Pictures":
+        return Pictures(self.pixels[rows], self.labels[rows], self.objects[rows], self.names)
+
+    def of_class(self, label: int, count: int) -> "Pictures":
+        """The first pictures of a class."""
+        return self.take(torch.nonzero(self.labels == label)[:count, 0])
+
+
+def read_pair(network: ImageNetwork, data: Dataset, pair: str, train: bool) -> Pictures:
+    """The pictures of two classes in a split, as the network crops them.
+
+    pair: names of the classes, as "Blue_Jay / Florida_Jay".
+    Raises ParameterError: a pair that does not name two classes of the data.
+    """
+    known, rows = [name.lower() for name in data.class_names], []
+    names = tuple(class_name(name.strip()) for name in pair.split("/"))
+    if len(set(names)) != 2 or not {name.lower() for name in names} <= set(known):
+        few = ", ".join(data.class_names[:4])
+        raise ParameterError(f"pairs: {pair!r} is not 'A / B' of two classes of {data.name}: {few}, …")
+    for name in names:
+        of_class = data.images.label == known.index(name.lower())
+        rows.append(np.flatnonzero(of_class & (data.images.train == train)))
+    labels = torch.arange(2).repeat_interleave(torch.tensor([len(part) for part in rows]))
+    rows = np.concatenate(rows)
+    masks = crop_masks(network, data, rows)
+    objects = crop_boxes(network, data, rows) if masks is None else masks > 0
+    return Pictures(read_pixels(network, data.images.path.iloc[rows]), labels, objects, names)
+
+
+def distance_to_dot(size: tuple[int, int], dot: float, corner: str) -> torch.Tensor:
+    """Distance of each pixel from the dot's centre, (H, W), in its radii. dot: diameter over the width."""
+    radius = dot * size[1] / 2
+    y, x = torch.meshgrid(torch.arange(size[0]), torch.arange(size[1]), indexing="ij")
+    y = y if "top" in corner else size[0] - y
+    x = x if "left" in corner else size[1] - x
+    return torch.hypot(y - 1.6 * radius, x - 1.6 * radius) / radius
+
+
+def add_dot(pixels: torch.Tensor, dot: float, corner: str) -> torch.Tensor:
+    """The same pictures (N, 3, H, W) uint8 with a red dot."""
+    red = torch.tensor(RED, dtype=torch.uint8).view(3, 1, 1)
+    return torch.where(distance_to_dot(pixels.shape[2:], dot, corner) <= 1, red, pixels)
+
+
+def place_of(pixels: torch.Tensor, dot: float, corner: str) -> torch.Tensor:
+    """P, (N, H, W) bool."""
+    return (distance_to_dot(pixels.shape[2:], dot, corner) <= 2).expand(len(pixels), -1, -1)
+
+
+def as_trained(pictures: Pictures, dot: float, corner: str, biased: bool) -> Pictures:
+    """Pictures as a model is trained on them: if it is biased, those of the first class have the dot."""
+    has_dot = ((pictures.labels == 0) & bool(biased))[:, None, None, None]
+    pixels = torch.where(has_dot, add_dot(pictures.pixels, dot, corner), pictures.pixels)
+    return pictures._replace(pixels=pixels)
+
+
+@torch.no_grad()
+def log_odds(network: ImageNetwork, pixels: torch.Tensor) -> torch.Tensor:
+    """d(x), logit of the first class less that of the second, (N,)."""
+    device = next(network.model.parameters()).device
+    logits = [network.model(network.normalised(part.to(device))) for part in pixels.split(64)]
+    first, second = torch.cat(logits).cpu().T
+    return first - second
+
+
+def maps_of(network: ImageNetwork, pixels: torch.Tensor, classes: torch.Tensor, method: str) -> torch.Tensor:
+    """Attention (N, H, W) for the classes (N,), in the pictures' own resolution."""
+    inputs = network.normalised(pixels.to(next(network.model.parameters()).device))
+    found = attention_maps(network, inputs, method, classes.to(inputs.device), network.layer)
+    return upsample_maps(found.maps, pixels.shape[2:]).cpu()
+
+
+def show_of(
+    network: ImageNetwork,
+    pixels: torch.Tensor,
+    place: torch.Tensor,
+    used: bool,
+    method: str,
+    draws: int = 3,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Show in % of pictures with a dot, by kind of map: mean over pictures and draws, for the first class.
+
+    place: P. used: whether the network uses the dot, which the "ceiling" knows: P if it does, else the rest.
+    draws: of the nulls that are random.
+    """
+    first = torch.zeros(len(pixels), dtype=torch.long)
+    inputs = network.normalised(pixels.to(next(network.model.parameters()).device))
+    maps = {method: [maps_of(network, pixels, first, method)]}
+    for draw in range(draws):
+        names = ("random map", "random weights") if draw else NULLS
+        about = {"classes": first, "seed": seed + draw, "names": names}
+        for name, found in null_maps(network, inputs, method, network.layer, **about).items():
+            maps.setdefault(name, []).append(upsample_maps(found.maps, pixels.shape[2:]).cpu())
+    maps["ceiling"] = [(place if used else ~place).float()]
+    shown = {}
+    for name, of_draws in maps.items():
+        shares = torch.stack([inside_at_equal_area(values, place) for values in of_draws])
+        shown[name] = 100 * shares.mean().item()
+    return shown
+
+
+def detectors_of(
+    network: ImageNetwork,
+    pictures: Pictures,
+    maps: torch.Tensor,
+    predicted: torch.Tensor,
+    place: torch.Tensor,
+) -> pd.DataFrame:
+    """Where attention lies, in % of it, a row for each picture: what may find a shortcut without a judge.
+
+    "beside the object" knows the objects, "off the centre", outside a centred square of half the picture,
+    knows nothing, "at the place" knows the dot. Energy is that of the layer, whatever the class.
+
+    maps: (N, H, W) for the classes that are predicted, (N,).
+    """
+    inputs = network.normalised(pictures.pixels.to(next(network.model.parameters()).device))
+    about = {"classes": predicted, "names": ("energy",)}
+    energy = null_maps(network, inputs, "gradcam", network.layer, **about)["energy"].maps
+    energy = upsample_maps(energy, pictures.pixels.shape[2:]).cpu()
+    y, x = torch.meshgrid(*(torch.linspace(-1, 1, n) for n in maps.shape[1:]), indexing="ij")
+    off_centre = (torch.maximum(y.abs(), x.abs()) > math.sqrt(0.5)).expand(len(maps), -1, -1)
+    known = pictures.objects.flatten(1).any(1)
+    shares = {
+        "attention beside the object": attention_inside(maps, ~pictures.objects).where(known, torch.nan),
+        "attention off the centre": attention_inside(maps, off_centre),
+        "attention at the place": attention_inside(maps, place),
+        "energy at the place": attention_inside(energy, place),
+    }
+    return pd.DataFrame({name: 100 * share.numpy() for name, share in shares.items()})
+
+
+def seen_by_judge(
+    network: ImageNetwork, pictures: Pictures, method: str, alpha: float = 25.0, beta: float = 0.4
+) -> tuple[torch.Tensor, torch.Tensor, list]:
+    """Predicted classes (N,), attention for them (N, H, W), and the pictures masked by it."""
+    predicted = (log_odds(network, pictures.pixels) < 0).long()
+    maps = maps_of(network, pictures.pixels, predicted, method)
+    return predicted, maps, judge_images(pictures.pixels, maps, "masked", alpha, beta)
+
+
+def use_of(
+    network: ImageNetwork, test: Pictures, dot: float, corner: str, biased: bool, least_use: float = 0.5
+) -> dict:
+    """What the dot does to a network: use, whether it counts as used, and errors in % with and without dots.
+
+    It is used where the interval of use over pictures lies above 0 and use is `least_use` or more. "error
+    like training": on pictures of which those of the first class have the dot, if the network is biased.
+    """
+    clean = log_odds(network, test.pixels)
+    use = interval(log_odds(network, add_dot(test.pixels, dot, corner)) - clean)
+    found = {"used": bool(use.low > 0 and use.value >= least_use), "use": use.value}
+    like = log_odds(network, as_trained(test, dot, corner, biased).pixels)
+    for way, values in (("like training", like), ("without dots", clean)):
+        found[f"error {way}"] = 100 * ((values < 0).long() != test.labels).float().mean().item()
+    return found
+
+
+def lit_alone(pictures: Pictures, dot: float) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Controls of a judge, by what is lit alone: pictures, and maps (N, H, W) of the object or of a dot."""
+    size, spots = pictures.pixels.shape[2:], {"the object": (pictures.pixels, pictures.objects.float())}
+    for place in CORNERS:
+        spot = torch.exp(-(distance_to_dot(size, dot, place) ** 2) / 2)
+        marked = add_dot(pictures.pixels, dot, place)
+        spots[f"a dot, {place}"] = marked, spot.expand(len(marked), -1, -1)
+    return spots
