@@ -21,9 +21,10 @@ import torch
 
 from xaihelpers.datasets import Dataset, class_name
 from xaihelpers.kernels.masking import upsample_maps
-from xaihelpers.models import crop_boxes, crop_masks, read_pixels
+from xaihelpers.models import read_pixels
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.parameters import ParameterError
+from xaihelpers.saliency.explained import objects_in
 from xaihelpers.saliency.judging import judge_images
 from xaihelpers.saliency.methods import attention_maps
 from xaihelpers.saliency.nulls import NULLS, null_maps
@@ -66,9 +67,8 @@ def read_pair(network: ImageNetwork, data: Dataset, pair: str, train: bool) -> P
         rows.append(np.flatnonzero(of_class & (data.images.train == train)))
     labels = torch.arange(2).repeat_interleave(torch.tensor([len(part) for part in rows]))
     rows = np.concatenate(rows)
-    masks = crop_masks(network, data, rows)
-    objects = crop_boxes(network, data, rows) if masks is None else masks > 0
-    return Pictures(read_pixels(network, data.images.path.iloc[rows]), labels, objects, names)
+    pixels = read_pixels(network, data.images.path.iloc[rows])
+    return Pictures(pixels, labels, objects_in(network, data, rows), names)
 
 
 def distance_to_dot(size: tuple[int, int], dot: float, corner: str) -> torch.Tensor:
