@@ -12,6 +12,7 @@ In this order, each stage with a checkpoint of its own:
 - reader: attributes and species of a portrait, half of them through the autoencoder.
 
 With --world portraits, of any bird of the aviary, they are called aviary_flux and aviary_reader.
+`recipes.flux_further` then goes on with the studio's flow on a GPU; its weights are those that ship.
 """
 
 import argparse

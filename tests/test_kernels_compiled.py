@@ -107,4 +107,4 @@ def test_linear_svms(compiled, problems, samples):
 )
 def test_ties(compiled, dtype, shape):
     tie._tie_triton(torch.ones(shape).to(dtype), 0.7)
-    assert set(compiled) == {"_count_kernel", "_narrow_kernel", "_next_kernel", "_blend_kernel"}
+    assert compiled == ["_tie_kernel"]

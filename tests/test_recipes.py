@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from recipes import annotator, backbone, clip, flux
+from recipes import annotator, backbone, clip, flux, flux_further
 from worlds import aviary
 from xaihelpers import training
 from xaihelpers.models import load_backbone
@@ -21,7 +21,7 @@ from xaihelpers.training import train
 FOLDER = Path(backbone.__file__).parent
 
 
-@pytest.mark.parametrize("recipe", [annotator, backbone, clip, flux])
+@pytest.mark.parametrize("recipe", [annotator, backbone, clip, flux, flux_further])
 def test_it_says_what_it_can(recipe, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [recipe.__file__, "--help"])
     with pytest.raises(SystemExit, match="0"):

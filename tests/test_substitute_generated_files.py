@@ -14,11 +14,12 @@ from tiny_pipelines import SIZE, flux
 from xaihelpers import paths, substitute
 
 SETTINGS = {"steps": 2, "size": SIZE}
+BLUE = "has_breast_color::blue"
 JOBS = [
-    substitute.GenerationJob(("a photo of a bird",), 1),
-    substitute.GenerationJob(("a photo of a blue jay", "a photo of a bird"), 1),
-    substitute.GenerationJob(("a photo of a blue jay", "a photo of a bird"), 2, (1.0, 0.1, 0.6)),
-    substitute.GenerationJob(("a photo of a bird",), 2),
+    substitute.GenerationJob("Cardinal", 1),
+    substitute.GenerationJob("Cardinal", 1, BLUE),
+    substitute.GenerationJob("Cardinal", 2, BLUE, tie=(1.0, 0.1, 0.6)),
+    substitute.GenerationJob("Cardinal", 2),
 ]
 
 
@@ -44,7 +45,7 @@ def test_each_image_is_made_once(home, monkeypatch):
     files = substitute.generate_files(pipe, JOBS, **SETTINGS)
     assert [len(job_files) for job_files in files] == [1, 2, 2, 1]
     assert all(file.exists() for file in all_files(files)) and len(set(all_files(files))) == 6
-    alone = substitute.generate(pipe, ["a photo of a bird"], [2], **SETTINGS)[0]
+    alone = substitute.generate(pipe, ["a photo of a Cardinal"], [2], **SETTINGS)[0]
     assert np.array_equal(np.asarray(Image.open(files[3][0])), np.asarray(alone))
     monkeypatch.setattr(substitute.generated_files, "generate", None)  # would fail if it were needed
     monkeypatch.setattr(substitute.generated_files, "generate_pairs", None)
@@ -55,14 +56,21 @@ def test_what_an_image_depends_on(home):
     pipe, job = tiny(), JOBS[1]
     before = substitute.generate_files(pipe, [job], **SETTINGS)
     others = [substitute.generate_files(pipe, [job], **SETTINGS | {"steps": 3})]
-    own, weighted = {"prompts": ("a photo of a bird",) * 2}, {"rule": "weighted", "weight": 3.0}
-    for change in ({"seed": 9}, {"tie": (10.0, 0.2, 0.6)}, own, {"rule": "averaged"}, weighted):
+    drawn = substitute.DrawnPipeline(size=64)
+    for change in (
+        {"seed": 9},
+        {"tie": (10.0, 0.2, 0.6)},
+        {"bird": "Blue_Jay"},
+        {"attribute": "has_crown_color::red"},
+        {"guide": "Indigo_Bunting"},
+        {"rule": "tied anywhere"},
+    ):
         others.append(substitute.generate_files(pipe, [job._replace(**change)], **SETTINGS))
     next(pipe.transformer.parameters()).data.add_(0.1)
     others.append(substitute.generate_files(pipe, [job], **SETTINGS))
-    assert (
-        len({file for files in (before, *others) for file in all_files(files)}) == 2 * 6 + 2
-    )  # by a mean and by a weight there is one image
+    assert len({file for files in (before, *others) for file in all_files(files)}) == 2 * 9
+    (alone,), (twice,) = (substitute.generate_files(drawn, [job._replace(tie=tie)]) for tie in ((), (1.0,)))
+    assert alone == twice and len(alone) == 1  # the drawn generator knows no ties
 
 
 def test_a_damaged_image_is_made_anew(home):
@@ -87,7 +95,7 @@ def test_a_full_disk_loses_only_the_image_in_hand(home, monkeypatch):
         return write_whole(file, content)
 
     monkeypatch.setattr(paths, "write_whole", full)
-    jobs = [substitute.GenerationJob(("a photo of a bird",), seed) for seed in range(6)]
+    jobs = [substitute.GenerationJob("Cardinal", seed) for seed in range(6)]
     message = "No space left on device.*make room.*every other image is kept, 1 of the batch in hand are lost"
     with pytest.raises(substitute.SubstituteError, match=message):
         substitute.generate_files(pipe, jobs, batch_size=4, **SETTINGS)
@@ -101,7 +109,7 @@ def test_killed_at_any_point_it_goes_on(home):
     code = """
 from test_substitute_generated_files import SETTINGS, substitute, tiny
 
-jobs = [substitute.GenerationJob(("a photo of a bird",), seed) for seed in range(200)]
+jobs = [substitute.GenerationJob("Cardinal", seed) for seed in range(200)]
 substitute.generate_files(tiny(), jobs, batch_size=1, **SETTINGS)
 """
     tests = str(paths.PROJECT / "tests")
@@ -114,6 +122,6 @@ substitute.generate_files(tiny(), jobs, batch_size=1, **SETTINGS)
     process.wait()
     there = list(folder.rglob("*.png"))
     assert 3 <= len(there) < 200 and all(Image.open(file).size == (SIZE, SIZE) for file in there)
-    jobs = [substitute.GenerationJob(("a photo of a bird",), seed) for seed in range(len(there) + 2)]
+    jobs = [substitute.GenerationJob("Cardinal", seed) for seed in range(len(there) + 2)]
     substitute.generate_files(tiny(), jobs, **SETTINGS)
     assert len(list(folder.rglob("*.png"))) == len(there) + 2  # nothing was made twice

@@ -6,7 +6,15 @@ import diffusers
 import pytest
 import torch
 
-from xaihelpers.substitute import SubstituteError, tied_scheduler, tied_share
+from xaihelpers.kernels.tie import tie
+from xaihelpers.substitute import (
+    ALL_TIED,
+    UNTIED,
+    SubstituteError,
+    tie_anywhere,
+    tied_scheduler,
+    tied_share,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +48,8 @@ def test_schedule_by_hand():
     assert tied_share(0.1) == tied_share(0.2) == 0
     assert tied_share(0.55) == pytest.approx(0.5**10) and tied_share(0.4, 0.2, 0.6, 1.0) == pytest.approx(0.5)
     assert tied_share(0.59, t_max=0.6) == pytest.approx((0.39 / 0.4) ** 10)
+    for (k, t_min, t_max), share in ((UNTIED, 0), (ALL_TIED, 1)):
+        assert {tied_share(t, t_min, t_max, k) for t in (0.0, 0.5, 1.0)} == {share}
 
 
 def test_what_is_no_scheduler_of_noise():
@@ -61,44 +71,20 @@ def test_predictions_that_cannot_be_tied():
         tied.step(torch.full((2, 4), torch.nan), tied.timesteps[0], torch.zeros(2, 4))
 
 
-def stepped(rule, eta, predictions, sample, scheduler=None, number=2):
-    """The time and the predictions after a rule, at the `number`-th of four steps."""
-    seen, scheduler = [], scheduler or diffusers.FlowMatchEulerDiscreteScheduler()
-    tied = tied_scheduler(scheduler, lambda t: eta, watch=lambda *step: seen.append(step), rule=rule)
-    tied.set_timesteps(4)
-    tied.step(predictions, tied.timesteps[number], sample)
-    t, _, _, _, combined = seen[0]
-    return t, combined
-
-
-def test_prompts_swapped_and_guidance_weighted_by_hand():
-    predictions, sample = torch.tensor([[1.0, 2.0], [3.0, -2.0]]), torch.zeros(2, 2)
-    _, both = stepped("swapped", 0.25, predictions, sample)
-    assert torch.equal(both, torch.tensor([[1.5, 1.0], [1.5, 1.0]]))
-    assert torch.equal(stepped("swapped", 1.0, predictions, sample)[1], predictions[[1, 1]])
-    assert torch.equal(stepped("swapped", 0.0, predictions, sample)[1], predictions[[0, 0]])
-    _, both = stepped("weighted", 2.0, predictions, sample)
-    assert torch.equal(both, torch.tensor([[-3.0, 10.0], [-3.0, 10.0]]))
-
-
-def test_the_noise_of_velocities_tied_by_hand():
-    """Two numbers a pair: the first differ by 1 in their noise, the second by 3, so half of them is tied."""
-    sample = torch.tensor([[0.0, 1.0], [0.5, 0.0]])
-    t, _ = stepped("tied noise", 0.0, torch.zeros(2, 2), sample)
-    noise = torch.tensor([[1.0, 2.0], [2.0, 5.0]])
-    velocity = (noise - sample) / (1 - t)
-    _, tied = stepped("tied noise", 0.5, velocity, sample)
-    # the percentile lies between the two distances
-    assert torch.allclose(sample + (1 - t) * tied, torch.tensor([[1.5, 2.0], [1.5, 5.0]]))
-    assert torch.equal(tied[:, 1], velocity[:, 1])
-    assert torch.equal(stepped("tied noise", 0.0, velocity, sample)[1], velocity)
-    predictions, sample = torch.randn(2, 5), torch.randn(2, 5)
-    both = [
-        stepped(rule, 0.6, predictions, sample, diffusers.DDIMScheduler())[1]
-        for rule in ("tied", "tied noise")
-    ]
-    assert torch.equal(*both)
-    with pytest.raises(SubstituteError, match="of the type v_prediction, neither noise nor a velocity"):
-        tied_scheduler(diffusers.DDIMScheduler(prediction_type="v_prediction"), tied_share, rule="tied noise")
-    with pytest.raises(SubstituteError, match="rule must be one of tied, tied noise, swapped, weighted, not"):
+def test_tied_anywhere():
+    """As many places as by the tie, all pairs' the same ones, others in another step; the rest untouched."""
+    predictions = torch.randn(4, 3, 50, generator=torch.Generator().manual_seed(0))
+    for eta in (0.0, 0.3, 1.0):
+        tied = tie_anywhere(predictions, 0.5, eta)
+        own, guide = tied.flatten(1).chunk(2)
+        by_tie, other = tie(predictions, eta).flatten(1).chunk(2)
+        same = own == guide
+        assert torch.equal(same.sum(1), (by_tie == other).sum(1)) and torch.equal(*same)
+        mean = (predictions[:2] + predictions[2:]).flatten(1) / 2
+        assert torch.allclose(own[same], mean[same])
+        untied = predictions.flatten(1)[:2]
+        assert torch.equal(own[~same], untied[~same])
+    assert torch.equal(tie_anywhere(predictions, 0.5, 0.3), tie_anywhere(predictions, 0.5, 0.3))
+    assert not torch.equal(tie_anywhere(predictions, 0.5, 0.3), tie_anywhere(predictions, 0.4, 0.3))
+    with pytest.raises(SubstituteError, match="rule must be one of tied, tied anywhere, not 'untied'"):
         tied_scheduler(diffusers.DDIMScheduler(), tied_share, rule="untied")

@@ -37,10 +37,11 @@ def train(
     parameters: Iterable[torch.nn.Parameter] | None = None,
     quiet: bool = False,
     slow: torch.nn.Module | None = None,
+    mixed: bool = True,
 ) -> float:
     """Train for `steps` steps of `loss_of()`; returns their seconds, with those of an earlier, killed run.
 
-    On a GPU it runs in mixed precision (bfloat16).
+    On a GPU it runs in mixed precision (bfloat16), unless `mixed` is False.
 
     stage: name of the stage, of its progress bar and its checkpoint.
     modules: all that the stage changes; a checkpoint holds it.
@@ -80,7 +81,7 @@ def train(
     modules.train()
     for step in tqdm(range(first, steps), desc=stage, disable=quiet or first >= steps):
         start = time.perf_counter()
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=mixed and device.type == "cuda"):
             loss = loss_of()
         if not torch.isfinite(loss):
             advice = f"; {checkpoint} holds the last good state" if checkpoint else ""

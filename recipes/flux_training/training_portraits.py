@@ -17,7 +17,7 @@ from worlds import aviary, studio
 from xaihelpers import datasets, substitute
 
 SIZE = 64  # side of the portraits in pixels
-TRAINED, HELD, CHANGED = 94, 95, 96  # streams of birds: no bird is of two of them
+TRAINED, HELD, CHANGED, FURTHER = 94, 95, 96, 97  # streams of birds: no bird is of two of them
 SPECIES = [datasets.class_name(name) for name in aviary.species_table()["name"]]
 GROUP_OF = [substitute.group_of(name) for name in aviary.ATTRIBUTES]
 PHRASES = [datasets.phrase(name) for name in aviary.ATTRIBUTES]
@@ -58,9 +58,9 @@ def named_in(world: str) -> np.ndarray:
 def studio_individual(rng: np.random.Generator, species: int, is_random: bool, stream: int):
     """A bird of the studio: of a species 5 to 15 % of the groups deviate, of a random bird all.
 
-    Of the stream CHANGED it is 10 to 30 %.
+    Of the stream CHANGED it is 10 to 30 %, of FURTHER 0 to 30.
     """
-    low, high = (0.1, 0.3) if stream == CHANGED else (0.05, 0.15)
+    low, high = {CHANGED: (0.1, 0.3), FURTHER: (0.0, 0.3)}.get(stream, (0.05, 0.15))
     share = 1.0 if is_random else rng.uniform(low, high)
     return studio.studio_bird(int(rng.integers(len(studio.PLACES))), species, rng, share)
 

@@ -12,9 +12,11 @@
                            values the one at place eta (n - 1) in float32, linearly interpolated
 
 Why a kernel: with n = 4096 x 64 values (FLUX at 1024 x 1024), torch.quantile sorts them, some twenty passes
-over n values and their indices, and `where`, the mean and the concatenation move 14 n values more. Here the
-values are selected by the digits of their bits (distances are not negative, so their bits rise as they do):
-four passes that read 2 n values, which stay in a GPU's cache, then one that reads 2 n and writes 2 n.
+over n values and their indices, and `where`, the mean and the concatenation move 14 n values more, in a dozen
+launches. Here the values are selected by the digits of their bits (distances are not negative, so their bits
+rise as they do): four passes that read 2 n values, which stay in a GPU's cache, then one that reads 2 n and
+writes 2 n, all in one launch: the programs of a pair wait for each other between the passes, so no more of
+them are launched than the GPU runs at once.
 """
 
 import numpy as np
@@ -22,8 +24,7 @@ import torch
 
 from xaihelpers.kernels.dispatch import choose_backend, tl, triton
 
-# lowest bit and width of each digit of a float32's 31 bits without sign
-DIGITS = ((20, 11), (10, 10), (0, 10))
+BLOCK = 4096  # values that a program has in hand at once
 
 
 def _percentile_place(eta, n):
@@ -72,93 +73,120 @@ def _tie_torch(predictions, eta):
 if triton is not None:
 
     @triton.jit
-    def _distance(predictions, half, n, BLOCK: tl.constexpr):
-        """This program's pair, its block of elements, which of them exist, both values and their distance."""
-        pair = tl.program_id(0).to(tl.int64)
-        offsets = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        inside = offsets < n
-        base = predictions + pair * n + offsets
+    def _distances_of(predictions, pair, block, half, n, BLOCK: tl.constexpr):
+        """A block of a pair: its places, which of them exist, both values, the bits of their distance."""
+        places = tl.arange(0, BLOCK).to(tl.int64) + block * BLOCK
+        inside = places < n
+        base = predictions + pair * n + places
         a = tl.load(base, mask=inside, other=0.0).to(tl.float32)
         b = tl.load(base + half, mask=inside, other=0.0).to(tl.float32)
-        return pair, offsets, inside, a, b, tl.abs(a - b)
+        return places, inside, a, b, tl.abs(a - b).to(tl.int32, bitcast=True)
 
     @triton.jit
-    def _count_kernel(
-        predictions, counts, prefixes, half, n, low, width, BINS: tl.constexpr, BLOCK: tl.constexpr
-    ):
-        """Histogram of a digit over the distances whose higher digits are the pair's prefix."""
-        pair, _, inside, _, _, distance = _distance(predictions, half, n, BLOCK)
-        bits = distance.to(tl.int32, bitcast=True)
-        counted = inside & ((bits >> (low + width)) == tl.load(prefixes + pair))
-        histogram = tl.histogram((bits >> low) & ((1 << width) - 1), BINS, mask=counted)
-        bins = tl.arange(0, BINS)
-        tl.atomic_add(counts + pair * BINS + bins, histogram, mask=histogram > 0, sem="relaxed")
+    def _wait(arrived, wanted):
+        """Until `wanted` programs of the pair have come here; what they wrote before is seen after."""
+        tl.debug_barrier()
+        tl.atomic_add(arrived, 1, sem="acq_rel")
+        while tl.atomic_add(arrived, 0, sem="acq_rel") < wanted:
+            pass
+        tl.debug_barrier()
 
     @triton.jit
-    def _narrow_kernel(counts, prefixes, places, more, width, BINS: tl.constexpr):
-        """The digit at the wanted place: appended to the prefix; the place is then counted within it."""
-        pair = tl.program_id(0).to(tl.int64)
-        bins = tl.arange(0, BINS)
-        histogram = tl.load(counts + pair * BINS + bins)
-        cumulative = tl.cumsum(histogram, 0)
-        place = tl.load(places + pair)
-        digit = tl.sum((cumulative <= place).to(tl.int32), 0)
-        equal = tl.sum(tl.where(bins == digit, histogram, 0), 0)
+    def _digit(
+        predictions, counts, arrived, wanted, selected, place, half, n,
+        low: tl.constexpr, width: tl.constexpr, BLOCK: tl.constexpr,
+    ):  # fmt: skip
+        """The next digit at `place` of the distances that begin with `selected`: counted by all programs.
+
+        Returns the selected digits with it, the place among those that share them, and how many do.
+        """
+        pair, first, programs = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
+        bins = tl.arange(0, 1 << width)
+        histogram = tl.zeros((1 << width,), tl.int32)
+        for block in range(first, tl.cdiv(n, BLOCK), programs):
+            places, inside, a, b, bits = _distances_of(predictions, pair, block, half, n, BLOCK)
+            counted = inside & ((bits >> (low + width)) == selected)
+            histogram += tl.histogram((bits >> low) & ((1 << width) - 1), 1 << width, mask=counted)
+        tl.atomic_add(counts + bins, histogram, mask=histogram > 0, sem="relaxed")
+        _wait(arrived, wanted)
+        histogram = tl.load(counts + bins, cache_modifier=".cg")  # not from this processor's own cache
+        digit = tl.sum((tl.cumsum(histogram, 0) <= place).to(tl.int32), 0)
         place -= tl.sum(tl.where(bins < digit, histogram, 0), 0)
-        tl.store(prefixes + pair, (tl.load(prefixes + pair) << width) | digit)
-        tl.store(places + pair, place)
-        tl.store(more + pair, equal - 1 - place)  # how many equal values come after it
-        tl.store(counts + pair * BINS + bins, tl.zeros_like(histogram))
+        equal = tl.sum(tl.where(bins == digit, histogram, 0), 0)
+        return (selected << width) | digit, place, equal
 
     @triton.jit
-    def _next_kernel(predictions, prefixes, nexts, half, n, BLOCK: tl.constexpr):
-        """The smallest distance above the selected one, as bits."""
-        pair, _, inside, _, _, distance = _distance(predictions, half, n, BLOCK)
-        bits = distance.to(tl.int32, bitcast=True)
-        # 0x7F800000 is infinity
-        above = tl.where(inside & (bits > tl.load(prefixes + pair)), bits, 0x7F800000)
-        tl.atomic_min(nexts + pair, tl.min(above, 0), sem="relaxed")
+    def _tie_kernel(
+        predictions, tied, counts, nexts, arrived, half, n, lower, apart, weight, BLOCK: tl.constexpr
+    ):
+        """Equations 3, 5 and 6 for the blocks of one program, of the num_programs(1) that share a pair."""
+        pair = tl.program_id(0).to(tl.int64)
+        first, programs = tl.program_id(1), tl.num_programs(1)
+        blocks = tl.cdiv(n, BLOCK)
+        arrived += pair
+        counts += pair * 3 * 2048
+        # the distance at the wanted place, digit by digit
+        selected, place, equal = _digit(
+            predictions, counts, arrived, programs, 0, lower, half, n, 20, 11, BLOCK
+        )
+        selected, place, equal = _digit(
+            predictions, counts + 2048, arrived, 2 * programs, selected, place, half, n, 10, 10, BLOCK
+        )
+        selected, place, equal = _digit(
+            predictions, counts + 4096, arrived, 3 * programs, selected, place, half, n, 0, 10, BLOCK
+        )
+        # the smallest distance above it, where the percentile lies between two that are not equal
+        above = selected
+        if (apart > 0) & (equal - 1 == place):
+            smallest = 0x7F800000  # infinity
+            for block in range(first, blocks, programs):
+                places, inside, a, b, bits = _distances_of(predictions, pair, block, half, n, BLOCK)
+                smallest = tl.minimum(
+                    smallest, tl.min(tl.where(inside & (bits > selected), bits, 0x7F800000), 0)
+                )
+            tl.atomic_min(nexts + pair, smallest, sem="relaxed")
+            _wait(arrived, 4 * programs)
+            above = tl.load(nexts + pair, cache_modifier=".cg")
+        below, above = selected.to(tl.float32, bitcast=True), above.to(tl.float32, bitcast=True)
+        # as torch.lerp does, from the nearer end
+        threshold = below + weight * (above - below)
+        if weight >= 0.5:
+            threshold = above - (above - below) * (1 - weight)
+        for block in range(first, blocks, programs):
+            places, inside, a, b, bits = _distances_of(predictions, pair, block, half, n, BLOCK)
+            alike = inside & (bits.to(tl.float32, bitcast=True) <= threshold)
+            for side in tl.static_range(2):  # where they are not alike, their own values, bit for bit
+                base = side * half + pair * n + places
+                untied = tl.load(predictions + base, mask=inside & ~alike, other=0.0)
+                tl.store(tied + base, (a + b) * 0.5, mask=alike)
+                tl.store(tied + base, untied, mask=inside & ~alike)
 
-    @triton.jit
-    def _blend_kernel(predictions, tied, thresholds, half, n, BLOCK: tl.constexpr):
-        """Equations 3, 5 and 6: the mean up to the pair's threshold, each side's own value above it."""
-        pair, offsets, inside, a, b, distance = _distance(predictions, half, n, BLOCK)
-        alike = inside & (distance <= tl.load(thresholds + pair))
-        mean = (a + b) * 0.5
-        for side in range(2):  # where they are not alike, their own values, bit for bit
-            start = side * half + pair * n
-            untied = tl.load(predictions + start + offsets, mask=inside & ~alike, other=0.0)
-            tl.store(tied + start + offsets, mean, mask=alike)
-            tl.store(tied + start + offsets, untied, mask=inside & ~alike)
+
+def _programs(pairs, blocks, device):
+    """How many programs share a pair: all run at once, since they wait for each other."""
+    if device.type != "cuda":  # the interpreter runs one after the other
+        return 1
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    return max(1, min(blocks, processors // pairs))
 
 
 def _tie_triton(predictions, eta, tied=None):
-    """Launch the kernels; `tied`, of the shape of predictions, may be given and is overwritten."""
+    """Launch the kernel; `tied`, of the shape of predictions, may be given and is overwritten."""
     predictions = predictions.contiguous()
     tied = torch.empty_like(predictions) if tied is None else tied
     pairs, half = len(predictions) // 2, predictions.numel() // 2
     n = half // pairs
     lower, upper, weight = _percentile_place(eta, n)
-    integers = {"dtype": torch.int32, "device": predictions.device}
-    counts = torch.zeros(pairs, 2048, **integers)
-    prefixes = torch.zeros(pairs, **integers)
-    more = torch.zeros(pairs, **integers)
-    places = torch.full((pairs,), lower, **integers)
-    nexts = torch.full((pairs,), 0x7F800000, **integers)
-    BLOCK = 4096
-    grid = (pairs, triton.cdiv(n, BLOCK))
+    programs = _programs(pairs, triton.cdiv(n, BLOCK), predictions.device)
+    # what the programs of a pair share: histograms of three digits, the next distance, who has arrived
+    shared = torch.zeros(pairs * (3 * 2048 + 2), dtype=torch.int32, device=predictions.device)
+    counts, nexts, arrived = shared.split([3 * 2048 * pairs, pairs, pairs])
+    nexts.fill_(0x7F800000)
+    places = (lower, upper - lower, weight)
     with torch.cuda.device_of(predictions):
-        for low, width in DIGITS:
-            bins = 1 << width
-            _count_kernel[grid](
-                predictions, counts, prefixes, half, n, low, width, BINS=bins, BLOCK=BLOCK, num_warps=8
-            )
-            _narrow_kernel[(pairs,)](counts, prefixes, places, more, width, BINS=bins, num_warps=8)
-        _next_kernel[grid](predictions, prefixes, nexts, half, n, BLOCK=BLOCK, num_warps=8)
-        below = prefixes.view(torch.float32)
-        above = torch.where((more > 0) | (upper == lower), prefixes, nexts).view(torch.float32)
-        thresholds = torch.lerp(below, above, weight)
-        _blend_kernel[grid](predictions, tied, thresholds, half, n, BLOCK=BLOCK, num_warps=8)
+        _tie_kernel[(pairs, programs)](
+            predictions, tied, counts, nexts, arrived, half, n, *places, BLOCK, num_warps=8
+        )
     return tied
 
 

@@ -20,23 +20,20 @@ from xaihelpers.substitute.generation import (
     T_MAX,
     decode,
     generate,
-    generate_averaged,
     generate_pairs,
     latent_numbers,
     level_at_size,
     load_pipeline,
     paper_tie,
     reconstruct,
-    substitute,
 )
 from xaihelpers.substitute.pair_prompts import (
     FORMS,
     SubstituteError,
     category,
-    check_pair,
     class_shows,
     group_of,
     pair_prompts,
     substitutable,
 )
-from xaihelpers.substitute.tied_guidance import tied_scheduler, tied_share
+from xaihelpers.substitute.tied_guidance import ALL_TIED, UNTIED, tie_anywhere, tied_scheduler, tied_share

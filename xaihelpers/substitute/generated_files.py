@@ -5,6 +5,7 @@ import io
 import json
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,30 +14,32 @@ from PIL.PngImagePlugin import PngInfo
 from tqdm.auto import tqdm
 
 from xaihelpers import paths
-from xaihelpers.substitute.drawn_pipeline import DRAWN
-from xaihelpers.substitute.generation import (
-    generate,
-    generate_averaged,
-    generate_pairs,
-    pipeline_identity,
-)
-from xaihelpers.substitute.pair_prompts import SubstituteError
-from xaihelpers.substitute.tied_guidance import TIES, tied_share
+from xaihelpers.datasets.attribute_names import with_article
+from xaihelpers.datasets.dataset import class_name
+from xaihelpers.substitute.drawn_pipeline import DRAWN, DrawnPipeline
+from xaihelpers.substitute.generation import generate, generate_pairs, pipeline_identity
+from xaihelpers.substitute.pair_prompts import SubstituteError, pair_prompts
+from xaihelpers.substitute.tied_guidance import tied_share
 
 log = logging.getLogger(__name__)
 
 
-AVERAGED = "averaged"  # beside the rules of `tied_guidance`: the mean of both prompts' encodings
-
-
 class GenerationJob(NamedTuple):
-    """An image to generate, from one prompt alone, or from a reference's and its guide's, tied."""
+    """An image of a bird as it is, or a reference and its guide, both from one noise."""
 
-    prompts: tuple[str, ...]  # (reference,) or (reference, guide)
+    bird: str
     seed: int
+    attribute: str = ""  # `group::value` to be substituted; "" leaves the bird as it is
+    guide: str = ""  # of `pair_prompts`
     tie: tuple[float, float, float] = (10.0, 0.2, 0.9)  # k, t_min and t_max of eta
-    rule: str = "tied"  # of `tied_guidance.RULES`, or "averaged"; by what is no tie there is one image
-    weight: float = 1.0  # of eta, for the rule "weighted"
+    rule: str = "tied"  # of `tied_guidance.RULES`
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """(reference,) of a bird as it is, else (reference, guide)."""
+        if self.attribute:
+            return pair_prompts(self.bird, self.attribute, self.guide)
+        return (f"a photo of {with_article(class_name(self.bird))}",)
 
 
 def generate_files(
@@ -48,28 +51,24 @@ def generate_files(
     batch_size: int = 16,
     **settings,
 ) -> list[tuple[Path, ...]]:
-    """Image files of each job, (reference,) or, tied, (reference, guide).
+    """Image files of each job: (reference, guide), or (image,) of a bird as it is or of the drawn generator.
 
-    Those that are not in the cache are generated.
-
-    A file that is damaged there is set aside, and its job generated anew.
-
-    A killed call, made again, goes on where it was.
+    Those that are not in the cache are generated; a file that is damaged there is set aside, and its job
+    generated anew. A killed call, made again, goes on where it was.
 
     steps, guidance, size, batch_size, settings: as of `generate`.
     Raises SubstituteError as `generate` and `generate_pairs` do, and where a file cannot be written; every
         other image is kept.
     """
-    folder, pipeline = paths.cache_home() / "generated", pipeline_identity(pipe)
-    files = [_job_files(folder, pipeline, job, steps, guidance, size, settings) for job in jobs]
+    folder = paths.cache_home() / "generated"
+    files = [_job_files(folder, pipe, job, steps, guidance, size, settings) for job in jobs]
     missing = {}  # files of a job -> the job; equal jobs have equal files
     for job_files, job in zip(files, jobs, strict=True):
         if not all([_is_whole(file) for file in job_files]):  # a list: each damaged one is set aside
             missing[job_files] = job
     kinds: dict[tuple, list] = {}  # what can be generated in one batch
     for job_files, job in missing.items():
-        n_sides = 1 if job.rule == AVERAGED else len(job.prompts)
-        kinds.setdefault((n_sides, *job[2:]), []).append((job_files, job))
+        kinds.setdefault((len(job_files), job.tie, job.rule), []).append((job_files, job))
     settings |= {"steps": steps, "guidance": guidance, "size": size, "batch_size": batch_size}
     with tqdm(total=len(missing), desc="generating", unit="job", disable=not missing) as bar:
         for (n_sides, *_), waiting in kinds.items():
@@ -99,33 +98,29 @@ def _is_whole(file: Path) -> bool:
 
 
 def _generate_batch(pipe, jobs: Sequence[GenerationJob], settings: dict) -> list[tuple]:
-    """The image, or the reference and the guide, of each job; all have as many prompts and are tied alike."""
+    """The image, or the reference and the guide, of each job; all are tied alike."""
+    if isinstance(pipe, DrawnPipeline):
+        size = settings["size"]
+        return [(pipe.draw(job.bird, job.attribute, job.seed, size),) for job in jobs]
     seeds = [job.seed for job in jobs]
-    _, _, tie, rule, weight = jobs[0]
-    if len(jobs[0].prompts) == 1:
+    if not jobs[0].attribute:
         images = generate(pipe, [job.prompts[0] for job in jobs], seeds, **settings)
         return [(image,) for image in images]
+    k, t_min, t_max = jobs[0].tie
+    share = partial(tied_share, t_min=t_min, t_max=t_max, k=k)
     prompts = [job.prompts for job in jobs]
-    if rule == AVERAGED:
-        return [(image,) for image in generate_averaged(pipe, prompts, seeds, **settings)]
-    k, t_min, t_max = tie
-
-    def share(t: float) -> float:
-        return weight * tied_share(t, t_min, t_max, k)
-
-    pairs = generate_pairs(pipe, prompts, seeds, share, rule=rule, **settings)
-    sides = (pairs.references, pairs.guides) if rule in TIES else (pairs.references,)
-    return list(zip(*sides, strict=True))
+    pairs = generate_pairs(pipe, prompts, seeds, share, rule=jobs[0].rule, **settings)
+    return list(zip(pairs.references, pairs.guides, strict=True))
 
 
-def _job_files(folder: Path, pipeline: str, job: GenerationJob, *settings) -> tuple[Path, ...]:
+def _job_files(folder: Path, pipe, job: GenerationJob, *settings) -> tuple[Path, ...]:
     """Where the images of a job lie, named by all that they depend on."""
-    tie = job.tie if len(job.prompts) > 1 else None
-    other_rule = [job.rule, job.weight] if len(job.prompts) > 1 and job.rule != "tied" else []
-    key = json.dumps([pipeline, job.prompts, job.seed, tie, settings, *other_rule], default=str)
+    drawn = isinstance(pipe, DrawnPipeline)
+    asked = (job.bird, job.attribute) if drawn else job.prompts
+    tied = [job.tie, job.rule] if len(asked) > 1 and not drawn else []
+    key = json.dumps([pipeline_identity(pipe), asked, job.seed, *tied, settings], default=str)
     stem = hashlib.sha256(key.encode()).hexdigest()[:24]
-    n_sides = len(job.prompts) if job.rule in TIES else 1
-    endings = ("", "-guide")[:n_sides]
+    endings = ("", "-guide") if tied else ("",)
     return tuple(folder / stem[:2] / f"{stem}{ending}.png" for ending in endings)
 
 

@@ -16,11 +16,9 @@ import hashlib
 import inspect
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from diffusers import DiffusionPipeline
@@ -28,11 +26,10 @@ from diffusers.quantizers import PipelineQuantizationConfig
 from PIL import Image
 
 from xaihelpers import paths
-from xaihelpers.datasets.dataset import Dataset
 from xaihelpers.devices import resolve_device
 from xaihelpers.substitute.drawn_pipeline import DrawnPipeline
-from xaihelpers.substitute.pair_prompts import FORMS, SubstituteError, category, check_pair, pair_prompts
-from xaihelpers.substitute.tied_guidance import tied_scheduler, tied_share
+from xaihelpers.substitute.pair_prompts import SubstituteError, category
+from xaihelpers.substitute.tied_guidance import tied_scheduler
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +73,6 @@ def load_pipeline(
     device: str | torch.device = "cpu",
     offload: str = "",
     quantise: str = "",
-    shift: float = 0.0,
 ):
     """A text-to-image pipeline of diffusers without its progress bar, in bfloat16 on a GPU, else in float32.
 
@@ -86,13 +82,9 @@ def load_pipeline(
         only while they work; "auto" is "model" where a GPU has too little memory for all of it, else "".
     quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the second and third text
         encoder).
-    shift: s of the noise levels that a flow-matching scheduler takes, s sigma / (1 + (s - 1) sigma), the same
-        for images of every size: more steps in noise above 1, in detail below it; 0 leaves its own.
     Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise, or
-        one that needs a GPU; no such device; a shift below 0, or of a scheduler without one.
+        one that needs a GPU; no such device.
     """
-    if shift < 0:
-        raise SubstituteError(f"shift is {shift}: it has to be above 0, or 0 for the scheduler's own")
     for option, value, known in (("offload", offload, OFFLOADS), ("quantise", quantise, QUANTISATIONS)):
         if value not in known:
             raise SubstituteError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r}")
@@ -127,11 +119,10 @@ def load_pipeline(
             f"(hf download {name}), without one it must lie in the hub's cache.{remedy}"
         ) from error
     pipe.set_progress_bar_config(disable=True)
-    if shift:
-        pipe.scheduler = _shifted(pipe.scheduler, shift)
     pipe._fingerprint = pipeline_identity(pipe)
     if offload == "auto":
-        offload = _needed_offload(pipe, device)
+        offload = "" if _fits(pipe, device) else "model"
+        log.info("%s on %s: %s", name, device, "parts lie there while they work" if offload else "all of it")
     if offload == "model":
         pipe.enable_model_cpu_offload(device=device)
     elif offload == "sequential":
@@ -141,32 +132,13 @@ def load_pipeline(
     return pipe
 
 
-def _shifted(scheduler, shift: float):
-    """The scheduler with a shift of its noise levels that no image size changes."""
-    if "shift" not in getattr(scheduler, "config", {}):
-        raise SubstituteError(
-            f"{type(scheduler).__name__} has no shift of its noise levels, which is flow matching's: leave "
-            "shift at 0"
-        )
-    own = {"use_dynamic_shifting": False} if "use_dynamic_shifting" in scheduler.config else {}
-    return type(scheduler).from_config(scheduler.config, shift=shift, **own)
-
-
-def _needed_offload(pipe, device: torch.device) -> str:
-    """How to off-load: "model" where weights and room to work do not fit into a GPU's free memory, or ""."""
+def _fits(pipe, device: torch.device) -> bool:
+    """Whether a pipeline's weights, and room to work, fit into a GPU's free memory."""
     networks = [part for part in pipe.components.values() if isinstance(part, torch.nn.Module)]
     weights = [weight for network in networks for weight in network.parameters()]
     n_bytes = sum(weight.numel() * weight.element_size() for weight in weights)
     free, _ = torch.cuda.mem_get_info(device)
-    fits = ROOM * n_bytes <= free
-    log.info(
-        "%.1f GB of weights, %.1f GB free on %s: %s",
-        n_bytes / 1e9,
-        free / 1e9,
-        device,
-        "all of it stays there" if fits else "parts are moved there while they work",
-    )
-    return "" if fits else "model"
+    return ROOM * n_bytes <= free
 
 
 def pipeline_identity(pipe) -> str:
@@ -253,8 +225,7 @@ def generate(
     return images
 
 
-@dataclass
-class TrajectoryStep:
+class TrajectoryStep(NamedTuple):
     """One denoising step of P tied pairs: its time, eta, and the latents and predictions of 2P images."""
 
     t: float  # in [0, 1], 1 is noise
@@ -264,17 +235,12 @@ class TrajectoryStep:
     tied: torch.Tensor  # (2P, …), the same, tied
 
 
-@dataclass
-class Substituted:
-    """P references with an attribute substituted and their guides, with their prompts and seeds."""
+class Pairs(NamedTuple):
+    """P references, in which an attribute is substituted, and their guides."""
 
     references: list[Image.Image]
     guides: list[Image.Image]
-    prompts: list[tuple[str, str]]
-    seeds: list[int]
-    trajectory: list[list[TrajectoryStep]] = field(
-        default_factory=list, repr=False
-    )  # the steps of each batch
+    trajectory: list[list[TrajectoryStep]]  # the steps of each batch, if they were asked for
 
 
 def generate_pairs(
@@ -286,26 +252,18 @@ def generate_pairs(
     trajectory: bool = False,
     rule: str = "tied",
     **settings,
-) -> Substituted:
+) -> Pairs:
     """A tied pair of images for each (c_R, c_G) and its seed: Tied Diffusion Guidance (section 3 of sub).
 
     The pipeline has its own scheduler again afterwards, whatever happens.
 
     share: eta as a function of t in [0, 1]. batch_size: images at a time, two to a pair.
-    trajectory: keep every step. rule: of `tied_scheduler`: how the pairs are tied, or a rival of the tie.
-    settings: as of `generate`.
-    Raises SubstituteError as `generate` and `tied_scheduler` do, for a pipeline without a scheduler, and for
-        a trajectory of one that takes no steps.
+    trajectory: keep every step. rule: of `tied_scheduler`. settings: as of `generate`.
+    Raises SubstituteError as `generate` and `tied_scheduler` do.
     """
     if len(prompts) != len(seeds):
         raise SubstituteError(f"{len(prompts)} pairs and {len(seeds)} seeds: each pair needs one")
-    if getattr(pipe, "scheduler", None) is None:
-        raise SubstituteError(
-            f"{type(pipe).__name__} has no scheduler, so it cannot be tied: name a pipeline of diffusers "
-            "that denoises step by step"
-        )
-    pairs = Substituted([], [], list(prompts), list(seeds))
-    original = pipe.scheduler
+    pairs, original = Pairs([], [], []), pipe.scheduler
     n_pairs = max(1, batch_size // 2)  # at a time
     try:
         for start in range(0, len(prompts), n_pairs):
@@ -316,15 +274,9 @@ def generate_pairs(
             references, guides = zip(*prompts[batch], strict=True)
             batch_seeds = 2 * list(seeds[batch])
             images = generate(pipe, [*references, *guides], batch_seeds, batch_size=2 * n_pairs, **settings)
-            pairs.references += images[: len(references)]
-            pairs.guides += images[len(references) :]
-            if trajectory and not steps:
-                raise SubstituteError(
-                    f"{type(pipe).__name__} takes no steps that could be kept: trajectories are those of "
-                    "diffusion models"
-                )
-            if trajectory:
-                pairs.trajectory.append(steps)
+            pairs.references.extend(images[: len(references)])
+            pairs.guides.extend(images[len(references) :])
+            pairs.trajectory.append(steps)
     finally:
         pipe.scheduler = original
     return pairs
@@ -335,100 +287,11 @@ def _keep_step(steps: list[TrajectoryStep], *values) -> None:
     steps.append(TrajectoryStep(*values))
 
 
-def generate_averaged(
-    pipe, prompts: Sequence[tuple[str, str]], seeds: Sequence[int], batch_size: int = 16, **settings
-) -> list[Image.Image]:
-    """An image for each two prompts and a seed, from the mean of all that the text encoders make of the two.
-
-    prompts: P pairs of texts. batch_size: images at a time. settings: as of `generate`.
-    Raises SubstituteError as `generate` does, and for a pipeline that does not encode its prompts.
-    """
-    if len(prompts) != len(seeds):
-        raise SubstituteError(f"{len(prompts)} pairs and {len(seeds)} seeds: each pair needs one")
-    if not hasattr(pipe, "encode_prompt"):
-        raise SubstituteError(
-            f"{type(pipe).__name__} does not encode its prompts, so no mean of two can be taken: name a "
-            "pipeline of diffusers"
-        )
-    images = []
-    for start in range(0, len(prompts), batch_size):
-        batch = slice(start, start + batch_size)
-        own, others = zip(*prompts[batch], strict=True)
-        _call_settings(pipe, others, settings.get("size"))  # whether these fit as well
-        with _averaged_with(pipe, others):
-            images += generate(pipe, own, seeds[batch], batch_size=batch_size, **settings)
-    return images
-
-
-@contextmanager
-def _averaged_with(pipe, others: Sequence[str]) -> Iterator[None]:
-    """Within, the pipeline encodes its prompts and the others, and takes the mean of the two."""
-    encode = pipe.encode_prompt
-    signature = inspect.signature(encode)
-
-    def averaged(*args, **kwargs):
-        given = signature.bind(*args, **kwargs)
-        own = encode(*given.args, **given.kwargs)
-        given.arguments["prompt"] = list(others)
-        for name in ("prompt_2", "prompt_3"):
-            if given.arguments.get(name) is not None:  # Stable Diffusion 3 hands the same prompts on
-                given.arguments[name] = list(others)
-        return tuple(map(_mean, own, encode(*given.args, **given.kwargs)))
-
-    pipe.encode_prompt = averaged
-    try:
-        yield
-    finally:
-        del pipe.encode_prompt  # the class has its own
-
-
-def _mean(own: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
-    """The mean of two encodings; of two masks, which are no numbers to be averaged, what either has."""
-    if own is None:
-        return None
-    return (own + other) / 2 if own.is_floating_point() else torch.maximum(own, other)
-
-
-def substitute(
-    pipe,
-    reference: str,
-    attribute: str,
-    guide: str = "",
-    n: int = 1,
-    seed: int = 0,
-    k: float = 10.0,
-    t_min: float = 0.2,
-    t_max: float = 0.0,
-    forms: str | Path = FORMS,
-    world: Dataset | None = None,
-    **settings,
-) -> Substituted:
-    """`n` images of the bird `reference` with one attribute substituted, and of their guides.
-
-    attribute: `group::value`, as has_crown_color::yellow. guide: a bird that has it; "" as in `pair_prompts`.
-    seed: of the first image, the others follow.
-    k, t_min, t_max: of eta (equation 4); t_max 0 takes the paper's 0.9 for colours and shapes, 0.6 for
-        patterns.
-    forms: the prompts.
-    world: a data set of birds in which the reference must lack the attribute and the guide have it.
-    settings: steps, guidance, size, batch_size, trajectory and any further argument of the pipeline.
-    Raises SubstituteError and DatasetError as `check_pair`, `pair_prompts` and `generate_pairs` do.
-    """
-    if world is not None:
-        check_pair(world, reference, attribute, guide)
-    prompts = pair_prompts(reference, attribute, guide, forms)
-    share = partial(tied_share, t_min=t_min, t_max=t_max or T_MAX[category(attribute)], k=k)
-    return generate_pairs(pipe, [prompts] * n, range(seed, seed + n), share, **settings)
-
-
 def reconstruct(pipe, images: Sequence[Image.Image], batch_size: int = 64) -> list[Image.Image]:
     """Images, all of one size, encoded and decoded by the pipeline's autoencoder.
 
-    What is lost there no prompt can draw: the upper limit of the pipeline's images. A `DrawnPipeline` has
-    none, and loses nothing.
+    What is lost there no prompt can draw: the upper limit of the pipeline's images.
     """
-    if isinstance(pipe, DrawnPipeline):
-        return list(images)
     reconstructed = []
     for start in range(0, len(images), batch_size):
         batch = [image.convert("RGB") for image in images[start : start + batch_size]]

@@ -1,17 +1,9 @@
 """Tied Diffusion Guidance as a scheduler: any diffusers scheduler, whose step ties the pairs of its batch.
 
 Every pipeline hands its *guided* prediction to `scheduler.step`, so nothing else of the pipeline has to be
-changed. Rivals of the tie fit into the same place. With e_R and e_G the predictions of a pair and eta the
-share at its noise level,
-
-    rule              what the pair's predictions become
-    "tied"            the mean where they differ least, their own elsewhere (equations 3, 5 and 6 of sub)
-    "tied noise"      the same of the noise that they stand for: x + (1 - t) e where e is a velocity
-    "swapped"         both (1 - eta) e_R + eta e_G: where eta is 1 the image follows its second prompt, where
-                      it is 0 its first, so a prompt changes on the way
-    "weighted"        both e_R + eta (e_R - e_G): guidance away from the second prompt, of any weight eta
-
-By the last two both images of a pair are one.
+changed. By the rule "tied" a pair's predictions become their mean where they differ least, and stay their own
+elsewhere (equations 3, 5 and 6 of sub). By the rule "tied anywhere", its control, they become it at as many
+places drawn at random in each step.
 """
 
 import functools
@@ -23,9 +15,9 @@ import torch
 from xaihelpers.kernels.tie import tie
 from xaihelpers.substitute.pair_prompts import SubstituteError
 
-RULES = ("tied", "tied noise", "swapped", "weighted")
-TIES = RULES[:2]  # by which the two images of a pair are two
-PURE_NOISE = 1e-3  # so near to t = 1 a velocity says nothing of the noise, and both samples are one anyway
+RULES = ("tied", "tied anywhere")
+# k, t_min and t_max of eta by which nothing is ever tied, and everything always
+UNTIED, ALL_TIED = (1.0, 2.0, 2.0), (1.0, -1.0, -1.0)
 
 
 def tied_share(t: float, t_min: float = 0.2, t_max: float = 0.9, k: float = 10.0) -> float:
@@ -58,9 +50,8 @@ def tied_scheduler(
     watch: called in every step with t, eta, the sample, the predictions and the tied predictions.
     rule: one of `RULES`, which the module describes.
     Raises SubstituteError: a scheduler whose step does not take a prediction, a timestep and a sample, or
-        without num_train_timesteps; an unknown rule, or "tied noise" where predictions are neither noise nor
-        velocities of flow matching. Its step raises SubstituteError: an odd batch, predictions that are no
-        noise or not finite.
+        without num_train_timesteps; an unknown rule. Its step raises SubstituteError: an odd batch,
+        predictions that are no noise or not finite.
     """
     kind = type(scheduler)
     original_step = getattr(kind, "step", None)
@@ -74,14 +65,6 @@ def tied_scheduler(
         )
     if rule not in RULES:
         raise SubstituteError(f"rule must be one of {', '.join(RULES)}, not {rule!r}")
-    if rule == "tied noise" and not _is_flow(kind):
-        predicts = config.get("prediction_type", "epsilon")
-        if predicts != "epsilon":
-            raise SubstituteError(
-                f"the noise that {kind.__name__} predicts cannot be tied: its predictions are of the type "
-                f"{predicts}, neither noise nor a velocity of flow matching; tie the predictions themselves"
-            )
-        rule = "tied"  # they are the noise
 
     class Tied(kind):
         @functools.wraps(original_step)  # pipelines look at its arguments
@@ -104,7 +87,7 @@ def tied_scheduler(
                 )
             eta = share(t)
             sample = kwargs["sample"] if "sample" in kwargs else args[0]
-            tied = _combined(rule, model_output, sample, t, eta, backend)
+            tied = tie(model_output, eta, backend) if rule == "tied" else tie_anywhere(model_output, t, eta)
             if watch:
                 watch(t, eta, sample, model_output, tied)
             return original_step(self, tied, timestep, *args, **kwargs)
@@ -113,24 +96,12 @@ def tied_scheduler(
     return Tied.from_config(scheduler.config)
 
 
-def _is_flow(kind: type) -> bool:
-    """Whether the predictions of a class of schedulers are velocities of flow matching."""
-    return "FlowMatch" in kind.__name__
-
-
-def _combined(
-    rule: str, prediction: torch.Tensor, sample: torch.Tensor, t: float, eta: float, backend: str
-) -> torch.Tensor:
-    """The predictions (2P, ...) of P pairs by one of `RULES`."""
-    if rule == "tied" or (rule == "tied noise" and 1 - t < PURE_NOISE):
-        return tie(prediction, eta, backend)
-    if rule == "tied noise":
-        noise = sample.float() + (1 - t) * prediction.float()
-        change = tie(noise, eta, backend) - noise  # exactly 0 where they are not tied
-        return (prediction.float() + change / (1 - t)).to(prediction.dtype)
-    reference, guide = prediction.chunk(2)
-    if rule == "swapped":
-        both = torch.lerp(reference, guide, eta)
-    else:
-        both = reference + eta * (reference - guide)
-    return torch.cat([both, both])
+def tie_anywhere(prediction: torch.Tensor, t: float, eta: float) -> torch.Tensor:
+    """Predictions (2P, …) of pairs, tied at as many places as by the tie; which ones hangs on t alone."""
+    n = prediction[0].numel()
+    count = int(eta * (n - 1)) + 1 if eta > 0 else 0
+    places = torch.randperm(n, generator=torch.Generator().manual_seed(round(1e6 * t)))[:count]
+    pairs = prediction.flatten(1).unflatten(0, (2, -1)).clone()  # (2, P, n)
+    places = places.to(pairs.device)
+    pairs[:, :, places] = pairs[:, :, places].float().mean(0).to(pairs.dtype)
+    return pairs.reshape(prediction.shape)
