@@ -41,7 +41,7 @@ settings.register_profile("project", deadline=None, derandomize=True, print_blob
 settings.load_profile("project")
 
 # Notebooks that draw or fit what others read, and long ones, begin first.
-FIRST = "00 52 53 11 21 A5 94".split()
+FIRST = "00 52 53 51 11 21 A5".split()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the workers of xdist read the groups
@@ -49,9 +49,7 @@ def pytest_collection_modifyitems(items):
     """A notebook's cells, which nbval runs, stay in one process. Notebooks first, quick tests last."""
     for item in items:
         if item.path.suffix == ".ipynb":
-            number = item.path.name[:2]
-            group = "52" if number == "53" else number  # 53 reads the benchmark that 52 builds
-            item.add_marker(pytest.mark.xdist_group(f"notebook {group}"))
+            item.add_marker(pytest.mark.xdist_group(f"notebook {item.path.name[:2]}"))
             item.add_marker("notebooks")
     items.sort(key=in_order)
 

@@ -165,12 +165,14 @@ def make_further(settings: argparse.Namespace) -> Path:
     lessons = Further(flow, latents.to(device), words, rng, settings.batch_size)
     steps = settings.steps
     history: list = []
-    seconds = train("flow", steps, flow, lambda: flow_loss(lessons), history, settings.rate, mixed=False)
+    seconds = train(
+        "flow", steps, flow, lambda: flow_loss(lessons), history, settings.learning_rate, mixed=False
+    )
     teacher = copy.deepcopy(flow["transformer"]).eval().requires_grad_(False)
     n_guidance = max(1, steps // 8)
     seconds += train(
         "guidance", n_guidance, flow["transformer"], lambda: guidance_loss(lessons, teacher), history,
-        settings.rate / 4, mixed=False,
+        settings.learning_rate / 4, mixed=False,
     )  # fmt: skip
     losses = [loss for *_, loss in history[:steps]]
     print(f"{steps} steps in {seconds:.0f} s: loss {np.mean(losses[:50]):.4f}, {np.mean(losses[-50:]):.4f}")
@@ -186,7 +188,7 @@ def make_further(settings: argparse.Namespace) -> Path:
     told = {"steps": {"flow": steps, "guidance": n_guidance}, "seconds": round(seconds), "world": "studio"}
     told["trained on"] = f"{settings.drawn} birds of the studio, whose captions name colours that deviate"
     told |= {"begun from": settings.start, "seed": seed, "batch size": settings.batch_size}
-    told |= {"learning rate": settings.rate, "device": str(device), "torch": torch.__version__}
+    told |= {"learning rate": settings.learning_rate, "device": str(device), "torch": torch.__version__}
     write_card(folder, weights_card(folder, drawn, "species right (%)", **told))
     return folder
 
@@ -204,7 +206,7 @@ def options() -> argparse.ArgumentParser:
     add("--drawn", type=int, default=24576, help="birds drawn, half with random attributes (%(default)s)")
     add("--steps", type=int, default=3307, help="of the flow (default %(default)s)")
     add("--batch-size", type=int, default=1024, help="default %(default)s")
-    add("--rate", type=float, default=7e-4, help="peak learning rate (default %(default)s)")
+    add("--learning-rate", type=float, default=7e-4, help="peak learning rate (default %(default)s)")
     add("--n-test", type=int, default=300, help="images of each kind that are measured (default %(default)s)")
     add("--save", default="trained", help="folder of weights and card (default %(default)s)")
     return parser

@@ -12,7 +12,8 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from recipes import annotator, backbone, clip, flux, flux_further
-from worlds import aviary
+from recipes.flux_training.substituted_cases import substituted_case
+from worlds import aviary, studio
 from xaihelpers import training
 from xaihelpers.models import load_backbone
 from xaihelpers.models.clip import load_clip
@@ -121,3 +122,18 @@ def test_an_annotator_and_a_judge_go_on_after_a_kill(tmp_path, monkeypatch):
     monkeypatch.setattr(annotator, "eye_loss", killed_at(1, None))
     for one, other in zip(whole, make(tmp_path / "killed"), strict=True):
         assert set(one) == set(other) and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("form, groups", [("color", 6), ("pattern", 2)])
+def test_a_case_has_an_attribute_of_its_own_replaced_by_another_s(form, groups):
+    """Of one group, in turn; the species has the one and not the other, and the portraits tell them apart."""
+    cases = [substituted_case(1, number, form) for number in range(2 * groups)]
+    assert [case.group for case in cases[:groups]] == [case.group for case in cases[groups:]]
+    assert len({case.group for case in cases}) == groups
+    usual = studio.studio_shows()
+    for case in cases:
+        assert usual[case.species, case.own] and not usual[case.species, case.others]
+        own, others = (aviary.ATTRIBUTES[column].split("::")[0] for column in (case.own, case.others))
+        assert own == others and case.group.endswith(form)
+        assert np.any(np.asarray(case.before) != np.asarray(case.after))
+        assert case.with_own() != case.with_others() and case.with_others().startswith(case.photo)

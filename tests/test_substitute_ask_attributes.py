@@ -7,7 +7,7 @@ from PIL import Image
 from worlds.aviary import ATTRIBUTES
 from xaihelpers import paths
 from xaihelpers.ask import Answer, AskError
-from xaihelpers.substitute import SubstituteError, answered_with, ask_groups
+from xaihelpers.substitute import SubstituteError, answered_with, ask_groups, ask_species
 
 PICTURES = [Image.new("RGB", (8, 8), color) for color in ("red", "blue")]
 COLORS = {(255, 0, 0): "red", (0, 0, 255): "blue"}
@@ -81,3 +81,12 @@ def test_what_is_no_answer():
         ask_groups(Model(), PICTURES[:1], [["beak_color"]])
     with pytest.raises(AskError, match="nowhere"):
         ask_groups(Model(), PICTURES[:1], [["bill_color"]], question="nowhere")
+
+
+def test_a_species_is_chosen_among_those_most_like_it():
+    names, shows = ["green", "blue", "pink", "red"], torch.eye(4, 312, dtype=torch.bool)
+    shows[0, 5:9] = True  # the green one is like no other
+    model = Model()
+    chosen = ask_species(model, PICTURES, [3, 3], names, shows, n_options=3)
+    assert chosen.tolist() == [True, False]
+    assert all("red" in question and "green" not in question for question in model.questions)

@@ -1,9 +1,8 @@
 """How the shipped text-to-image pipeline and its reader are taught: portraits, networks, trials.
 
-`recipes/flux.py` has losses and stages, and notebook 94 shows them. Here is what they work on.
+`recipes/flux.py` has losses and stages, and appendix A7 examines the weights. Here is what they work on.
 """
 
-from recipes.flux_training.new_word import NewWord
 from recipes.flux_training.portrait_trials import (
     KINDS,
     Trials,
@@ -30,10 +29,7 @@ from recipes.flux_training.training_portraits import (
     SPECIES,
     TRAINED,
     caption,
-    cut_studio_birds,
     drawn_birds,
-    invented_bird,
-    invented_plumage,
     photo_of,
     shown_by,
 )

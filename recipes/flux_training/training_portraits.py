@@ -4,8 +4,6 @@ Two worlds: the "studio" has perching birds in four fixed poses and places (`wor
 bird of the aviary as it sits. Every odd bird has random attributes and no species.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -139,22 +137,3 @@ def caption(rng: np.random.Generator, world: str, visible: np.ndarray, species: 
 def photo_of(species: int) -> str:
     """The prompt for a species."""
     return f"a photo of {datasets.with_article(SPECIES[species])}"
-
-
-def cut_studio_birds(birds: Iterable) -> np.ndarray:
-    """Portraits (N, 3, SIZE, SIZE) uint8 of birds of the studio."""
-    rows = [np.asarray(studio.studio_portrait(aviary.draw(bird), SIZE)) for bird in birds]
-    return np.stack(rows).transpose(0, 3, 1, 2).copy()
-
-
-def invented_bird(rng: np.random.Generator, number: int, plumage: dict[str, tuple[str]]):
-    """An individual of a made-up species: its plumage on a body, in a pose and place, of the studio."""
-    bird = studio.studio_bird(number % len(studio.PLACES), int(rng.choice(studio.studio_species())))
-    return replace(bird, values=bird.values | plumage)
-
-
-def invented_plumage(rng: np.random.Generator) -> tuple[dict[str, tuple[str]], np.ndarray]:
-    """A made-up species of the studio: a value for each of the eight groups; its attributes (312,) bool."""
-    plumage = {group: (str(rng.choice(values)),) for group, values in studio.studio_values().items()}
-    names = {f"has_{group}::{value}" for group, (value,) in plumage.items()}
-    return plumage, np.array([name in names for name in aviary.ATTRIBUTES])

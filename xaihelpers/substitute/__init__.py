@@ -1,6 +1,7 @@
 """Substitute one attribute of a generated image, on any diffusers pipeline: Tied Diffusion Guidance (sub)."""
 
-from xaihelpers.substitute.ask_attributes import answered_with, ask_groups, group_values
+from xaihelpers.substitute.ask_attributes import answered_with, ask_groups
+from xaihelpers.substitute.ask_species import ask_species
 from xaihelpers.substitute.attribute_reader import (
     SHOWN_FROM,
     WHOLE,
@@ -36,4 +37,5 @@ from xaihelpers.substitute.pair_prompts import (
     pair_prompts,
     substitutable,
 )
+from xaihelpers.substitute.shared_choice import shared_choice
 from xaihelpers.substitute.tied_guidance import ALL_TIED, UNTIED, tie_anywhere, tied_scheduler, tied_share

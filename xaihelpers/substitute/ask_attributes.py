@@ -6,6 +6,7 @@ The answer's letter comes with its probability, by which images are kept or disc
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from string import ascii_uppercase
 
 import torch
 from PIL import Image
@@ -18,16 +19,8 @@ from xaihelpers.datasets.attribute_names import plain_value
 from xaihelpers.substitute.pair_prompts import SubstituteError
 
 log = logging.getLogger(__name__)
-
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-GROUP_NUMBERS = torch.tensor(
-    [number for number, values in enumerate(GROUPS.values()) for _ in values]
-)  # (312,)
-
-
-def group_values(group: str) -> list[str]:
-    """The values of an attribute group in plain words, in CUB's order: "large", "small", … of size."""
-    return [plain_value(value) for value in GROUPS[group]]
+SIZES = torch.tensor([len(values) for values in GROUPS.values()])
+GROUP_NUMBERS = torch.arange(len(SIZES)).repeat_interleave(SIZES)  # (312,)
 
 
 def group_question(group: str, question: str | Path = "sub_attribute") -> tuple[str, tuple[str, ...]]:
@@ -36,9 +29,9 @@ def group_question(group: str, question: str | Path = "sub_attribute") -> tuple[
     question: a prompt of data/prompts or a file with {group} and {options}.
     Raises AskError if there is no such prompt.
     """
-    options = [*group_values(group), "Other"]
+    options = [*map(plain_value, GROUPS[group]), "Other"]
     text = prompt(question, group=group.replace("_", " "), options=lettered_options(options, ")"))
-    return text, tuple(LETTERS[: len(options)])
+    return text, tuple(ascii_uppercase[: len(options)])
 
 
 def ask_groups(
@@ -94,12 +87,8 @@ def _check_probabilities(name: str, answers: Sequence) -> None:
             "model that runs here, or a server that returns log-probabilities (logprobs)"
         )
     if n_without:
-        log.info(
-            "%s: %d of %d answers are none of the letters and count as no answer",
-            name,
-            n_without,
-            len(answers),
-        )
+        said = "%s: %d of %d answers are none of the letters and count as no answer"
+        log.info(said, name, n_without, len(answers))
 
 
 def answered_with(probabilities: torch.Tensor, columns: Sequence[int] | torch.Tensor) -> torch.Tensor:

@@ -105,7 +105,7 @@ class SpeciesReader(nn.Module):
 
 
 def load_reader(name: str = "aviary_reader", device: str | torch.device = "cpu") -> AttributeReader:
-    """A reader trained by notebook 94, in evaluation mode: the shipped one by its name, or a file of weights.
+    """A reader of recipes/flux.py, in evaluation mode: the shipped one by its name, or a file of weights.
 
     Raises SubstituteError: no such reader, weights of another network, no such device.
     Raises ModelError: a damaged file.
@@ -113,14 +113,14 @@ def load_reader(name: str = "aviary_reader", device: str | torch.device = "cpu")
     file = paths.find(f"{name}.safetensors", paths.models_home()) or paths.find(name)
     if file is None or not file.is_file():
         raise SubstituteError(
-            f"{name}: there is no such reader, neither among the shipped weights nor as a file; notebook 94 "
-            "trains one"
+            f"{name}: there is no such reader, neither among the shipped weights nor as a file; "
+            "recipes/flux.py trains one"
         )
     state = read_weights(file)
     if "species.weight" not in state:
         raise SubstituteError(
-            f"{name}: these are not the weights of a reader of attributes and species, which notebook 94 "
-            "trains"
+            f"{name}: these are not the weights of a reader of attributes and species, as recipes/flux.py "
+            "trains one"
         )
     reader = AttributeReader(*state["species.weight"].shape)
     reader.load_state_dict(state)

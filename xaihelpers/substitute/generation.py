@@ -53,7 +53,7 @@ def latent_numbers(pipe, size: int = 0) -> int:
 def level_at_size(t: float, numbers: int) -> float:
     """The noise level in an image of `numbers` latent numbers that is t in one of the paper's.
 
-    In flow matching, for which the mean of a flat patch is as uncertain at both (notebook 51, section 1).
+    In flow matching, for which the mean of a flat patch is as uncertain at both (notebook 51).
     """
     ratio = math.sqrt(PAPER_NUMBERS / numbers)
     return t / (ratio - (ratio - 1) * t)

@@ -6,14 +6,8 @@ from pathlib import Path
 import torch
 
 from xaihelpers import paths
-from xaihelpers.datasets.attribute_names import (
-    known_attribute,
-    normalise_attribute,
-    phrase,
-    with_article,
-)
-from xaihelpers.datasets.cub import class_label
-from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name, require_annotations
+from xaihelpers.datasets.attribute_names import known_attribute, normalise_attribute, phrase, with_article
+from xaihelpers.datasets.dataset import Dataset, class_name, require_annotations
 from xaihelpers.datasets.labels import class_concepts, image_attributes
 from xaihelpers.text_files import read_text
 
@@ -72,32 +66,6 @@ def substitutable(world: Dataset) -> torch.Tensor:
     n_visible.index_add_(0, labels, (certainty > 1).float())
     n_images = labels.bincount(minlength=len(n_visible))
     return ~class_shows(world) & (n_visible >= n_images[:, None] / 2)
-
-
-def check_pair(world: Dataset, reference: str, attribute: str, guide: str = "") -> None:
-    """Check a pair against a data set: the reference must lack the attribute, the guide must show it.
-
-    reference, guide: names of classes of `world`; the guide may be "" or "bird".
-    Raises SubstituteError: an unknown class (with the nearest name), a reference that has the attribute, a
-        guide that lacks it (with classes to choose from).
-    Raises DatasetError: an unknown attribute, data without attributes.
-    """
-    require_annotations(world)
-    column = world.attributes.name.tolist().index(known_attribute(attribute))
-    shows = class_shows(world)[:, column]  # (K,)
-    try:
-        reference_label = class_label(world, reference)
-        guide_label = class_label(world, guide) if guide not in ("", "bird") else None
-    except DatasetError as error:
-        raise SubstituteError(f"{error} {world.name} has {len(world.classes)} birds") from error
-    if shows[reference_label]:
-        raise SubstituteError(
-            f"{reference} has {phrase(attribute)} already: choose another attribute or bird"
-        )
-    if guide_label is not None and not shows[guide_label]:
-        guides = [class_name(name) for name, has_it in zip(world.classes.name, shows, strict=True) if has_it]
-        remedy = f", as {', '.join(guides[:4])}" if guides else f"; in {world.name} no bird has"
-        raise SubstituteError(f"the guide {guide} has not {phrase(attribute)}: choose one that has{remedy}")
 
 
 def pair_prompts(

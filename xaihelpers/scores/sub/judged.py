@@ -1,4 +1,4 @@
-"""What is asked of a model on a substitution benchmark: both scorings, real birds, differences.
+"""What is asked of a model on a substitution benchmark: both scorings, and recall on real birds.
 
 Everything is measured from predictions alone (`predictions`), so the model may be anybody's.
 """
@@ -9,20 +9,21 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from xaihelpers.datasets.attribute_names import cbm_concepts, normalise_attribute
 from xaihelpers.datasets.cub import class_label
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.labels import class_concepts, concept_labels
-from xaihelpers.scores.intervals import PERCENT, interval
-from xaihelpers.scores.sub.image_scores import (
-    both_scorings,
-    lacking,
+from xaihelpers.scores.intervals import PERCENT, Interval, interval, over_draws
+from xaihelpers.scores.sub.image_scores import both_scorings, lacking, score_interval
+from xaihelpers.scores.sub.substitution import (
+    chance_scores,
+    concept_accuracy,
+    own_attribute,
     predicted_attributes,
-    score_interval,
+    removed_attributes,
 )
-from xaihelpers.scores.sub.standardised_recall import recall_gap, standardised_recall
-from xaihelpers.scores.sub.substitution import chance_scores, concept_accuracy, removed_attributes
 
 
 class Judged(NamedTuple):
@@ -30,7 +31,7 @@ class Judged(NamedTuple):
 
     scores: dict[str, dict[str, np.ndarray]]  # (D, N) each
     rows: pd.DataFrame  # scoring, metric, value, low, high, cases, effective, chance
-    removed: torch.Tensor  # bool (N, L), what is gone
+    removed: Tensor  # bool (N, L), what is gone
 
 
 def benchmark_images(benchmark: Dataset, world: Dataset) -> pd.DataFrame:
@@ -48,41 +49,20 @@ def benchmark_images(benchmark: Dataset, world: Dataset) -> pd.DataFrame:
     return benchmark.images.assign(label=benchmark.images.bird.map(label_of))
 
 
-def what_is_gone(
-    images: pd.DataFrame, class_labels: torch.Tensor, concepts: Sequence[str]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """What each substitution removes, and what it removes by the label of the class: bool (N, L) each.
-
-    They differ where the images say themselves what is gone, in a column `removed`.
-
-    images: of `benchmark_images`. class_labels: (L, K) of 0 and 1.
-    Raises DatasetError as `removed_attributes`.
-    """
-    by_class = removed_attributes(
-        images.attribute.tolist(), images.label.tolist(), class_labels, list(concepts)
-    )
-    if "removed" not in images:
-        return by_class, by_class
-    column_of = {name: column for column, name in enumerate(concepts)}
-    gone = torch.zeros_like(by_class)
-    for row, names in enumerate(images.removed):
-        known = [column_of[name] for name in names if name in column_of]
-        gone[row, known] = True
-    return gone, by_class
-
-
 def judge_predictions(
     images: pd.DataFrame,
     world: Dataset,
     concepts: Sequence[str],
-    values: torch.Tensor,
-    before: torch.Tensor | None = None,
-    real: torch.Tensor | None = None,
+    values: Tensor,
+    before: Tensor | None = None,
+    real: Tensor | None = None,
     rule: str = "threshold",
     threshold: float = 0.5,
-    truth: torch.Tensor | None = None,
+    truth: Tensor | None = None,
 ) -> Judged:
     """All that is asked of a model's predictions.
+
+    What a substitution removes is what the images say in a column `removed`, else by the label of the class.
 
     images: of `benchmark_images`. world: the real birds. concepts: L attributes.
     values: (D, N, L), of D training draws. before: (D, N, L), of the birds before the change.
@@ -91,90 +71,103 @@ def judge_predictions(
     Raises DatasetError: as its parts; where no attribute of the benchmark is one of the concepts.
     """
     concepts = [normalise_attribute(name) for name in concepts]
+    targets = images.attribute.tolist()
     class_labels = class_concepts(world, concepts, "hard")
-    removed, by_class = what_is_gone(images, class_labels, concepts)
+    removed = by_class = removed_attributes(targets, images.label.tolist(), class_labels, concepts)
+    if "removed" in images:
+        removed = torch.from_numpy(np.stack([np.isin(concepts, names) for names in images.removed]))
     absent = lacking(images, class_labels, concepts, changed=before is None)
     more = {"before": before, "absent": absent, "rule": rule, "threshold": threshold}
     scores = both_scorings(values, images, removed, by_class, concepts, **more)
+    chance = _chance(targets, removed, concepts, rule)
     rows = []
     for scoring, of_scoring in scores.items():
         for metric, of_images in of_scoring.items():
-            measured = score_interval(of_images, images, metric)
-            chance = chance_level(metric, images, removed, concepts, rule)
-            row = {"scoring": scoring, "metric": metric, **measured._asdict(), "chance": chance}
-            rows.append(row)
+            measured = score_interval(of_images, images, metric)._asdict()
+            rows.append({"scoring": scoring, "metric": metric, **measured, "chance": chance[metric]})
     if real is not None:
         predicted = predicted_attributes(real, concepts, rule, threshold)
-        rows += real_rows(predicted, images, world, concepts, scores["corrected"]["S+"], truth)
+        rows += _real_rows(predicted, images, world, concepts, truth)
     return Judged(scores, pd.DataFrame(rows), removed)
 
 
-def real_rows(
-    predicted: torch.Tensor,
-    images: pd.DataFrame,
-    world: Dataset,
-    concepts: Sequence[str],
-    s_plus: np.ndarray,
-    truth: torch.Tensor | None = None,
-) -> list[dict]:
-    """T, T_A, the standardised recall and S+ less it, in %: rows as of `Judged`.
+def standardised_recall(
+    predicted: Tensor, truth: Tensor, labels: Sequence[int], images: pd.DataFrame, concepts: Sequence[str]
+) -> Interval:
+    """Recall on real images in %, each attribute weighed as the benchmark weighs it: Σ_a w_a r_a / Σ_a w_a.
 
-    predicted: bool (D, M, L), of the M real test images. s_plus: (D, N) in %. The rest as of
-    `judge_predictions`.
+    What S+ would be if a changed bird were seen as well as one that has the attribute by nature: w_a is the
+    number of the benchmark's images of attribute a, r_a the share of the real images with a of which it is
+    predicted, over the attributes that the real images have; these, classes and draws are in its interval.
+
+    predicted: bool (D, M, L), of D draws and M real images. truth: (M, L) of 0 and 1.
+    labels: (M,), classes of the real images.
+    images: N rows of the benchmark with the column attribute.
+    Raises DatasetError where no attribute of the benchmark is among the concepts.
     """
-    test = ~world.train
-    labels = world.labels[test]
+    weights = own_attribute(images.attribute.tolist(), concepts).sum(0).numpy()  # (L,)
+    rows, present = np.nonzero((truth.numpy() > 0.5) & (weights > 0))
+    hits = 100.0 * predicted.numpy()[:, rows, present]  # (D, present)
+    n_draws = len(hits)
+
+    def sums_and_counts(columns, groups):  # of the hits of each group and attribute, (2, G, L)
+        hits, attributes = columns
+        shape = groups.max() + 1, len(weights)
+        cells = groups * len(weights) + attributes.astype(int)
+        both = np.bincount(cells, hits, np.prod(shape)), np.bincount(cells, minlength=np.prod(shape))
+        return np.reshape(both, (2, *shape))
+
+    def weighed(sums, counts):
+        used = weights * (counts > 0)
+        with np.errstate(invalid="ignore"):  # no attribute is left
+            return (used * sums / np.maximum(counts, 1)).sum(-1) / used.sum(-1)
+
+    def mean(*columns):
+        one_group = np.zeros(len(columns[0]), int)
+        return weighed(*sums_and_counts(columns, one_group))[0]
+
+    def without(columns, groups):
+        of_groups = sums_and_counts(columns, groups)
+        return weighed(*(of_groups.sum(1, keepdims=True) - of_groups))
+
+    return interval(
+        hits,
+        np.tile(present, n_draws),
+        statistic=mean,
+        clusters=[np.tile(present, n_draws), np.tile(np.asarray(labels)[rows], n_draws)],
+        draws=np.arange(n_draws).repeat(len(rows)) if n_draws > 1 else None,
+        bounds=PERCENT,
+        without=without,
+    )
+
+
+def _real_rows(
+    predicted: Tensor, images: pd.DataFrame, world: Dataset, concepts: list[str], truth: Tensor | None
+) -> list[dict]:
+    """The standardised recall, T and T_A in %: rows of `Judged`; predicted: bool (D, M, L)."""
+    labels = world.labels[~world.train]
     if truth is None:
-        truth = concept_labels(world, concepts, "class")[test]
-    among = sorted(set(images.attribute) & set(concepts))
-    rows = []
-    if among:
-        recall = standardised_recall(predicted, truth, labels, images, concepts)
-        gap = recall_gap(s_plus, images, predicted, truth, labels, concepts)
-        for metric, measured in (("recall", recall), ("S+ less recall", gap)):
-            rows.append({"scoring": "corrected", "metric": metric, **measured._asdict()})
-    cbm = sorted(set(concepts) & set(cbm_concepts().name))
-    shared = sorted(set(among) & set(cbm))
-    for metric, names in (("T", cbm), ("T_A", shared)):
+        truth = concept_labels(world, concepts, "class")[~world.train]
+    recall = standardised_recall(predicted, truth, labels, images, concepts)
+    rows = [{"scoring": "corrected", "metric": "recall", **recall._asdict()}]
+    known = set(concepts) & set(cbm_concepts().name)
+    for metric, names in (("T", known), ("T_A", known & set(images.attribute))):
         if names:
-            right = [concept_accuracy(draw, truth, concepts, names) for draw in predicted]
-            factors = [np.tile(labels, len(right))]
-            draws = np.arange(len(right)).repeat(len(labels)) if len(right) > 1 else None
-            measured = interval(100 * torch.stack(right), clusters=factors, draws=draws, bounds=PERCENT)
+            right = 100 * concept_accuracy(predicted, truth, concepts, list(names))
+            measured = over_draws(right, labels, bounds=PERCENT)
             rows.append({"scoring": "authors'", "metric": metric, **measured._asdict()})
     return rows
 
 
-def chance_level(
-    metric: str, images: pd.DataFrame, removed: torch.Tensor, concepts: Sequence[str], rule: str
-) -> float:
+def _chance(targets: list[str], removed: Tensor, concepts: list[str], rule: str) -> dict[str, float]:
     """What a coin for each concept gives in %; by the rule "group" a guess in each group (appendix F)."""
-    fixed = {"AUC": 50.0, "gain": 0.0}
-    if metric in fixed:
-        return fixed[metric]
+    some = removed.any(1)
     if rule == "threshold":
-        n_removed = removed.sum(1)
-        n_removed = n_removed[n_removed > 0].double()
-        both = 100 * (0.5 ** (1 + n_removed)).mean().item()
-        return both if metric == "both" else 50.0
-    chance = chance_scores(images.attribute.tolist(), removed, list(concepts))
-    levels = {"S-": chance.s_minus, "both": chance.s_plus[removed.any(1)]}
-    return 100 * levels.get(metric, chance.s_plus).nanmean().item()
-
-
-def differences(scores: dict[str, dict[str, np.ndarray]], images: pd.DataFrame) -> pd.DataFrame:
-    """Each model less the first one, image by image, in points: rows of model, metric and interval.
-
-    scores: model -> metric -> (D, N). Where the models have other numbers of draws, a draw is the mean of
-    those of a model.
-    """
-    (first, reference), *others = scores.items()
-    rows = []
-    for name, of_model in others:
-        for metric in [metric for metric in reference if metric in of_model]:
-            pair = [of_model[metric], reference[metric]]
-            if len(pair[0]) != len(pair[1]):
-                pair = [one.mean(0, keepdims=True) for one in pair]
-            measured = score_interval(pair[0] - pair[1], images, "gain")
-            rows.append({"model": name, "less": first, "metric": metric, **measured._asdict()})
-    return pd.DataFrame(rows)
+        right = s_minus = torch.tensor(0.5)
+        both = 0.5 ** (1 + removed[some].sum(1).double())
+    else:
+        right, s_minus = chance_scores(targets, removed, concepts)
+        both = right[some]
+    found = {"S+": right, "false alarms": right, "S-": s_minus, "both": both}
+    levels = {metric: 100 * values.nanmean().item() for metric, values in found.items()}
+    return levels | {"gain": 0.0, "AUC": 50.0}
