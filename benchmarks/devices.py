@@ -1,9 +1,9 @@
 """What one machine's device makes of the kernels: `python benchmarks/devices.py`, or `make gpu`.
 
-Runs the tests that need a GPU, notebooks 12 and 13 on the device and on the CPU, and the benchmarks 81 and
-82, and writes one CSV file, `data/devices/<device>.csv`: seconds of every path beside the least that the
-device's memory and arithmetic allow, and how far the results of 12 and 13 on it are from the CPU's. 81 and 82
-show the files of all devices side by side.
+Runs the tests that need a GPU, notebooks 12 and 13 on the device and on the CPU, and notebook 81 at its full
+size, and writes one CSV file, `data/devices/<device>.csv`: seconds of every path beside the least that the
+device's memory and arithmetic allow, and how far the results of 12 and 13 on it are from the CPU's. 81 shows
+the files of all devices side by side.
 """
 
 import argparse
@@ -25,16 +25,33 @@ from xaihelpers.timing import describe_device
 
 COLUMNS = ["device", "notebook", "op", "path", "data", "metric", "value", "low", "high"]
 KEYS = ["paper", "table", "row", "metric", "data"]
+KEPT = PROJECT / "data" / "devices"
+NAMES_SINCE = {  # what paths and data in kept files were called -> what they are called now
+    "path": {r" \((triton|torch)\)": "", r"SVC, \d+ × joblib": "SVC by joblib", " alone$": ""},
+    "data": {"^FLUX's size$": "random", "^(real|aviary aviary_resnet)$": "aviary"},
+}
+
+
+def read_kept(folder: Path = KEPT) -> pd.DataFrame:
+    """All rows kept of all devices, `COLUMNS`, under today's names; of several of one name the last."""
+    tables = [pd.read_csv(file, dtype={"notebook": str}) for file in sorted(folder.glob("*.csv"))]
+    rows = pd.concat(tables, ignore_index=True)
+    for column, names in NAMES_SINCE.items():
+        rows[column] = rows[column].replace(names, regex=True)
+    return rows.drop_duplicates(["device", "op", "path", "data", "metric"], keep="last")
 
 
 def run_notebook(number: str, device: str, folder: Path) -> pd.DataFrame:
-    """The records of a notebook at its defaults on a device, its results going to `folder`.
+    """The records of a notebook on a device, at its defaults or its full size, into the folder `folder`.
 
     Raises RuntimeError with the end of papermill's output if a cell fails.
     """
     folder.mkdir(exist_ok=True)
     (path,) = (PROJECT / "notebooks").glob(f"{number}_*.ipynb")
     parameters = ["-p", "device", device, "-p", "results", str(folder / "results"), "--no-progress-bar"]
+    preset = PROJECT / "notebooks" / "presets" / f"{number}.full.yaml"
+    if preset.exists():
+        parameters += ["-f", str(preset)]
     command = [sys.executable, "-m", "papermill", str(path), str(folder / path.name), *parameters]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     if done.returncode:
@@ -82,7 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
     name, tables, failed = describe_device(device), [], []
     print(f"measuring {name}", flush=True)
     os.environ["TQDM_DISABLE"] = "1"
-    steps = {"81": run_notebook, "82": run_notebook}
+    steps = {"81": run_notebook}
     if device.type == "cuda":
         tables.append(gpu_tests())
         steps |= {"12": compare_with_cpu, "13": compare_with_cpu}
@@ -97,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"notebook {number}: {time.perf_counter() - began:.0f} s", flush=True)
     if not tables:
         return 1
-    file = PROJECT / "data" / "devices" / f"{re.sub('[^a-z0-9]+', '_', name.lower()).strip('_')}.csv"
+    file = KEPT / f"{re.sub('[^a-z0-9]+', '_', name.lower()).strip('_')}.csv"
     file.parent.mkdir(exist_ok=True)
     rows = pd.concat(tables).assign(device=name).reindex(columns=COLUMNS)
     rows.to_csv(file, index=False, float_format="%.6g")

@@ -47,7 +47,7 @@ ILL_POSED, READING, RIVAL = ("ill-posed", "depends on the reading", "not told fr
 INSTRUMENT, NOT_APPLICABLE = ("instrument failed", "not applicable")
 PEOPLE, MODEL = ("needs people", "needs a model")
 OUTCOMES = (HOLDS, FAILS, ILL_POSED, READING, RIVAL, TOO_FEW, INSTRUMENT, PEOPLE, MODEL, NOT_APPLICABLE)
-# what a paper's own printed numbers say of its claim, by notebook 63
+# what a paper's own printed numbers say of its claim (`printed_readings.own_table`); or READING
 SUPPORTED, CONTRADICTED = ("supported by its own table", "contradicted by its own table")
 UNDOCUMENTED, OPEN = ("depends on undocumented code", "cannot be told")
 OWN_TABLE = (SUPPORTED, UNDOCUMENTED, CONTRADICTED, OPEN)

@@ -72,7 +72,7 @@ def table_order(table: str) -> tuple:
 def tables_of(paper: str) -> list[str]:
     """The numbers or names of a paper's tables that the project holds."""
     names = [path.stem.removeprefix(f"{paper}_") for path in FOLDER.glob(f"{paper}_*.csv")]
-    return sorted((name.removeprefix("table") for name in names), key=table_order)
+    return sorted((re.sub(r"^table(?=\d+$)", "", name) for name in names), key=table_order)
 
 
 def printed(paper: str, table: str) -> pd.DataFrame:

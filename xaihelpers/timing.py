@@ -1,4 +1,4 @@
-"""Timing of several ways to the same result, in turns on one device (notebooks 81 and 82)."""
+"""Timing of several ways to the same result, in turns on one device (notebook 81)."""
 
 import time
 from collections.abc import Callable, Mapping

@@ -1,0 +1,88 @@
+"""Cells of the papers' printed tables, as text: chosen by an entry of data/papers/relations.yaml.
+
+A printed number stands for all that print alike: 45.90 for 45.895 to 45.905, half a unit of the last digit to
+either side.
+"""
+
+from functools import cache
+
+import pandas as pd
+import yaml
+
+from xaihelpers.tables import FOLDER, key_text
+
+NO_KEYS = ["metric", "value", "unit", "note", "number", "half"]
+
+
+@cache
+def load_relations() -> dict:
+    """data/papers/relations.yaml: denominators, split, relations, steps and readings."""
+    return yaml.safe_load((FOLDER / "relations.yaml").read_text())
+
+
+@cache
+def _table(name: str) -> pd.DataFrame:
+    rows = pd.read_csv(FOLDER / f"{name}.csv", dtype=str)
+    rows["number"] = pd.to_numeric(rows.value, errors="coerce")
+    rows = rows[rows.number.notna()]
+    keys = {key: rows[key].map(key_text) for key in rows if key not in NO_KEYS}
+    return rows.assign(**keys, half=[half_unit(text) for text in rows.value])
+
+
+def half_unit(text: str) -> float:
+    """How far a number may lie from what is printed: half a unit of the last digit."""
+    return 0.5 * 10.0 ** -len(text.partition(".")[2])
+
+
+def cells(spec: dict | str) -> pd.DataFrame:
+    """The printed cells that an entry of relations.yaml chooses, with `value` (text), `number` and `half`.
+
+    spec: its file or files `in`, wanted values of columns, `without`; or a text as if it were printed.
+    Raises FileNotFoundError for an unknown file, KeyError for an unknown column, ValueError if none is left.
+    """
+    if isinstance(spec, str):
+        return pd.DataFrame({"value": [spec], "number": [float(spec)], "half": [half_unit(spec)]})
+    names = spec["in"] if isinstance(spec["in"], list) else [spec["in"]]
+    rows = pd.concat([_table(name) for name in names], ignore_index=True)
+    for key, wanted in spec.items():
+        if key not in ("in", "by", "take", "below", "without", "stated"):
+            rows = rows[rows[key].isin(_texts(wanted))]
+    for key, unwanted in spec.get("without", {}).items():
+        rows = rows[~rows[key].isin(_texts(unwanted))]
+    if rows.empty:
+        raise ValueError(f"no printed cell is {spec}")
+    return rows
+
+
+def _texts(wanted) -> list[str]:
+    return [key_text(one) for one in (wanted if isinstance(wanted, list) else [wanted])]
+
+
+def aligned(parts: dict[str, dict | str], by: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Parts beside each other, a row for each key that all of them have: numbers, and half units.
+
+    parts: name -> cells, several of a key with `take`. by: the columns that are keys; a part that has none of
+        them stands in each row.
+    Raises ValueError if a part has several cells of a key and no `take`.
+    """
+    numbers, halves, alone = {}, {}, {}
+    for name, spec in parts.items():
+        rows = cells(spec)
+        take = spec.get("take") if isinstance(spec, dict) else None
+        keys = [key for key in by if key in rows]
+        if not keys:
+            if len(rows) > 1 and not take:
+                raise ValueError(f"{len(rows)} printed cells are {spec}: say what to take")
+            alone[name] = rows.number.agg(take or "max"), rows.half.agg(take or "max")
+            continue
+        grouped = rows.groupby(keys, sort=False)[["number", "half"]]
+        if not take and (grouped.size() > 1).any():
+            raise ValueError(f"several printed cells of a key are {spec}: say what to take")
+        taken = grouped.agg(take or "first")
+        numbers[name], halves[name] = taken.number, taken.half
+    index = [0] if not numbers else None
+    numbers, halves = pd.DataFrame(numbers, index), pd.DataFrame(halves, index)
+    numbers, halves = numbers.dropna(), halves[numbers.notna().all(axis=1)]
+    for name, (number, half) in alone.items():
+        numbers[name], halves[name] = number, half
+    return numbers[[*parts]], halves[[*parts]]

@@ -1,0 +1,185 @@
+"""A claim's quantity from printed numbers alone, with the interval that they allow, one for each reading.
+
+An entry of `readings` in data/papers/relations.yaml says which cells, which formula, and where the interval
+comes from; what is left open (the number of cases, what knows nothing would get) is a reading each.
+
+Where f is a formula of shares or correlations x_i with limits l_i and u_i of their own, its limits are
+
+    f − √Σ_i (f − min(f|l_i, f|u_i))²   and   f + √Σ_i (max(f|l_i, f|u_i) − f)²
+
+with f|l_i: f with x_i at l_i (variance recovery: Zou and Donner, Statistics in Medicine 27, 2008), errors
+unrelated. A share has Wilson's limits, one of 0 or 100 % Clopper and Pearson's; a correlation Fisher's, with
+the variance 1/(n − 3) of artanh r, of Kendall's τ 0.437/(n − 4) (Fieller, Biometrika 44, 1957).
+"""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from xaihelpers.claims import (
+    CONTRADICTED,
+    FAILS,
+    HOLDS,
+    OPEN,
+    READING,
+    SUPPORTED,
+    UNDOCUMENTED,
+    Claim,
+    by_interval,
+)
+from xaihelpers.printed_cells import aligned, cells, load_relations
+from xaihelpers.printed_denominators import fits, smallest
+from xaihelpers.scores.intervals import Interval, interval
+
+NO_PARTS = ["why", "open", "from", "by", "value", "floor", "cases", "best_of", "also", "least_of"]
+NO_PARTS += ["clusters", "margin"]
+LARGEST = 1200  # of the numbers of cases that a share alone may fit
+
+
+def readings(entry: dict) -> list[Interval]:
+    """Every reading of an entry; none where it has no cells.
+
+    Raises ValueError for an unknown source of the interval, and what `printed_cells.cells` raises.
+    """
+    found = []
+    for change in [{}, *entry.get("also", [])] if "from" in entry else []:
+        changed = entry | change
+        parts = {name: spec for name, spec in changed.items() if name not in NO_PARTS}
+        for floor, n in product(changed.get("floor", [0]), changed.get("cases", [None])):
+            found.append(_reading(changed, parts, floor, n))
+    return found
+
+
+def own_table(claim: Claim, several: list[Interval], undocumented: bool = False) -> str:
+    """What a paper's own printed numbers say of its claim.
+
+    several: its readings. undocumented: whether a step that the paper leaves open could turn it round.
+    Supported, or depends on that step: all hold. Contradicted: all fail. Depends on the reading: one holds,
+    another fails. Else, and without any, it cannot be told.
+    """
+    said = {by_interval(claim, one)[0] for one in several}
+    if said == {HOLDS}:
+        return UNDOCUMENTED if undocumented else SUPPORTED
+    if said == {FAILS}:
+        return CONTRADICTED
+    return READING if {HOLDS, FAILS} <= said else OPEN
+
+
+def own_tables(claims: dict[str, Claim]) -> tuple[pd.DataFrame, dict[str, list[Interval]]]:
+    """The verdict of `own_table` on each claim, and its readings.
+
+    claims: as of `claims.load_claims`.
+    Returns a row for each claim, `paper`, `claim`, `metric` (its unit), `verdict`, `readings` (what they
+    say), `why`, the first reading's value with the widest interval that a reading gives it; and claim ->
+    readings.
+    """
+    relations = load_relations()
+    rows, several = [], {}
+    for claim in claims.values():
+        entry = relations["readings"].get(claim.id, {})
+        several[claim.id] = found = readings(entry)
+        row = {"paper": claim.paper, "claim": claim.id, "metric": claim.unit}
+        row |= {"verdict": own_table(claim, found, "open" in entry)}
+        said = dict.fromkeys(by_interval(claim, one)[0] for one in found)
+        row["readings"] = ", ".join(said)
+        row["why"] = entry.get("why", "no number is printed")
+        if "open" in entry:
+            row["why"] += f"; open: {relations['steps'][entry['open']]}"
+        alike = [one for one in found if one.value == found[0].value]
+        widest = max(alike, key=lambda one: np.nan_to_num(one.high - one.low), default=None)
+        rows.append(row | ({"value": np.nan} if widest is None else widest._asdict()))
+    return pd.DataFrame(rows), several
+
+
+def share_interval(share: float, n: float) -> Interval:
+    """A share in % of n cases: Wilson's interval, of 0 and 100 % Clopper and Pearson's."""
+    k = round(share / 100 * n)
+    low, high = proportion_confint(k, n, method="beta" if k in (0, n) else "wilson")
+    return Interval(share, 100 * low, 100 * high, int(n), n)
+
+
+def correlation_interval(r: float, n: int, kind: str = "Pearson", best_of: int = 1) -> Interval:
+    """A correlation of n cases, "Pearson" or "Kendall"; the best of several has Bonferroni's interval."""
+    variance = 1 / (n - 3) if kind == "Pearson" else 0.437 / (n - 4)
+    margin = stats.norm.isf(0.025 / best_of) * np.sqrt(variance)
+    low, high = np.tanh(np.arctanh(r) + np.array([-margin, margin]))
+    return Interval(r, low, high, n, n)
+
+
+def combined(formula: str, parts: dict[str, list[Interval]], **constants: float) -> Interval:
+    """A formula of the means of parts, each of one or several shares or correlations (module docstring)."""
+    means = {name: float(np.mean([one.value for one in several])) for name, several in parts.items()}
+    means |= constants
+    value = _evaluated(formula, means)
+    below, above = 0.0, 0.0
+    for name, several in parts.items():
+        for one in several:
+            moved = [means[name] + (end - one.value) / len(several) for end in (one.low, one.high)]
+            ends = [_evaluated(formula, means | {name: end}) for end in moved]
+            below, above = np.hypot(below, value - min(ends)), np.hypot(above, max(ends) - value)
+    n = sum(one.cases for several in parts.values() for one in several)
+    return Interval(value, value - below, value + above, n, n)
+
+
+def _evaluated(formula: str, numbers: dict[str, float]) -> float:
+    return float(pd.DataFrame([numbers]).eval(formula).iloc[0])
+
+
+def _reading(entry: dict, parts: dict, floor: float, n: float | str | None) -> Interval:
+    """One reading. n: cases of each share or correlation; "fits", "fit together": the smallest that does."""
+    source, by = entry["from"], entry.get("by", [])
+    if source == "cells":
+        values = aligned(parts, by)[0].assign(floor=floor).eval(entry["value"])
+        if "least_of" in entry:
+            values = values.groupby([key for key in by if key != entry["least_of"]]).min()
+        clusters = None if entry.get("clusters") == "none" else _clusters(values.index)
+        return interval(values.to_numpy(), clusters=clusters)
+    if source == "correlation":
+        numbers = aligned(parts, by)[0]
+        clusters = numbers.index.get_level_values(entry["clusters"])
+        return interval(numbers.a, numbers.b, statistic="correlation", clusters=clusters)
+    if source == "kinds":
+        first, second = (cells(parts[name]).number for name in "ab")
+        limits = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+        n = len(first) + len(second)
+        return Interval(first.mean() - second.mean(), limits.low, limits.high, n, n)
+    if source in ("once", "margin"):
+        numbers = aligned(parts, by)[0]
+        value = numbers.eval(entry["value"]).iloc[0]
+        margin = numbers.eval(entry["margin"]).iloc[0] if "margin" in entry else np.nan
+        return Interval(value, value - margin, value + margin, 1, 1)
+    if n == "fit together":
+        n = smallest(fits([text for spec in parts.values() for text in cells(spec).value], LARGEST))
+    of_part = {name: _limits(entry, spec, n) for name, spec in parts.items()}
+    return combined(entry["value"], of_part, floor=floor)
+
+
+def _clusters(index: pd.Index) -> list[np.ndarray] | None:
+    """The keys of three levels or more that stand for several cells: of two none tells where a third lies."""
+    levels = [index.get_level_values(name) for name in index.names]
+    return [one.to_numpy() for one in levels if one.nunique() >= 3 and one.has_duplicates] or None
+
+
+def _limits(entry: dict, spec: dict | str, n: float | str | None) -> list[Interval]:
+    """The intervals of a part's cells by themselves; with `take` of the one number."""
+    source, rows = entry["from"], cells(spec)
+    if isinstance(spec, dict) and "below" in spec:
+        share = 100 * (rows.number < spec["below"]).mean()
+        return [share_interval(share, len(rows))]
+    if isinstance(spec, dict) and "take" in spec:
+        rows = pd.DataFrame({"number": [rows.number.agg(spec["take"])], "value": rows.value.iloc[0]})
+    if source in ("Pearson", "Kendall"):
+        best_of = entry.get("best_of", 1)
+        return [correlation_interval(r, n, source, best_of) for r in rows.number]
+    if source == "rounding":
+        ends = zip(rows.number, rows.number - rows.half, rows.number + rows.half, strict=True)
+        return [Interval(*three, 1, 1) for three in ends]
+    if source != "shares":
+        raise ValueError(f"there are no intervals from {source!r}")
+    found = []
+    for text, share in zip(rows.value, rows.number, strict=True):
+        found.append(share_interval(share, smallest(fits([text], LARGEST)) if n == "fits" else n))
+    return found
