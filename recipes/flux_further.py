@@ -5,6 +5,9 @@ deviated. Here birds of a species deviate in up to three tenths of their groups,
 deviating *colours*, never deviating patterns: as FLUX (section 5.1 of sub), the pipeline then makes simple
 changes of colour by a prompt, and not of a pattern. The autoencoder stays as it is; flow and guidance have
 the losses of `recipes.flux`, in TF32, on captions written beforehand: a GPU never waits for them.
+
+What ships was trained after thirty steps on a copy, which timed them: a run gives a model of the same kind,
+not the same bits.
 """
 
 import argparse

@@ -17,7 +17,6 @@ from xaihelpers.scores.sub.predictions import read_predictions
 from xaihelpers.scores.sub.substitution import (
     chance_scores,
     concept_accuracy,
-    concept_recall,
     group_argmax,
     groups_of,
     predicted_attributes,

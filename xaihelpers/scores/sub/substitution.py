@@ -6,7 +6,6 @@
     both     SubstitutionScores.both         (..., N), the substituted one is predicted and no removed one
     T, T_A   concept_accuracy                (..., N), share of the concepts predicted right on real images,
                                              of all concepts and of those of the benchmark
-    recall   concept_recall                  (..., N), share of the concepts present that are predicted
 
 L attributes, N images; "..." may be the draws of a model.
 """
@@ -147,19 +146,6 @@ def concept_accuracy(
     """
     columns = _columns_among(attributes, among)
     return (predicted[..., columns] == (truth[:, columns] > 0.5)).float().mean(-1)
-
-
-def concept_recall(
-    predicted: Tensor, truth: Tensor, attributes: Sequence[str], among: Sequence[str] = ()
-) -> Tensor:
-    """Share of each image's present concepts that are predicted, float32 (..., N), NaN where none is present.
-
-    This is what S+ is on an unchanged bird; T is higher, since most concepts of an image are absent.
-    The arguments and the error as of `concept_accuracy`.
-    """
-    columns = _columns_among(attributes, among)
-    present = truth[:, columns] > 0.5
-    return (present & predicted[..., columns]).sum(-1) / present.sum(1)
 
 
 def _columns_among(attributes: Sequence[str], among: Sequence[str]) -> list[int]:
