@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau, norm, t
 from sklearn.metrics import roc_auc_score
 
-from xaihelpers.scores import PERCENT, interval
+from xaihelpers.scores import PERCENT, interval, over_draws
 from xaihelpers.scores.rank_correlation import kendall_tau, kendall_taus
 from xaihelpers.scores.ratios import ratio_interval
 
@@ -96,6 +96,14 @@ def test_intervals_of_each_kind_stay():
     ):
         found = measured.value, measured.low, measured.high, measured.effective
         assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_single_draw_is_no_factor():
+    """Of one draw the interval is that over its clusters alone, which are crossed."""
+    rng = np.random.default_rng(4)
+    rows, columns = (part.ravel() for part in np.mgrid[:8, :8])
+    values = rng.normal(size=8)[rows] + rng.normal(size=8)[columns] + rng.normal(size=64)
+    assert over_draws(values[None], [rows, columns]) == interval(values, clusters=[rows, columns])
 
 
 def test_shares_of_all_and_of_none_are_exact():

@@ -141,7 +141,8 @@ def _complete(
     for factor in factors:
         if not any(np.array_equal(factor, other) for other in different):
             different.append(factor)
-    return columns, different or [cases], int(min(n_groups, default=len(cases)))
+    several = [factor for factor in different if factor.max(initial=0) > 0]  # one draw tells of no draws
+    return columns, several or different or [cases], int(min(n_groups, default=len(cases)))
 
 
 def _understood(
