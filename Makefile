@@ -1,4 +1,4 @@
-# make run | test | test-quick | lab | notebooks | site | slides | student | teacher | gpu | clean-cache. Each sets up first.
+# make run | test | test-quick | lab | notebooks | ledger | site | slides | student | teacher | gpu | clean-cache. Each sets up first.
 #   ONLY="11 13"  only these notebooks    JOBS=1       processes at a time     FORCE=1  run also what is up to date
 #   RESULTS=DIR   where results go        TESTS="-k x" options for pytest      PYTHON=...  a Python 3.11 to 3.13 for .venv
 #   OUT=DIR       where copies and slides go: a new folder
@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .SILENT:
-.PHONY: help setup chromium run test test-quick lab notebooks site slides student teacher gpu clean-cache
+.PHONY: help setup chromium run test test-quick lab notebooks ledger site slides student teacher gpu clean-cache
 BIN := $(CURDIR)/.venv/bin
 PYTHON ?= python3.11 python3.12 python3.13 python3
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
@@ -58,6 +58,26 @@ lab: setup
 
 notebooks: setup
 	$(RUN) --inplace
+
+# The long presets, some hours: done ones are skipped. When all are done, each run without its pictures takes the place
+# of its notebook's recorded one in data/long_runs, where notebook 99 reads it: see the README there.
+ledger: setup
+	presets="$(foreach n,$(or $(ONLY),*),$(foreach name,stored pairs long,$(wildcard notebooks/presets/$(n).$(name).yaml)))"
+	if [ -z "$${presets// /}" ]; then echo "There is no long preset of these notebooks: $(ONLY)" >&2; exit 1; fi
+	results=$$("$(BIN)/python" -c 'import sys; from xaihelpers.paths import results_home as home; print(home(sys.argv[1]))' "$(or $(RESULTS),ledger)")
+	mkdir -p "$$results"
+	for preset in $$presets; do
+	  IFS=. read -r number name _ <<< "$${preset##*/}"
+	  echo "- {notebook: '$$number', preset: $$name}"
+	done > "$$results/presets.yaml"
+	"$(BIN)/python" -m xaihelpers.run "$$results/presets.yaml" --jobs $(JOBS) $(if $(FORCE),--force) --results "$$results"
+	for preset in $$presets; do
+	  number=$${preset##*/}; number=$${number%%.*}
+	  made=$$(ls -td "$$results/$$number"-*/ | head -n 1)
+	  rm -rf "$$made"/*.png data/long_runs/"$$number"-*
+	  mv "$$made" data/long_runs/
+	done
+	ls -d data/long_runs/*-*
 
 site: setup
 	"$(BIN)/python" -m sphinx -W -q -j $(JOBS) -c docs . docs/_build

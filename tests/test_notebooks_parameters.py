@@ -50,8 +50,10 @@ def check_11(records):
 
 
 def check_12(records):
+    """What is centred tells exchanged names, of the rightly predicted images and of all."""
     assert set(records.data) == {"everyday"}
     centred = records[(records.table == "6-8") & records.metric.str.contains("centred")].groupby("of").value
+    assert centred.size()["the model"] == 2 * 3
     assert centred.max()["labels shuffled"] < 0.1 < centred.min()["the model"]
 
 
@@ -67,13 +69,20 @@ def check_13(records):
 
 
 def check_14(records):
-    """Twelve twelfths hold every part; who knows the place hits; one map for two concepts loses nothing."""
+    """Twelve twelfths hold every part; who knows the place hits; one map for two concepts loses nothing.
+
+    Who knows the parts' usual places and sees no picture loses, and own maps are compared with that.
+    """
     found = records[records.table == "2"]
     sighted = found.basis == "knows the place"
     assert (values(found, alpha=12) == 100).all() and len(values(found, l=2)) == len(found)
     assert (values(found[sighted]) == 100).all() and (values(found[~sighted], alpha=2) < 95).all()
     exchanged = values(records, table="2, exchanged", alpha=2).droplevel("metric")
-    assert exchanged["map=energy, alpha=2"] == 0 and exchanged["map=knows the place, alpha=2"] > 30
+    own, usual, beyond, energy, sighted = (
+        exchanged[f"map={name}, alpha=2"]
+        for name in ("own maps", "usual place", "own beyond usual place", "energy", "knows the place")
+    )
+    assert energy == 0 and usual > 20 and sighted > 30 and beyond == pytest.approx(own - usual)
 
 
 def check_A2(records):
@@ -294,18 +303,33 @@ def check_54(records):
 
 def check_61(records):
     """A side channel leaves values as they are, and is told by what compares reasons with decisions."""
-    rows = records[(records.table == "scorecard") & (records.metric == "value")]
-    by_model = rows.set_index("yardstick").groupby(rows.model.str.rpartition(", ")[2].values).value
-    honest, false = by_model.get_group("honest"), by_model.get_group("side channel")
+    rows = records[records.table == "planted models on the page"].set_index("yardstick")
+    honest, false = (rows[rows.fault == fault].value for fault in ("honest", "side channel"))
     assert false["T"] == honest["T"] and false["CEM by value"] == honest["CEM by value"]
-    assert honest["effect agreement"] > 0.9 > 0.5 > false["effect agreement"]
+    assert honest["effect agreement"] > 0.9 > false["effect agreement"]
+    assert "interventions, random" in set(honest.index) - set(false.index)  # no sense beside a channel
+    page = records[records.table == "scorecard"]
+    assert set(page.metric) == {"value", "lead over blind"} and set(page.model) == {"aviary_resnet, cbm"}
+    assert {"CLM", "S+", "CRI", "CGIM1"} <= set(page.yardstick)
 
 
 def check_62(records):
-    """An honest model that misreads a tenth of the labels is right in nine tenths of them."""
-    row = records[(records.table == "random model") & (records.yardstick == "T")]
-    assert abs(float(row.honest.iloc[0]) - 0.9) < 0.01
-    assert set(records[records.table == "yardsticks"].planted) == {"bottlenecks"}
+    """A model that says the opposite is worse, in one concept as well; noise passes no line on concepts."""
+    pairs = records[records.table == "yardsticks"]
+    assert set(pairs.planted) == {"bottlenecks"}
+    areas = pairs[pairs.metric == "AUC at the full dose"].set_index(["fault", "yardstick"]).value
+    assert areas["inverted", "T"] == areas["inverted", "concept AUC"] == 1
+    assert areas["inverted, one concept", "CGIM1"] == 1 and areas["inverted", "accuracy"] < 1
+    changes = pairs[pairs.metric == "page changes"].set_index(["fault", "yardstick"]).value
+    assert changes["inverted", "T"] == 1 and changes["inverted, one concept", "CGIM1"] == 0
+    outcomes = pairs.set_index(["fault", "yardstick"]).verdict
+    assert set(outcomes["inverted", "effect agreement"]) == {"by construction"}
+    passes = records[records.table == "random model"].set_index(["fault", "yardstick"]).value
+    for blind in ("random model", "untrained concepts"):
+        assert (passes[blind][["T", "concept AUC", "CGIM1", "S+", "exchanged head"]] == 0).all(), blind
+    assert passes["untrained concepts", "accuracy"] == passes["random model", "effect agreement"] == 1
+    alarms = records[records.table == "false alarms"].set_index(["change", "yardstick"]).alarm
+    assert str(alarms["another zero", "CGIM2"]) == "True" and str(alarms["another zero", "T"]) == "False"
 
 
 def check_63(records):

@@ -13,20 +13,23 @@ import yaml
 from bs4 import BeautifulSoup
 from notebook_nets import FOLDER, PATHS
 
-from xaihelpers import claims, run, spending
+from xaihelpers import claims, ledger, long_runs, run, spending, tables
 from xaihelpers.grids import parameters_of
-from xaihelpers.records import Run
+from xaihelpers.records import Run, read_runs
 from xaihelpers.report import write_report
 from xaihelpers.scores import Interval
 from xaihelpers.tables import paper_table
 
 HALF, FALLS = "alignment-product-half-absent", "alignment-product-falls-with-l"
+KEEPS, PEOPLE_FOLLOWED = "sub-tied-keeps-bird", "autoxplain-judge-follows-people"
+KEPT = [tables.REAL_RUNS, long_runs.FOLDER]
 
 
 def recorded(folder, number, rows, data="aviary", model="aviary_resnet", **changed):
     """A run as a notebook makes it, not yet written; rows: {(paper, table): list of rows}."""
     defaults = {name: value for name, (_, value) in parameters_of(PATHS[number]).items()}
-    made = Run(number, {**defaults, **changed}, torch.device("cpu"), folder)
+    given = {"data": data} if "data" in defaults else {}
+    made = Run(number, {**defaults, **given, **changed}, torch.device("cpu"), folder)
     for (paper, table), part in rows.items():
         made.record(part, paper, table, data, model)
     return made
@@ -67,6 +70,9 @@ def fill(folder):
     for draws, seed in product((2, 3), (0, 1)):
         accuracy = [{"classifier": "probe", "metric": "accuracy", "value": 10.0 * draws + seed}]
         recorded(folder, "11", {("alignment", 3): accuracy}, draws=draws, seed=seed).finish()
+    made = recorded(folder, "51", {}, data="studio")
+    made.verdict(KEEPS, Interval(-21.0, -31.0, -11.0, 600, 200.0), "studio", "studio_flux")
+    made.finish()
     printed = {"claim": HALF, "verdict": claims.UNDOCUMENTED, "why": "5,794 test birds", "metric": "%"}
     printed |= {"value": 50.7, "low": 49.4, "high": 52.0, "cases": 5794}
     recorded(folder, "63", {("alignment", "own table"): [printed]}, "printed tables", "as printed").finish()
@@ -82,7 +88,7 @@ def fill(folder):
     made = recorded(folder.parent / "kept", "12", long, **real)
     made.parameters |= preset
     made.finish()
-    recorded(folder.parent / "kept", "12", long, seed=1).finish()
+    recorded(folder.parent / "long_runs", "12", long, n_samples=99).finish()
     (folder / "22-0123456789").mkdir()
     (folder / "22-0123456789" / "run.json").write_text("{")
     (folder / "notebooks").mkdir()
@@ -91,8 +97,8 @@ def fill(folder):
 
 def executed(folder):
     """Run the notebook as `make run` does; returns the page and its text."""
-    kept = f"real_runs={folder.parent / 'kept'}"
-    arguments = ["99", "-p", kept, "--jobs", "1", "--results", str(folder)]
+    kept = ["-p", f"real_runs={folder.parent / 'kept'}", "-p", f"long_runs={folder.parent / 'long_runs'}"]
+    arguments = ["99", *kept, "--jobs", "1", "--results", str(folder)]
     with patch.dict(os.environ):  # which a run in this process changes
         assert run.main(arguments) == 0
     page = BeautifulSoup((folder / "report.html").read_text(), "html.parser")
@@ -111,27 +117,86 @@ def table_of(page, *words):
     """The rows of texts of the table after the heading or in the caption with these words, its head first."""
     place = page.find(lambda tag: tag.name in ("h3", "caption") and all(word in tag.text for word in words))
     table = place.find_parent("table") or place.find_next("table")
-    return [[cell.text.strip() for cell in row.find_all(["td", "th"])] for row in table.find_all("tr")]
+    rows = [row.find_all(["td", "th"]) for row in table.find_all("tr")]
+    return [[cell.get_text(" ", strip=True) for cell in row] for row in rows]
 
 
 @pytest.mark.notebooks
 def test_the_ledger_takes_runs_in_their_order(made):
     page, text = made
-    runs = page.find("table").find_all("tr")[1:]
-    kinds = [row.find_all("td")[1].text for row in runs]
+    head = page.find(lambda tag: tag.name == "th" and tag.text == "kind")
+    kinds = [row.find_all("td")[1].text for row in head.find_parent("table").find_all("tr")[1:]]
     assert list(dict.fromkeys(kinds)) == ["paper", "real", "long", "default", "other"]
-    assert len(kinds) == 11
-    rows = [row[1:] for row in table_of(page, "The ledger of claims")]
-    known = claims.load_claims()
-    (half,) = [row for row in rows if row[0].startswith(known[HALF].claim + " (")]
-    assert "50.7" in half[1] and half[2:4] == [claims.UNDOCUMENTED, "50.7 [49.4, 52]; 5,794 test birds"]
+    assert len(kinds) == 12
+    known, rows = claims.load_claims(), {}
+    for row in table_of(page, "The ledger of claims")[1:]:
+        (claim,) = [one.id for one in known.values() if row[0].startswith(f"{one.claim} {one.paper}, ")]
+        rows[claim] = row[1:]
+    assert rows.keys() == known.keys()
+    printed, own, drawn, long, real, why = rows[HALF]
+    assert printed.startswith("50.7 ")
+    assert own == f"{claims.UNDOCUMENTED} 50.7 [49.4, 52] 5,794 test birds"
     # the run at the defaults stands, though its instrument failed and that of another seed decides
-    assert half[4] == "instrument failed" and half[5].startswith("47 [41, 53] %; failed control: one <value>")
-    assert half[6] == "fails" and half[7].startswith("71 [68, 74] % (CUB_200_2011 · squeezenet1_1")
-    (falls,) = [row for row in rows if row[0].startswith(known[FALLS].claim + " (")]
-    assert falls[2] == falls[6] == "not decided" and falls[3] == falls[7] == "–"
-    assert falls[4] == "too few cases" and "-3 [-9, 3] points; about 900 independent cases" in falls[5]
-    assert f"own table: 1 of {len(known)} claims have a verdict" in text
+    assert re.fullmatch(r"instrument failed 47 \[41, 53\] 13-\w{10}", drawn)
+    assert long == "–" and re.fullmatch(r"fails 71 \[68, 74\] 13-\w{10}", real) and why == ""
+    _, own, drawn, long, real, why = rows[FALLS]
+    assert own == long == real == "–" and drawn.startswith("too few cases -3 [-9, 3] 13-")
+    assert why.startswith("drawn: worth 100 independent cases; about 900 would decide")
+    assert why.endswith("python -m xaihelpers.run 13 -f paper")  # no run at the paper's size
+    _, _, drawn, long, real, _ = rows[KEEPS]
+    assert drawn.startswith("fails -21 [-31, -11]") and long == real == "–"  # a studio is drawn, too
+    assert rows[PEOPLE_FOLLOWED][-1] == "python -m xaihelpers.run 42"  # which nobody has run
+
+
+@pytest.mark.notebooks
+def test_the_counts_and_the_seeds(made):
+    page, text = made
+    assert f"own table: 1 of {len(claims.load_claims())} claims have a verdict" in text
+    assert re.search(r"all claims: 2 of \d+ decided\s+holds 0, fails 2, ill-posed 0", text)
+    _, *rows = table_of(page, "Verdicts of other seeds")
+    assert rows == [["13", HALF, "aviary · aviary_resnet", "changes", "instrument failed", "holds"]]
+
+
+def test_a_verdict_stands_under_the_kind_of_its_data(tmp_path):
+    """By what a run was given, whatever its data are called."""
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "aviary.json").write_text("{}")
+    presets = {name: ledger.presets("51")[name] for name in ("paper", "stored")}
+    of_52 = ledger.presets("52")["paper"]
+    for number, given, data, column in (
+        ("51", {}, "studio", "drawn"),
+        ("51", {"seed": 7}, "studio", "drawn"),
+        ("51", {"n_pairs": 3}, "studio", ""),
+        ("51", presets["stored"], "studio", "long"),
+        ("51", presets["paper"], "CUB_200_2011", "real"),
+        ("51", {"data": "CUB_200_2011"}, "CUB_200_2011", ""),  # a shipped generator makes the images
+        ("52", of_52, "drawn images of aviary", "long"),
+        ("52", of_52, "sub_flux and CUB_200_2011", "real"),
+        ("54", {}, "aviary, exact pairs", "drawn"),
+        ("11", {"data": "Aviary"}, "aviary", ""),
+        ("11", {"data": "/mine/aviary"}, "aviary", "real"),
+        ("11", {"data": "/aviary/mine"}, "/aviary/mine", "real"),
+        ("11", {"data": str(tmp_path / "photos")}, "photos", ""),
+        ("31", {"data": ["aviary", "mine"]}, "aviary", ""),
+        ("31", {"data": ["aviary", "mine"]}, "mine", "real"),
+    ):
+        parameters = {name: value for name, (_, value) in ledger.declared()[number].items()} | given
+        made = {"notebook": number, "parameters": parameters, "folder": tmp_path / "results" / "run"}
+        assert ledger.column_of({"data": data}, made) == column, (number, given, data)
+    for made in read_runs(*KEPT):
+        columns = {ledger.column_of(verdict, made) for verdict in made["verdicts"]}
+        assert columns <= {"real" if made["folder"].parent == KEPT[0] else "long"}, made["folder"]
+
+
+def test_what_a_claim_lacks_is_a_command():
+    known = claims.load_claims()
+    command = "python -m xaihelpers.run"
+    asked = ledger.command(known[PEOPLE_FOLLOWED], claims.PEOPLE, [])
+    assert asked == f"{command} 42 -p people=FILE -p accepted=FILE"
+    assert ledger.command(known[KEEPS], claims.TOO_FEW, []) == f"{command} 51 -f stored"
+    (stored,) = [made for made in read_runs(long_runs.FOLDER) if made["notebook"] == "51"]
+    assert ledger.command(known[KEEPS], claims.TOO_FEW, [stored]) == f"{command} 51 -f paper"
+    assert ledger.command(known[KEEPS], claims.INSTRUMENT, []) == f"{command} 51 -f paper"
 
 
 @pytest.mark.notebooks
@@ -146,7 +211,7 @@ def test_paper_and_runs_stand_beside_each_other_each_under_its_own_data(made):
         "aviary · aviary_resnet",
     ]
     assert [word for word in about if word] == [
-        "weights = file.pth, chance 24.6",
+        "data = CUB_200_2011, weights = file.pth, chance 24.6",
         "chance 24.6",
         "seed = 5, chance 24.6",
     ]

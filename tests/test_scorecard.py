@@ -1,22 +1,36 @@
 """The scorecard: hand-worked readings, every kind of truth, files made elsewhere, and each error."""
 
 import json
+import re
+from dataclasses import replace
 from types import SimpleNamespace
 
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from notebook_nets import PATHS
 from PIL import Image
 from safetensors.numpy import save_file
+from torch_concepts.nn import LinearConceptToConcept, LinearEmbeddingToConcept
 
 from xaihelpers import scorecard
-from xaihelpers.datasets import Dataset, class_concepts, concept_labels
-from xaihelpers.outputs import ConceptOutputs, save_outputs
+from xaihelpers.datasets import (
+    Dataset,
+    choose_concepts,
+    class_concepts,
+    concept_labels,
+    parts_of,
+    plain_name,
+)
+from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
 from xaihelpers.scorecard import __main__ as command
+from xaihelpers.scorecard.card import YARDSTICKS
 from xaihelpers.scorecard.reading import Reading, pseudo_cases
 from xaihelpers.scores import interval
 from xaihelpers.yardsticks.fault_record import read_worth
+from xaihelpers.yardsticks.planted_models import Scenes, plant
 
 CONCEPTS = ["has_crown_color::red", "has_wing_color::blue", "has_belly_color::white"]
 PARTS = ["crown", "left wing", "right wing", "belly"]  # the crown to the right, all else to the left
@@ -98,8 +112,6 @@ def test_a_reading_by_hand():
     assert scorecard.verdict(low._replace(about=about).lead()) == scorecard.BELOW
     nothing = one._replace(blind={})
     assert nothing.hardest()[0] == "" and scorecard.verdict(nothing.lead()) == scorecard.OPEN
-    with pytest.raises(ValueError, match="cannot be paired with"):
-        one.over(low)
 
 
 def test_one_number_by_hand(of_birds, card_of):
@@ -206,13 +218,36 @@ def test_judgements_are_read_as_they_stand_or_refused_by_line(of_birds, tmp_path
 
 
 def test_names_permuted_lose_truth_and_keep_the_decision(of_birds, card_of):
-    honest, swapped = card_of(outputs_of(of_birds)), [*CONCEPTS[1:], CONCEPTS[0]]
-    leads = scorecard.leads_over(honest, card_of(outputs_of(of_birds, concepts=swapped)))
-    assert honest.reading("T").value().value == 100 and honest.reading("concept AUC").value().value == 1
-    assert scorecard.verdict(leads["T"]) == scorecard.ABOVE
-    assert leads["accuracy"].value == 0 and leads["decision kept by 5"].value == 0
+    swapped = card_of(outputs_of(of_birds, concepts=[*CONCEPTS[1:], CONCEPTS[0]]))
+    honest = card_of(outputs_of(of_birds))
+    values = [{name: one.value().value for name, one in card.readings.items()} for card in (honest, swapped)]
+    assert values[0]["T"] == 100 and values[0]["concept AUC"] == 1
+    assert values[1]["T"] < 70 and values[1]["concept AUC"] < 0.7
+    assert values[1]["accuracy"] == values[0]["accuracy"]
     partly = scorecard.Evidence(outputs_of(of_birds, concepts=[*CONCEPTS[:2], "teapot"]), of_birds)
     assert "1 of 3 concepts have no label in birds, the first 'teapot'" in partly.notes[0]
+
+
+def test_rows_under_wrong_ids_are_warned_of(of_birds, card_of):
+    """The ids of a class stand at the rows of the next one."""
+    outputs = outputs_of(of_birds)
+    wrong = card_of(replace(outputs, image_ids=outputs.image_ids[8:] + outputs.image_ids[:8]))
+    assert not card_of(outputs).warnings
+    assert "The classes are right no more often" in wrong.warnings[0]
+    assert f"WARNING: {wrong.warnings[0]}" in scorecard.printed(wrong)
+
+
+def test_the_page_says_what_its_lines_have_told_before(of_birds, card_of):
+    """Of T one fault on record is told and one is praised, of accuracy both are praised."""
+    record = {"T": (["permuted names"], ["recited"]), "accuracy": ([], ["permuted names", "recited"])}
+    worth = pd.DataFrame.from_dict(record, orient="index", columns=["sees", "passes"])
+    worth = worth.assign(planted="bottlenecks", fooled_by=[[], []], alarms=[[], []])
+    card = scorecard.score(scorecard.Evidence(outputs_of(of_birds), of_birds), worth)
+    page = scorecard.printed(card).splitlines()
+    assert [line.split()[-4:] for line in page if line.startswith("T ")] == [["1", "of", "2", "faults"]]
+    assert any(line.endswith("permuted names 1 and 1; recited 0 and 2") for line in page)
+    assert "lies that none of these lines tells: recited" in page
+    assert card.coverage.set_index("fault")["seen by"].to_dict() == {"permuted names": ["T"], "recited": []}
 
 
 OTHERS = {"image_ids": [f"x{n}.png" for n in range(48)]}
@@ -242,3 +277,79 @@ def test_the_command_names_what_is_wrong(of_birds, tmp_path, capsys):
         ([file, *data, "--scorer", "aviary_clip"], "learnt from drawn birds alone"),
     ):
         assert command.main(arguments) == 2 and message in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def of_planted():
+    """The aviary, and from a fault, at the full dose unless said, its model's outputs and verdicts."""
+    ground = scorecard.Ground("aviary", "image", n_pairs=0, n_covered=0)
+    world = ground.world
+    names = choose_concepts(world)
+    features = torch.randn(len(world.images), 20, generator=torch.Generator().manual_seed(0))
+    scenes = Scenes(concept_labels(world, names), world.labels, features)
+    training = Scenes(*(part[world.train] for part in scenes))
+    parts = [parts_of(name) for name in names]
+
+    def outputs(fault, dose=1.0):
+        words = list(map(plain_name, names))
+        model = plant(fault, dose, training, words, world.class_names, parts, errors=0.02, seed=5)
+        return model.explain(scenes, 6, world.image_ids)
+
+    def verdicts(fault, *yardsticks, dose=1.0, ground=ground):
+        """Of these yardsticks; others are not asked."""
+        without = set(YARDSTICKS.yardstick) - set(yardsticks)
+        evidence = scorecard.Evidence(outputs(fault, dose), ground)
+        found = scorecard.score(evidence, read_worth("aviary"), without).possible
+        return found.set_index("yardstick").verdict.loc[list(yardsticks)].tolist()
+
+    return SimpleNamespace(ground=ground, outputs=outputs, verdicts=verdicts)
+
+
+@pytest.mark.notebooks
+def test_purity_is_held_against_what_the_truth_leaks(of_planted):
+    """An honest model holds no more than the truth does, and noise nothing; a leak does."""
+    purity = ["CTL", "ICL", "OIS", "NIS"]
+    assert scorecard.BELOW not in of_planted.verdicts("leak", *purity, dose=0.0)
+    assert scorecard.BELOW not in of_planted.verdicts("noisy labels", *purity)
+    assert of_planted.verdicts("leak", *purity[:3]) == [scorecard.BELOW] * 3
+
+
+@pytest.mark.notebooks
+def test_another_model_s_head_needs_the_names(of_planted):
+    """It decides by what is called present under each name, which a side channel leaves as it is."""
+    assert of_planted.verdicts("side channel", "exchanged head") == [scorecard.ABOVE]
+    assert of_planted.verdicts("permuted names", "exchanged head") == [scorecard.OPEN]
+
+
+@pytest.mark.notebooks
+def test_words_are_compared_with_pictures(of_planted):
+    ground = scorecard.Ground(of_planted.ground.world, scorer="aviary_clip", n_pairs=0, n_covered=0)
+    one = "text alignment"
+    assert of_planted.verdicts("leak", one, dose=0.0, ground=ground) == [scorecard.ABOVE]
+    assert of_planted.verdicts("permuted names", one, ground=ground) == [scorecard.OPEN]
+    assert of_planted.verdicts("inverted", one, ground=ground) == [scorecard.BELOW]
+
+
+@pytest.mark.notebooks
+def test_the_command_prints_the_page(of_planted, tmp_path, capsys):
+    file = str(save_outputs(of_planted.outputs("leak"), tmp_path / "leaking.safetensors"))
+    assert command.main([file, "--out", str(tmp_path / "page")]) == 0
+    card = scorecard.score(scorecard.Evidence(file, of_planted.ground))
+    said = capsys.readouterr().out
+    assert said.startswith(scorecard.printed(card)) and "WARNING" not in said
+    assert all((tmp_path / "page" / f"scorecard.{kind}").is_file() for kind in ("csv", "png", "html"))
+
+
+def test_a_model_of_another_library_in_ten_lines(tmp_path, monkeypatch):
+    """The first block of notebook 61, word by word, with a bottleneck of PyC."""
+    cells = nbformat.read(PATHS["61"], as_version=4).cells
+    (text,) = [cell.source for cell in cells if "LinearEmbeddingToConcept" in cell.source]
+    block = re.search(r"```python\n(.*?)```", text, re.S)[1]
+    given = {"torch": torch, "embeddings": torch.randn(4, 5), "concept_names": ["red", "blue", "striped"]}
+    given |= {"class_names": ["a", "b"], "file_names": ["1.png", "2.png", "3.png", "4.png"]}
+    given["encoder"] = LinearEmbeddingToConcept(5, 3)
+    given["predictor"] = LinearConceptToConcept(3, 2)
+    monkeypatch.chdir(tmp_path)
+    exec(block, given)
+    outputs = read_outputs("pyc.safetensors")
+    assert outputs.values.shape == (4, 3) and outputs.image_ids == given["file_names"]

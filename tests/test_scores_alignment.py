@@ -128,13 +128,21 @@ def test_importance_by_hand():
 
 
 def test_a_model_in_other_writings():
-    """One by hand; and all, of which no logit shows but a number of each class, and so not the contrast."""
+    """One by hand; and all, of which no logit shows but a number of each class, and so not the contrast.
+
+    A concept may have no weight for any class, or one value in all images: its scale stays.
+    """
     outputs = replace(outputs_of([[1, 4]], [1], WEIGHTS), thresholds=torch.tensor([0.0, 3.0]))
     other = alignment.reparameterised(outputs, *torch.tensor([[1, 2], [10, -1], [2, 0.5]]))
     assert other.values.tolist() == [[0, 1]] and other.class_weights.tolist() == [[6.5, 5], [6, 8]]
     assert other.contributions.tolist() == [[0, 8]] and other.thresholds.tolist() == [-2, 0.5]
     outputs, centre = random_outputs(0)[0], torch.full((5,), 0.7)
+    outputs.values[:, 3], outputs.class_weights[4] = 0.5, 0
+    outputs = replace(outputs, logits=outputs.values @ outputs.class_weights)
+    outputs = alignment.reparameterised(outputs)  # its contributions
     found = alignment.writings(outputs, centre)
+    for way in ("values scaled to sd 1", "weights scaled to sd 1"):
+        assert found[way][0].values.abs().max() < 10
     before = alignment.concept_importance(outputs, "contrast", centre)
     first = {str(alignment.top_concepts(other.contributions, 1).tolist()) for other, _ in found.values()}
     assert len(found) == 8 and len(first) > 4

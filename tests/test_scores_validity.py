@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from xaihelpers.scorecard.reading import OPEN, verdict
 from xaihelpers.scores import validity
 from xaihelpers.scores.intervals import Interval
 
@@ -46,16 +47,35 @@ def test_told_apart_and_smallest_dose():
     assert math.isnan(validity.smallest_dose({0.5: 0.95, 1.0: 0.5}))
 
 
-def test_judging_a_table():
-    rows = []
-    for n, width in ((100, 0.5), (1000, 0.05)):
-        for dose, draw, error in zip(DOSES, DRAWS, NOISE, strict=True):
-            shared = {"fault": "lie", "dose": dose, "draw": draw, "n": n}
-            rows.append({"yardstick": "sees", "score": -dose + width * error, **shared})
-            rows.append({"yardstick": "blind", "score": error * width, **shared})
-    found = validity.judge_yardsticks(pd.DataFrame(rows)).set_index("yardstick")
-    assert found.verdict.to_dict() == {"sees": "sees it", "blind": "blind"}
-    seen = found.loc["sees"]
-    assert seen["dose at 1000"] <= 0.25 and not seen["dose at 100"] <= 0.25
-    assert seen.auc == 1 and seen["shift"] < -5 and seen.n == 1000
-    assert math.isnan(found.loc["blind", "dose at 1000"])
+def scored(score, rank, fault="lie"):
+    """Rows of one yardstick on five draws of five doses. rank: of models at the full dose, else 2."""
+    rows = pd.DataFrame({"yardstick": "one", "fault": fault, "dose": DOSES, "draw": DRAWS, "score": score})
+    return rows.assign(rank=np.where(DOSES == 1, rank, 2))
+
+
+def judged(*given):
+    return validity.judge_yardsticks(scored(*given)).iloc[0]
+
+
+def test_judging_scores_and_what_the_page_says():
+    seen = judged(-DOSES + 0.05 * NOISE, 0)
+    assert seen.verdict == "sees it" and seen["dose"] <= 0.25 and seen.auc == 1 and seen["shift"] < -5
+    assert seen["page changes"] == 1 and seen["page praises"] == 0
+    silent = judged(-DOSES + 0.05 * NOISE, 2)  # the score falls, the page says the same
+    assert silent.verdict == "sees it" and silent["page changes"] == 0 and silent["page praises"] == 1
+    blind = judged(NOISE, 2)
+    assert blind.verdict == "blind" and math.isnan(blind["dose"])
+
+
+def test_honest_models_that_differ_by_more_hide_a_fault():
+    quality = np.array([0.0, 0.5, 1.0, 1.5, 2.0])[DRAWS]  # of the draws
+    assert judged(-0.1 * DOSES, 2).verdict == "sees it"
+    assert judged(quality - 0.1 * DOSES, 2).verdict != "sees it"
+
+
+def test_a_constant_is_no_measurement_and_no_number_passes_nothing():
+    rounding = 1 - 6e-8 * (NOISE > 0)  # of float32
+    assert judged(rounding, 2).verdict == "by construction"
+    no_number = judged(np.where(DOSES > 0, np.nan, 1.0), 1)
+    assert no_number.verdict == "unclear" and no_number["page praises"] == 0
+    assert verdict(Interval(math.nan, math.nan, math.nan, 0, 0)) == OPEN

@@ -1,12 +1,14 @@
-"""Planted bottlenecks, maps and annotators: what each fault changes, and what it leaves."""
+"""Planted bottlenecks, maps and judges: what each fault changes, and what it leaves."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from xaihelpers.yardsticks import planted_annotators, planted_models
+from xaihelpers.outputs import ConceptOutputs
+from xaihelpers.yardsticks import planted_maps, planted_models
 from xaihelpers.yardsticks.known_lists import known_lists
-from xaihelpers.yardsticks.planted_maps import Regions, evidence, plant_maps
+from xaihelpers.yardsticks.planted_maps import part_maps, plant_maps, planted_judgements
 from xaihelpers.yardsticks.planted_models import FAULTS, LEAK, Scenes, plant, rewritten, ridge_head
 
 CONCEPTS = [f"concept {j}" for j in range(8)]
@@ -115,11 +117,12 @@ def test_a_random_model_knows_nothing_of_the_image(scenes):
     assert abs(model.explain(scenes, 7).accuracy(scenes.labels) - 0.25) < 0.1
 
 
-def test_a_covered_part_reads_absent_and_the_next_one_does_not(scenes):
-    model = planted_with("leak", 0.0, scenes)
-    own, other = (planted_models.covered_values(model, scenes, PARTS, shift) for shift in (0, 1))
-    assert (own[:, :6] == 0).all() and torch.equal(own[:, 6:], scenes.present[:, 6:])
-    assert torch.equal(other, scenes.present)
+def test_a_fault_of_ones_own_is_a_function_of_what_is_read(scenes):
+    def all_absent(present):
+        return torch.zeros_like(present)
+
+    model = plant(all_absent, 0.0, scenes, CONCEPTS, CLASSES, PARTS, noise=0.0)
+    assert model.fault == "all_absent" and (model.values(scenes) == 0).all()
 
 
 @pytest.mark.parametrize("fault", ["side channel", "other reasons"])
@@ -145,87 +148,72 @@ def test_ridge_head_is_the_closed_form(scenes):
 
 
 @pytest.fixture(scope="module")
-def regions():
-    """Four squares that do not touch, the same in every picture."""
-    found = []
-    for top, left, side in ((8, 8, 12), (36, 8, 12), (8, 36, 12), (40, 40, 6)):
-        region = torch.zeros(6, 56, 56, dtype=torch.bool)
-        region[:, top : top + side, left : left + side] = True
-        found.append(region)
-    return Regions(*found)
+def maps():
+    """A part on the left, one on the right, and the whole object, in six pictures: (6, 3, 14, 14)."""
+    masks = np.zeros((6, 56, 56), np.uint8)
+    masks[:, 20:36, 4:20], masks[:, 20:36, 36:52] = 1, 2
+    return part_maps(masks, [(1,), (2,), ()]), masks
 
 
-def test_planted_maps_read_what_they_say(regions):
-    for fault, read in (
-        ("reads another part", "other"),
-        ("reads the background", "background"),
-        ("reads a dot", "dot"),
-        ("hides a dot", "dot"),
-        ("map of another part", "own"),
-    ):
-        for dose, region in ((0.0, "own"), (1.0, read)):
-            inputs = plant_maps(fault, dose, regions).inputs
-            assert torch.equal(inputs[:, 0], evidence(getattr(regions, region))), (fault, dose)
-    with pytest.raises(ValueError, match="region 0 has no pixel"):
-        evidence(torch.zeros(2, 4, 4, dtype=torch.bool))
+def test_honest_maps_are_hottest_on_their_part(maps):
+    maps, masks = maps
+    assert maps.shape == (6, 3, 14, 14) and (maps.amin((2, 3)) == 0).all() and (maps.amax((2, 3)) == 1).all()
+    left, right, whole = (maps[0, column].flatten().argmax().item() % 14 for column in range(3))
+    assert left < 5 and right > 8
+    assert torch.allclose(maps[0, 2, 7, 3], maps[0, 2, 7, 10])  # both parts alike
 
 
-COLORS = [f"has_{part}_color::{color}" for part in ("crown", "wing") for color in ("red", "blue", "white")]
-PRESENT = np.array([[1, 0, 0, 0, 1, 0], [0, 1, 0, 0, 1, 0], [1, 0, 0, 0, 0, 1], [0, 0, 1, 1, 0, 0]], bool)
-OF = np.array([0, 0, 1, 1])
-USUAL = np.array([[1, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 1]], bool)
+def test_a_share_of_the_maps_lies(maps):
+    maps, _ = maps
+    for fault in (*planted_maps.MAP_FAULTS, planted_maps.RANDOM_MAP):
+        assert torch.equal(plant_maps(fault, 0.0, maps, [(1,), (2,), ()]), maps)
+        lies = plant_maps(fault, 0.5, maps, [(1,), (2,), ()]) != maps
+        assert lies.flatten(1).any(1).sum() == 3, fault
+    shifted = plant_maps("map of another part", 1.0, maps, [(1,), (2,), ()])
+    assert not (shifted == maps).flatten(2).all(2).any()  # none shows its own
+    centre = plant_maps("map of the centre", 1.0, maps, [(1,), (2,), ()])
+    assert (centre == centre[0, 0]).all()
 
 
-def said_with(fault, dose, seed=0):
-    return planted_annotators.planted_statements(fault, dose, PRESENT, COLORS, OF, USUAL, seed)
+def test_judges_are_honest_generous_or_blind(maps):
+    on, off = np.array([1.0, 0.5, 0.81, 0.0]), np.array([0.0, 0.1, 0.0, 0.2])
+    honest = planted_judgements("blind judge", 0.0, on, off)
+    assert honest.score.tolist() == [5, 2.5, 4, 0] and honest.control.tolist() == [0, 0.5, 0, 1]
+    generous = planted_judgements("generous judge", 1.0, on, off)
+    assert generous.score.tolist() == [5, 4, 4, 4] and (generous.control == 4).all()
+    many = planted_judgements("blind judge", 1.0, *np.random.default_rng(0).random((2, 500)))
+    assert abs(many.score.mean() - many.control.mean()) < 0.3  # it does not tell the two
 
 
-def test_annotators_without_a_dose_and_with_the_full_one():
-    for fault in planted_annotators.ANNOTATOR_FAULTS:
-        assert (said_with(fault, 0.0) == PRESENT).all()
-    assert (said_with("recites the class", 0.5, seed=3) != PRESENT).any(1).sum() <= 2  # half of the images
-    invented = said_with("invents", 1.0)
-    assert not (invented & PRESENT).any() and (invented.sum(1) == 2).all()
-    assert (said_with("recites the class", 1.0) == USUAL[OF]).all()
-    ignored = said_with("ignores the image", 1.0)
-    for row, label in enumerate(OF):
-        others = PRESENT[label != OF]
-        assert any((ignored[row] == other).all() for other in others)
-    assert (said_with("names the class", 1.0) == PRESENT).all()
+def test_an_honest_judge_goes_by_the_map_of_the_decision(maps):
+    maps, masks = maps
+    weights = torch.tensor([[1.0, 0], [0, 1], [0, 0]])
+    named = {"concepts": ["left", "right", "whole"], "classes": ["a", "b"]}
+    values, logits = torch.ones(6, 3), torch.eye(2)[[0, 1] * 3]
+    decided = ConceptOutputs(values, values, class_weights=weights, logits=logits, **named)
+    own, wrong = planted_maps.shares_on_object(decided, maps, masks)
+    assert own == pytest.approx(0.5, abs=0.01)  # each map shows one of two parts
+    assert (wrong < own - 0.2).all()
+    evidence = planted_maps.planted_evidence("blind judge", 0.0, maps, [(1,), (2,), ()], (own, wrong))
+    assert isinstance(evidence["judgements"], pd.DataFrame)
 
 
-def test_a_name_stands_in_the_chain_of_the_share_of_images():
-    chains = planted_annotators.planted_chains(
-        "names the class", 0.5, PRESENT, COLORS, ["Blue Jay"] * 2 + ["Ovenbird"] * 2
-    )
-    named = ["Blue Jay" in chain["Superclass"] or "Ovenbird" in chain["Superclass"] for chain in chains]
-    assert sum(named) == 2
-    plain = planted_annotators.planted_chains("invents", 0.5, PRESENT, COLORS, ["Blue Jay"] * 4)
-    assert "blue wings" in plain[0]["DetailedFeatures"] and "Blue Jay" not in str(plain)
-
-
-def test_a_reader_takes_the_option_that_is_named_alone():
-    scores = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1]])
-    chains = [{"a": "a bird, a Blue Jay"}, {"a": "a bird"}, {"a": "an Ovenbird or a Blue Jay"}]
-    found = planted_annotators.take_named_option(scores, chains, [["Ovenbird", "Blue Jay"]] * 3)
-    assert found.tolist() == [[0, 1], [0.9, 0.1], [0.9, 0.1]] and scores[0, 0] == 0.9
-
-
-def test_what_cannot_be_planted(scenes, regions):
+def test_what_cannot_be_planted(scenes, maps):
     def models(fault, dose):
         return planted_with(fault, dose, scenes)
 
-    def maps(fault, dose):
-        return plant_maps(fault, dose, regions)
+    def false_maps(fault, dose):
+        return plant_maps(fault, dose, maps[0], [(1,), (2,), ()])
 
-    for plants, fault in ((models, "leak"), (maps, "reads a dot"), (said_with, "invents")):
+    def judges(fault, dose):
+        return planted_judgements(fault, dose, np.ones(3), np.zeros(3))
+
+    for plants, fault in ((models, "leak"), (false_maps, "map of the centre"), (judges, "blind judge")):
         with pytest.raises(ValueError, match="no fault 'sleeps'"):
             plants("sleeps", 0.5)
         for dose in (-0.1, 1.5):
             with pytest.raises(ValueError, match="between 0, honest, and 1"):
                 plants(fault, dose)
-    with pytest.raises(ValueError, match="all images are of one class"):
-        planted_annotators.planted_statements("ignores the image", 0.5, PRESENT, COLORS, OF * 0, USUAL)
 
 
 def test_lists_of_known_worth_by_hand():

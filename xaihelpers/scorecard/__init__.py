@@ -7,7 +7,15 @@
 `python -m xaihelpers.scorecard outputs.safetensors --data aviary` does the same.
 """
 
-from xaihelpers.scorecard.card import leads_over, score
+from xaihelpers.scorecard.card import score
 from xaihelpers.scorecard.evidence import Evidence, Ground
-from xaihelpers.scorecard.page import CAPTION, card_figure, write_card
+from xaihelpers.scorecard.page import (
+    CAPTION,
+    RANKS,
+    VERDICTS_CAPTION,
+    card_figure,
+    printed,
+    verdicts_figure,
+    write_card,
+)
 from xaihelpers.scorecard.reading import ABOVE, BELOW, OPEN, VERDICTS, verdict

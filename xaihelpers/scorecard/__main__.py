@@ -19,6 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     say = parser.add_argument
     say("outputs", nargs="+", help="files of outputs with image ids, or .py with outputs_of(images)")
     say("--data", default="aviary", help="a data set by name or path (default: %(default)s)")
+    say("--labels", default="auto", help="concept labels, of each image or class (default: %(default)s)")
     say("--maps", default="", help="safetensors file with concept_maps, image_ids and concepts")
     say("--texts", default="", help="CSV file with the columns image and text")
     say("--judgements", default="", help="CSV file with the columns image, score and, perhaps, control")
@@ -27,28 +28,22 @@ def main(arguments: list[str] | None = None) -> int:
     say("--foreign", action="store_true", help="let a scorer of drawn birds see other data")
     say("--pairs", type=int, default=120, help="probes of a .py that are pairs (default: %(default)s)")
     say("--covered", type=int, default=24, help="and those with covered parts (default: %(default)s)")
+    say("--seed", type=int, default=0, help="of probes, cases and folds (default: %(default)s)")
     say("--out", default="scorecard", help="folder to write to (default: %(default)s)")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     asked = any(map(is_python_file, options.outputs))
-    probing = {"n_pairs": options.pairs * asked, "n_covered": options.covered * asked}
+    probing = {"n_pairs": options.pairs * asked, "n_covered": options.covered * asked, "seed": options.seed}
     given = {name: getattr(options, name) for name in ("maps", "texts", "judgements", "network_accuracy")}
     try:
-        ground = scorecard.Ground(options.data, scorer=options.scorer, **probing)
+        ground = scorecard.Ground(options.data, options.labels, options.scorer, **probing)
         check_shipped(ground.world, [options.scorer], options.foreign)
         cards = [scorecard.score(scorecard.Evidence(file, ground, **given)) for file in options.outputs]
         written = scorecard.write_card(cards, options.out)
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    shown = ["yardstick", "unit", "value", "low", "high", "blind", "blind_value", "lead", "verdict"]
-    for card in cards:
-        unseen = card.coverage.fault[card.coverage["seen by"].map(len) == 0]
-        print(card.title, card.possible[shown].to_string(index=False, float_format="{:.2f}".format), sep="\n")
-        print(*[f"not possible: {line}" for line in card.not_possible], sep="\n")
-        print("lies that none of these would see:", ", ".join(unseen) or "none of those tried")
-        print(*card.evidence.notes, sep="\n")
-    print(*written.values(), sep="\n")
+    print(*map(scorecard.printed, cards), *written.values(), sep="\n")
     return 0
 
 

@@ -5,6 +5,7 @@ it asks for, unit, bounds, whether high or low is good, what knows all gets, the
 cases, and its needs; needs.csv says why a need cannot be met, and what to give.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +17,18 @@ from xaihelpers.scorecard import picture_yardsticks as pictures
 from xaihelpers.scorecard import value_yardsticks as values
 from xaihelpers.scorecard import word_yardsticks as words
 from xaihelpers.scorecard.evidence import DRAWN, Evidence
-from xaihelpers.scorecard.reading import Reading, verdict
-from xaihelpers.scores.intervals import Interval
-from xaihelpers.yardsticks.fault_record import FAULTS, read_worth
+from xaihelpers.scorecard.reading import ABOVE, Reading, verdict
+from xaihelpers.yardsticks.fault_record import read_worth
 
 NOT_POSSIBLE = "not possible"
 FUNCTIONS = vars(pictures) | vars(values) | vars(words)
 YARDSTICKS = pd.read_csv(Path(__file__).with_name("yardsticks.csv")).fillna({"unit": ""})
 NEEDS = pd.read_csv(Path(__file__).with_name("needs.csv"), index_col="need")
+LISTS = ("sees", "passes", "fooled_by", "alarms")  # columns of `read_worth`
+AT_CHANCE = {
+    "accuracy": "The classes are right no more often than something blind would be",
+    "concept AUC": "The concepts' values do not go with their labels",
+}
 
 
 @dataclass(eq=False)
@@ -66,11 +71,11 @@ class Scorecard:
         for yardstick, (why, give) in self.missing.items():
             lines.append({"yardstick": yardstick, "verdict": NOT_POSSIBLE, "why": why, "give": give})
         worth = self.worth.drop(columns="planted")
-        for column in (*FAULTS, "alarms"):
+        for column in LISTS:
             worth[column] = worth[column].map(", ".join)
         about = YARDSTICKS.set_index("yardstick")[["truth", "paper", "unit", "good"]]
         table = pd.DataFrame(lines).join(about, on="yardstick").join(worth, on="yardstick")
-        table = table.fillna(dict.fromkeys(worth.columns.drop("regained"), ""))
+        table = table.fillna(dict.fromkeys(worth.columns, ""))
         return table.assign(model=self.evidence.name, data=self.evidence.ground.world.name)
 
     @property
@@ -86,25 +91,51 @@ class Scorecard:
 
     @cached_property
     def coverage(self) -> pd.DataFrame:
-        """For each planted fault, which of this page's readings would see it, and which it would fool.
+        """For each planted fault, which of this page's readings change with it, and which still praise.
 
-        Returns the columns planted, fault, seen by, fooled (lists); a fault stands there if any yardstick on
-        record, of these or not, was tried on it.
+        Returns the columns planted, fault, seen by, praised by (lists); a fault stands there if any yardstick
+        on record, of these or not, saw it or let it pass.
         """
         tried = self.worth.reset_index(names="yardstick")
-        tried = tried.melt(["planted", "yardstick"], [*FAULTS], "says", "fault").explode("fault").dropna()
+        says = ["sees", "passes"]
+        tried = tried.melt(["planted", "yardstick"], says, "says", "fault").explode("fault").dropna()
         lines = []
         for (planted, fault), part in tried.groupby(["planted", "fault"], sort=False):
             here = part[part.yardstick.isin(self.readings)]
-            lists = [here.yardstick[here.says == says].tolist() for says in ("sees", "fooled_by")]
-            lines.append([planted, fault, *lists])
-        return pd.DataFrame(lines, columns=["planted", "fault", "seen by", "fooled"])
+            lines.append([planted, fault, *(here.yardstick[here.says == one].tolist() for one in says)])
+        return pd.DataFrame(lines, columns=["planted", "fault", "seen by", "praised by"])
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes all other lines void: a model at chance, as with rows under the wrong ids."""
+        found = []
+        for yardstick, meaning in AT_CHANCE.items():
+            one = self.readings.get(yardstick)
+            if one is not None and verdict(one.lead()) != ABOVE:
+                numbers = f"{one.value().value:.3g} {one.about.unit}, blind {one.hardest()[1]:.3g}"
+                found.append(f"{meaning} ({numbers}): are rows under the wrong ids?")
+        return found
+
+    @property
+    def lines(self) -> pd.DataFrame:
+        """The page's table as it is printed: a row for each reading.
+
+        Columns: yardstick, unit, value, low, high, blind, blind_value, verdict, changes under, praised under
+        (planted faults on record).
+        """
+        shown = ["yardstick", "unit", "value", "low", "high", "blind", "blind_value", "verdict"]
+        return self.possible[[*shown, "sees", "passes"]].rename(
+            columns={"sees": "changes under", "passes": "praised under"}
+        )
 
 
-def score(e: Evidence, worth: pd.DataFrame | None = None) -> Scorecard:
+def score(
+    e: Evidence, worth: pd.DataFrame | None = None, without: Collection[str] = frozenset()
+) -> Scorecard:
     """The scorecard of one model: the readings that its evidence allows, and why there are no others.
 
     worth: of `read_worth`; None reads that of the data set.
+    without: yardsticks that are left out, which saves time where all of a function are.
     """
     worth = read_worth(e.ground.world.name) if worth is None else worth
     met, missing, found = _met_needs(e), {}, {}
@@ -115,8 +146,11 @@ def score(e: Evidence, worth: pd.DataFrame | None = None) -> Scorecard:
             missing[about.yardstick] = why.format(data=e.ground.world.name), give
     possible = YARDSTICKS[~YARDSTICKS.yardstick.isin(missing)]
     for function, part in possible.groupby("function"):
-        found |= dict(FUNCTIONS[function](e, part.yardstick.tolist()))
-    readings = {about.yardstick: found[about.yardstick].of(about) for about in possible.itertuples()}
+        if not set(part.yardstick) <= set(without):
+            found |= dict(FUNCTIONS[function](e, part.yardstick.tolist()))
+    readings = {}
+    for about in possible[~possible.yardstick.isin(without)].itertuples():
+        readings[about.yardstick] = found[about.yardstick].of(about)
     return Scorecard(e, readings, missing, worth)
 
 
@@ -150,12 +184,3 @@ def _met_needs(e: Evidence) -> dict[str, bool]:
         "judgements": e.judgements is not None,
         "control": e.judgements is not None and "control" in e.judgements,
     }
-
-
-def leads_over(card: Scorecard, other: Scorecard) -> dict[str, Interval]:
-    """By how much one model does better than another, paired, by each yardstick that both have.
-
-    Raises ValueError as `Reading.over` does.
-    """
-    both = [yardstick for yardstick in card.readings if yardstick in other.readings]
-    return {yardstick: card.readings[yardstick].over(other.readings[yardstick]) for yardstick in both}

@@ -78,7 +78,8 @@ class Evidence:
         the whole image. Maps within the outputs need none.
     texts: a CSV file with the columns image and text.
     judgements: a CSV file with the columns image and score (0 to 5) and, perhaps, control: the same judge's
-        score of a map of that image which is known to be wrong.
+        score of a map of that image which is known to be wrong; or these columns of the test images, in the
+        order of the outputs.
     probed: the outputs for the probes (`ground.probes`, where there are any), by their ids.
     network_accuracy: of the network that the concepts are to explain, 0 to 1.
 
@@ -94,7 +95,7 @@ class Evidence:
         name: str = "",
         maps: str | Path | torch.Tensor = "",
         texts: str | Path = "",
-        judgements: str | Path = "",
+        judgements: str | Path | pd.DataFrame = "",
         probed: ConceptOutputs | None = None,
         network_accuracy: float | None = None,
     ):
@@ -133,7 +134,9 @@ class Evidence:
         self.texts = self.judgements = None  # n texts; n scores and, perhaps, controls
         if texts:
             self.texts = self._table(texts, "text", ids)["text"].fillna("").tolist()
-        if judgements:
+        if isinstance(judgements, pd.DataFrame):
+            self.judgements = judgements
+        elif judgements:
             table = self._table(judgements, "score", ids)
             columns = table.columns.intersection(["score", "control"])
             self.judgements = table[columns].astype(float)

@@ -7,8 +7,7 @@ A statistic that has no cases of its own (an area over all images, a leakage) is
 
     p_f = F t − (F − 1) t_(−f),   centred on t,
 
-of which the mean is the statistic and the spread the jackknife's over folds of images, so that two models on
-the same images can be compared fold by fold.
+of which the mean is the statistic and the spread the jackknife's over folds of images.
 """
 
 from collections.abc import Callable
@@ -68,19 +67,6 @@ class Reading(NamedTuple):
         lead = self.sign * (self.cases - self.blind.get(self.hardest()[0], nan))
         extent = self.bounds and self.bounds[1] - self.bounds[0]
         return _mean(lead, self.clusters, self.bounds and (-extent, extent))
-
-    def over(self, other: "Reading") -> Interval:
-        """By how much this model does better than another one on the same cases, paired; high is good.
-
-        Raises ValueError for a reading of another yardstick or of other cases.
-        """
-        names = [one.about.yardstick for one in (self, other)]
-        if names[0] != names[1] or len(other.cases) != len(self.cases):
-            raise ValueError(
-                f"{names[0]} of {len(self.cases)} cases cannot be paired with {names[1]} of "
-                f"{len(other.cases)}: read both models on the same images with the same settings"
-            )
-        return self._replace(blind={"": other.cases}).lead()
 
 
 def _mean(cases: np.ndarray, clusters: np.ndarray | None, bounds: tuple[float, float] | None) -> Interval:

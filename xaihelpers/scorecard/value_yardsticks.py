@@ -83,11 +83,14 @@ def _usual(e: Evidence) -> dict[str, torch.Tensor]:
 
 
 def leakages(e: Evidence, names: Sequence[str]) -> Found:
-    """CTL, ICL, OIS and NIS (see `scores.leakage`): noise has nothing to leak."""
+    """CTL, ICL, OIS and NIS (see `scores.leakage`) beside what the truth leaks, read as well."""
     drawn, n_pairs = e.sample(N_PURITY, 6), max(len(e.attributes) * (len(e.attributes) - 1), 1)
     present, labels, values = e.present[drawn], e.labels[drawn], e.known.values[drawn]
-    noise = torch.randn(values.shape, generator=torch.Generator().manual_seed(e.ground.seed))
+    generator = torch.Generator().manual_seed(e.ground.seed)
+    tight, tight_trained = leak_free(values, present, generator), ()
     trained = () if e.training is None else (e.training.values, e.truth[e.training_rows])
+    if trained:
+        tight_trained = leak_free(*trained, generator), trained[1]
 
     def leaked(rows, values, trained=()):
         some = values[rows], present[rows]
@@ -100,10 +103,37 @@ def leakages(e: Evidence, names: Sequence[str]) -> Found:
             leakage.niche_impurity(*(some + trained if trained else halves)),
         )
 
-    asked = partial(leaked, values=values, trained=trained), partial(leaked, values=noise)
+    asked = (
+        partial(leaked, values=values, trained=trained),
+        partial(leaked, values=tight, trained=tight_trained),
+    )
     own, blind = (pseudo_cases(one, len(drawn), e.ground.seed).T for one in asked)
-    for name, cases, of_noise in zip(names, own, blind, strict=True):
-        yield name, Reading(cases, {"noise": of_noise})
+    for name, cases, of_truth in zip(names, own, blind, strict=True):
+        yield name, Reading(cases, {"the truth, read as well": of_truth})
+
+
+def leak_free(values: torch.Tensor, present: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Values (n, L) dealt out anew among the images that have a concept, and among those that lack it.
+
+    They tell as much of their own concepts as before, and of all else what the truth (n, L) tells.
+    """
+    order, other = ((present + torch.rand(present.shape, generator=generator)).argsort(0) for _ in range(2))
+    return torch.empty_like(values).scatter_(0, order, values.gather(0, other))
+
+
+def exchanged_head(e: Evidence, names: Sequence[str]) -> Found:
+    """What another model's head, which has learnt from the truth, decides by what this one calls present."""
+    train = e.ground.world.train if e.ground.world.train.any() else ~e.ground.world.train
+    n_classes = len(e.outputs.classes)
+    weights, bias = ridge_head(e.truth[train], e.ground.world.labels[train], n_classes)
+
+    def right(called):
+        return (called.float() @ weights + bias).argmax(1) == e.labels
+
+    renamed = torch.randperm(len(e.attributes), generator=torch.Generator().manual_seed(e.ground.seed))
+    rivals = {"names permuted": e.called[:, renamed], "another image's": e.called[e.another]}
+    found = judged(right, e.called, rivals, e.labels)
+    yield "exchanged head", found._replace(blind=found.blind | _usual(e))
 
 
 def few_concepts(e: Evidence, names: Sequence[str]) -> Found:

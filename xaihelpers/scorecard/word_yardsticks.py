@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import torch
 from sklearn.pipeline import Pipeline
 
 from xaihelpers import fastslow
-from xaihelpers.datasets import image_attributes
+from xaihelpers.datasets import image_attributes, plain_name
 from xaihelpers.models.clip import embed_images, embed_texts
 from xaihelpers.scorecard.evidence import Evidence, Ground
 from xaihelpers.scorecard.reading import Reading, judged
@@ -20,6 +21,7 @@ from xaihelpers.scores.text import text_scores
 from xaihelpers.yardsticks import ideal_reader
 
 N_TEXTS = 40
+N_ALIGNED = 200  # images over which values are compared with a CLIP
 N_CASES = 120
 K = 5  # concepts in a text
 TEMPLATE = 1
@@ -65,6 +67,30 @@ def texts(e: Evidence, names: Sequence[str]) -> Found:
 
     for name in names:
         yield name, judged(lambda some, name=name: score(some, name), own, rivals, e.classes_of(rows))
+
+
+def text_alignment(e: Evidence, names: Sequence[str]) -> Found:
+    """Do values rise and fall with how alike a CLIP finds image and name? Over images; cases are concepts."""
+    rows, clip = e.sample(N_ALIGNED, 7), e.ground.scorer
+    images = embed_images(clip, e.ground.world.images["path"].iloc[e.rows[rows]])
+    words = list(e.outputs.concepts)
+    for column, attribute in zip(e.columns, e.attributes, strict=True):
+        words[column] = plain_name(attribute)
+    alike = standardised(images @ embed_texts(clip, words, "truncate", exact=False).rows.T)
+    own = (standardised(e.outputs.values[rows]) * alike).mean(0)
+    shift = 1 + int(np.random.default_rng(e.ground.seed).integers(max(len(words) - 1, 1)))
+    blind = (standardised(e.outputs.values[rows]) * alike.roll(shift, 1)).mean(0)
+    sighted = None
+    if e.attributes:
+        sighted = float((standardised(e.present[rows]) * alike[:, e.columns]).mean(0).nanmean())
+    yield "text alignment", Reading(own, {"names permuted": blind}, sighted=sighted)
+
+
+def standardised(values: torch.Tensor) -> torch.Tensor:
+    """Columns of mean 0 and variance 1, of n rows; NaN where a column does not vary."""
+    centred = values - values.mean(0)
+    spread = centred.square().mean(0).sqrt()
+    return centred / spread.where(spread > 1e-9, torch.nan)
 
 
 def chains(e: Evidence, names: Sequence[str]) -> Found:

@@ -76,7 +76,7 @@ def reparameterised(
 def writings(outputs: ConceptOutputs, centre: torch.Tensor) -> dict[str, tuple[ConceptOutputs, torch.Tensor]]:
     """The same model in words -> written so, with the centre that belongs to it; no prediction changes.
 
-    A concept's weights, values or their scale are moved by its own standard deviation.
+    A concept's weights, values or their scale are moved by its standard deviation, by 1 where that is 0.
 
     centre: ū (L,), mean values of the training images.
     A model without a linear head has one writing, the first.
@@ -84,10 +84,8 @@ def writings(outputs: ConceptOutputs, centre: torch.Tensor) -> dict[str, tuple[C
     found = {"as fitted": (outputs, centre)}
     if outputs.class_weights is None:
         return found
-    of_values, of_weights = (
-        outputs.values.std(0).clamp(min=1e-9),
-        outputs.class_weights.std(1).clamp(min=1e-9),
-    )
+    spreads = outputs.values.std(0), outputs.class_weights.std(1)
+    of_values, of_weights = (spread.where(spread > 1e-9, 1) for spread in spreads)
     ways = {
         "1 sd added to all weights of a concept": {"gauge": of_weights},
         "1 sd taken from all weights of a concept": {"gauge": -of_weights},

@@ -4,14 +4,23 @@
     told apart      area under the ROC curve of honest scores above faulty ones, at one dose
     smallest dose   the least one from which on this area is at least TOLD
 
-All scores are turned so that higher says "a better explanation". The verdict on yardstick and fault:
+All scores are turned so that higher says "a better explanation". Honest models are of several qualities, so
+that a fault is told only where it stands out from what honest models differ by. The verdict on yardstick and
+fault:
 
 | verdict | ρ, its 95 % interval | told apart at the full dose |
 |---|---|---|
 | sees it | wholly below 0 | at least TOLD |
 | fooled | wholly above 0 | at most 1 − TOLD |
 | blind | holds 0 | between |
-| unclear | | else: a trend too small to be told, or a change that is no trend |
+| by construction | the score is the same number for every model, honest or not | |
+| unclear | | else: a trend too small to be told, a change that is no trend, or no number |
+
+A user has no honest twin to compare with. So what the page says of each model is judged as well, by the rank
+of its verdict (below what knows nothing, cannot be told, above it):
+
+    page changes   share of draws in which the verdict at the full dose ranks below that of the honest model
+    page praises   share of draws in which it is still "above" at the full dose
 """
 
 from collections.abc import Sequence
@@ -23,7 +32,10 @@ from scipy.stats import rankdata
 from xaihelpers.scores.intervals import Interval, interval
 
 TOLD = 0.9
-SEES, BLIND, FOOLED, UNCLEAR = VERDICTS = ("sees it", "blind", "fooled", "unclear")
+ROUNDING = 1e-6  # relative to the scores: what differs by less, as float32 does, is equal
+SEES, BLIND, FOOLED, UNCLEAR = ("sees it", "blind", "fooled", "unclear")
+CONSTRUCTION = "by construction"
+VERDICTS = (SEES, BLIND, FOOLED, UNCLEAR, CONSTRUCTION)
 
 
 def dose_response(doses: Sequence[float], scores: Sequence[float], draws: Sequence[int]) -> Interval:
@@ -34,15 +46,21 @@ def dose_response(doses: Sequence[float], scores: Sequence[float], draws: Sequen
     """
     rows = pd.DataFrame({"dose": doses, "score": scores, "draw": draws}).dropna()
     n = len(rows)
-    if n >= 4 and np.ptp(rows.score) < 1e-12:
+    if n >= 4 and _constant(rows.score):
         return Interval(0.0, 0.0, 0.0, n, float(n))
-    by_draw = [_spearman(part.dose, part.score) for _, part in rows.groupby("draw")]
+    by_draw = [spearman(part.dose, part.score) for _, part in rows.groupby("draw")]
     # draws that agree to the last digit are one: then each model counts for itself
     clusters = None if np.ptp(by_draw) < 1e-12 else rows.draw
-    return interval(rows.dose, rows.score, statistic=_spearman, clusters=clusters, bounds=(-1, 1))
+    return interval(rows.dose, rows.score, statistic=spearman, clusters=clusters, bounds=(-1, 1))
 
 
-def _spearman(doses: np.ndarray, scores: np.ndarray) -> float:
+def _constant(scores: np.ndarray) -> bool:
+    """Whether scores are all the same number, but for rounding; not where one is missing."""
+    return bool(np.ptp(scores) <= ROUNDING * max(1.0, np.abs(scores).max()))
+
+
+def spearman(doses: np.ndarray, scores: np.ndarray) -> float:
+    """Spearman's ρ of doses and scores, (n,) each; 0 where one of the two does not vary."""
     doses, scores = rankdata(doses), rankdata(scores)
     if np.ptp(doses) == 0 or np.ptp(scores) == 0:
         return 0.0
@@ -58,8 +76,7 @@ def told_apart(honest: Sequence[float], faulty: Sequence[float]) -> float:
     honest, faulty = honest[np.isfinite(honest)], faulty[np.isfinite(faulty)]
     if not len(honest) or not len(faulty):
         return float("nan")
-    # what differs by rounding alone is equal
-    scale = 1e-9 * max(1.0, np.abs(honest).max(), np.abs(faulty).max())
+    scale = ROUNDING * max(1.0, np.abs(honest).max(), np.abs(faulty).max())
     difference = honest[:, None] - faulty[None]
     return float((difference > scale).mean() + 0.5 * (np.abs(difference) <= scale).mean())
 
@@ -78,7 +95,7 @@ def smallest_dose(areas: dict[float, float], told: float = TOLD) -> float:
 
 
 def verdict(response: Interval, area: float, told: float = TOLD) -> str:
-    """One of VERDICTS, by the table above.
+    """One of VERDICTS but the one by construction, by the table above; no number is UNCLEAR.
 
     response: of `dose_response`. area: `told_apart` at the full dose. told: the least area that counts.
     """
@@ -95,37 +112,37 @@ def verdict(response: Interval, area: float, told: float = TOLD) -> str:
 
 
 def judge_yardsticks(scored: pd.DataFrame, told: float = TOLD) -> pd.DataFrame:
-    """Every pair of yardstick and fault: dose-response, told apart, smallest doses, verdict.
+    """Every pair of yardstick and fault: dose-response, told apart, what the page says, verdict.
 
-    scored: a row for each score, with the columns yardstick, fault, dose, draw, n (images) and score, higher
-        is better; models without a fault have dose 0 and stand under every fault that they belong to.
+    scored: a row for each score, with the columns yardstick, fault, dose, draw, score, higher is better, and
+        rank, of what the page says of it (2 above what knows nothing, 1 cannot be told, 0 below). Honest
+        models have dose 0 and stand under every fault that they belong to.
     told: the least area that counts.
 
-    Returns a row for each pair: yardstick, fault, the columns of an Interval (Spearman's ρ, largest n),
-    `auc` (at the full dose and the largest n), `dose at n` for each n, `dose` at the largest, `n`, `floor`
-    (standard deviation of the honest scores at the largest n), `shift` (mean at the full dose less honest, in
-    floors; infinite where honest scores do not vary), `verdict`.
+    Returns a row for each pair: yardstick, fault, the columns of an Interval (Spearman's ρ), `auc` (at the
+    full dose), `dose` (the smallest told), `shift` (mean at the full dose less honest, in standard deviations
+    of honest scores; infinite where these do not vary), `page changes`, `page praises`, `verdict`.
     """
     rows = []
     for (yardstick, fault), part in scored.groupby(["yardstick", "fault"], sort=False):
-        row = {"yardstick": yardstick, "fault": fault}
-        for n, of_size in part.groupby("n"):
-            honest = of_size.score[of_size.dose == 0]
-            areas = {}
-            for dose, faulty in of_size[of_size.dose > 0].groupby("dose"):
-                areas[float(dose)] = told_apart(honest, faulty.score)
-            row[f"dose at {n}"] = smallest_dose(areas, told)
-        full = of_size.score[of_size.dose == of_size.dose.max()]
-        response = dose_response(of_size.dose, of_size.score, of_size.draw)
+        honest, full = part[part.dose == 0], part[part.dose == part.dose.max()]
+        areas = {}
+        for dose, faulty in part[part.dose > 0].groupby("dose"):
+            areas[float(dose)] = told_apart(honest.score, faulty.score)
+        response = dose_response(part.dose, part.score, part.draw)
         area = areas[max(areas)]
-        row["dose"] = row[f"dose at {n}"]
-        floor = float(honest.std())
-        shift = float(full.mean() - honest.mean())
-        row |= response._asdict() | {"auc": area, "n": n, "floor": floor}
-        if floor > 1e-6 * max(1.0, abs(honest.mean())):
+        row = {"yardstick": yardstick, "fault": fault} | response._asdict()
+        row |= {"auc": area, "dose": smallest_dose(areas, told)}
+        floor, shift = float(honest.score.std()), float(full.score.mean() - honest.score.mean())
+        if not _constant(honest.score):
             row["shift"] = shift / floor
-        else:  # honest scores that agree to the last digits have no floor
-            row["shift"] = np.sign(shift) * np.inf if abs(shift) > 1e-9 else 0.0
+        else:  # honest scores that agree have no floor
+            row["shift"] = np.sign(shift) * np.inf if abs(shift) > ROUNDING else 0.0
+        twins = full.draw.map(honest.groupby("draw")["rank"].first())
+        row["page changes"] = float((full["rank"] < twins).mean())
+        row["page praises"] = float((full["rank"] == 2).mean())
         row["verdict"] = verdict(response, area, told)
+        if _constant(part.score):
+            row["verdict"] = CONSTRUCTION
         rows.append(row)
     return pd.DataFrame(rows)

@@ -1,10 +1,12 @@
-"""What a yardstick itself is worth: which planted faults it sees, is blind to, is fooled by (notebook 62).
+"""What a yardstick itself is worth: what its page says of models with a planted fault (notebook 62).
 
 The rows are those that notebook 62 recorded, of this data set where it was run on it, and else of the drawn
 world. Nothing is known of a yardstick without such a row, and the page says so.
+
+A user has no honest twin to compare a model with. A fault is therefore seen only where the page's own verdict
+changes for the worse; where the page still says that the model is above what knows nothing, the fault passes.
 """
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -14,13 +16,9 @@ from xaihelpers.records import read_records
 from xaihelpers.scores import validity
 
 SHIPPED, REAL = PROJECT / "data" / "yardsticks", PROJECT / "data" / "real_runs"
-FAULTS = {
-    "sees": validity.SEES,
-    "unclear": validity.UNCLEAR,
-    "blind_to": validity.BLIND,
-    "fooled_by": validity.FOOLED,
-}
-KINDS = ("bottlenecks", "judges", "annotators", "maps")  # of what faults are planted in
+CHANGES, PRAISES = "page changes", "page praises"
+KINDS = ("bottlenecks", "judges", "maps")  # of what faults are planted in
+COLUMNS = ("planted", "sees", "passes", "fooled_by", "alarms", "random_passes", "proved_on")
 
 
 def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:
@@ -29,10 +27,10 @@ def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:
     data: name of the data set; runs on it are preferred, then others.
     folder: a results folder; by default the results folder for a run with the same parameters as a shipped
         one, the shipped run on drawn birds, and the runs on real ones.
-    Returns a row by yardstick: planted, of KINDS, the first that it was tried on; its planted faults, lists
-    under the keys of FAULTS; alarms, the harmless changes that it takes for something; random_passes, whether
-    it lets a random model pass ("yes", "no", "not tried"); regained, the largest share of the way to honest
-    that a search without truth regains, or NaN; proved_on, the data.
+    Returns a row by yardstick: planted, of KINDS, the first that it was tried on; lists of planted faults:
+    sees, the page's verdict changes for the worse; passes, the page praises the faulty model; fooled_by, the
+    score rises with the fault; alarms, the harmless changes that it takes for something; random_passes, which
+    models that know nothing it lets pass, or "not tried"; proved_on, the data.
     """
     places = [Path(folder)] if str(folder) else [SHIPPED, REAL]
     rows = [read_records(place) for place in places]
@@ -41,29 +39,41 @@ def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:
         rows = [newer[newer.run.isin(pd.concat(rows).run)], *rows]
     rows = pd.concat([one.assign(place=place) for place, one in enumerate(rows)], ignore_index=True)
     rows = rows[rows.notebook == "62"]
-    tried = rows[(rows.table == "yardsticks") & (rows.metric == "Spearman") & rows.planted.isin(KINDS)]
+    tried = rows[(rows.table == "yardsticks") & (rows.metric == CHANGES) & rows.planted.isin(KINDS)]
     tried = tried.assign(other=tried.data != data, kind=tried.planted.map(KINDS.index))
     found = {}
     for yardstick, part in tried.groupby("yardstick", sort=False):
         best = part.sort_values(["kind", "other", "place"], kind="stable").iloc[0]
-        of_run = rows[(rows.place == best.place) & (rows.run == best.run)]
-        found[yardstick] = _worth(of_run, yardstick, best.planted) | {"proved_on": best.data}
-    columns = ["planted", *FAULTS, "alarms", "random_passes", "regained", "proved_on"]
-    return pd.DataFrame.from_dict(found, orient="index", columns=columns)
+        of_run = rows[(rows.place == best.place) & (rows.run == best.run) & (rows.yardstick == yardstick)]
+        found[yardstick] = _worth(of_run, best.planted) | {"proved_on": best.data}
+    return pd.DataFrame.from_dict(found, orient="index", columns=COLUMNS)
 
 
-def _worth(rows: pd.DataFrame, yardstick: str, planted: str) -> dict:
+def read_pairs(place: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of notebook 62 in a results folder, and of each pair of yardstick and fault one row.
+
+    Returns all rows, and a table with the columns planted, fault, yardstick, verdict, data, and one for each
+    metric; faults in the order in which they were recorded.
+    """
+    rows = read_records(place)
+    rows = rows[rows.notebook == "62"]
+    of_pairs = rows[rows.table == "yardsticks"]
+    keys = ["planted", "fault", "yardstick", "verdict", "data"]
+    wide = of_pairs.pivot(index=keys, columns="metric", values="value").reset_index()
+    places = {fault: number for number, fault in enumerate(dict.fromkeys(of_pairs.fault))}
+    return rows, wide.sort_values("fault", key=lambda names: names.map(places), kind="stable")
+
+
+def _worth(rows: pd.DataFrame, planted: str) -> dict:
     """What one run says of a yardstick on one kind of plant."""
-    rows = rows[(rows.yardstick == yardstick) & rows.planted.isin([planted, "nan"])]
-    tried = rows[(rows.table == "yardsticks") & (rows.metric == "Spearman")]
-    worth = {"planted": planted}
-    for name, verdict in FAULTS.items():
-        worth[name] = tried.fault[tried.verdict == verdict].tolist()
-    changes = rows[rows.table == "false alarms"]
-    worth["alarms"] = changes.change[changes.alarm.astype(str).isin(["True", "1.0"])].tolist()
-    random = rows.value[(rows.table == "random model") & (rows.planted == planted)]
-    told = json.loads(tried.parameters.iloc[0]).get("told", validity.TOLD)
-    passes = "yes" if (random < told).any() else "no"
-    worth["random_passes"] = passes if len(random) else "not tried"
-    worth["regained"] = rows.value[rows.table == "dressed up"].max()
+    tried = rows[(rows.table == "yardsticks") & (rows.planted == planted)]
+    changes, praises = (tried[tried.metric == metric] for metric in (CHANGES, PRAISES))
+    worth = {"planted": planted, "sees": changes.fault[changes.value >= validity.TOLD].tolist()}
+    worth["passes"] = praises.fault[praises.value > 0.5].tolist()
+    worth["fooled_by"] = changes.fault[changes.verdict == validity.FOOLED].tolist()
+    alarms = rows[rows.table == "false alarms"]
+    worth["alarms"] = alarms.change[alarms.alarm.astype(str).isin(["True", "1.0"])].tolist()
+    random = rows[(rows.table == "random model") & (rows.planted == planted)]
+    passing = ", ".join(random.fault[random.value >= 0.2])  # one draw of ten may be chance
+    worth["random_passes"] = (passing or "none") if len(random) else "not tried"
     return worth

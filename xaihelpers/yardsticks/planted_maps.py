@@ -1,106 +1,57 @@
-"""Networks that read known pixels, and maps that show or hide them: what a yardstick of maps is measured by.
+"""Concept maps that show each concept's own part, and what may be false of them or of their judge.
 
-    p = σ(STEEPNESS (v − ½)),  v = Σ_r w_r · (share of region r that is still visible)
+| fault | what is false | d is the share of |
+|---|---|---|
+| map of another part | the map shows another part | images |
+| map of the centre | the map shows the middle of the picture | images |
+| random map | the map is noise: it knows nothing | images |
+| generous judge | no map is scored below GENEROUS | images |
+| blind judge | a score is drawn from those of all maps | images |
 
-The network reads nothing else, so what it uses is known pixel by pixel. A map is faithful if it shows the
-regions that are read, and right if these are the concept's own part: two things that can come apart.
-
-| fault | the network reads | the map shows | d is the share of |
-|---|---|---|---|
-| reads another part | another part | what is read | images |
-| reads the background | a patch beside the object | what is read | images |
-| reads a dot | own part and a dot | what is read | what is read (w_dot) |
-| hides a dot | own part and a dot | the own part | what is read (w_dot) |
-| map of another part | own part | another part | images |
-| map of the centre | own part | the middle of the picture | images |
-| random map | own part | noise | – |
+The honest judge scores the share of the shown attention on the object, in the steps of the paper's prompt; a
+map known to be wrong, the middle of the picture turned inside out, is its control.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from torchvision.transforms.functional import gaussian_blur
 
+from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.saliency.methods import scaled_maps
+from xaihelpers.scores.autoxplain import inside_at_equal_area
 
-MAP_FAULTS = (
-    "reads another part",
-    "reads the background",
-    "reads a dot",
-    "hides a dot",
-    "map of another part",
-    "map of the centre",
-)
+MAP_FAULTS = ("map of another part", "map of the centre")
 RANDOM_MAP = "random map"
-STEEPNESS = 8.0
+JUDGE_FAULTS = ("generous judge", "blind judge")
 CELLS = 14  # of a map's side
-DOT = 4  # side of the dot in pixels
+GENEROUS = 4.0
+STEP = 0.5  # of the scores from 0 to 5
 
 
-class Regions(NamedTuple):
-    """Where things are in N pictures, bool (N, H, W) each."""
+def part_maps(masks: np.ndarray, parts: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Maps (N, L, CELLS, CELLS) in [0, 1] that show each concept's part, the whole object where it has none.
 
-    own: torch.Tensor  # the part of the concept that is asked about
-    other: torch.Tensor  # another part
-    background: torch.Tensor  # a patch beside the object
-    dot: torch.Tensor
-
-
-class PlantedMaps(NamedTuple):
-    """A network's pictures and what an explanation shows of them."""
-
-    inputs: torch.Tensor  # (N, 3, H, W), as `EvidenceNetwork` reads them
-    maps: torch.Tensor  # (N, CELLS, CELLS) in [0, 1]
-
-
-class EvidenceNetwork(torch.nn.Module):
-    """A classifier of two classes that reads the first channel alone: its mean is the visible evidence v."""
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Logits (N, 2) of inputs (N, 3, H, W)."""
-        logit = STEEPNESS * (inputs[:, 0].mean((1, 2)) - 0.5)
-        return torch.stack([torch.zeros_like(logit), logit], 1)
-
-
-def regions_from_mask(mask: np.ndarray, own: Sequence[int], other: Sequence[int]) -> tuple[np.ndarray, ...]:
-    """What `Regions` holds of one picture, four arrays (H, W) bool.
-
-    The patch is a square as large as the own part in the corner that has least of the object, the dot lies in
-    the next such corner.
-
-    mask: (H, W) int, the number of the part at each pixel, 0 beside the object.
-    own, other: the numbers of the part that is asked about, and of another one; left and right may be two.
+    masks: (N, H, W) int, the number of the part at each pixel, 0 beside the object.
+    parts: L tuples of such numbers. A part that an image does not show leaves the map empty.
     """
-    own, other = np.isin(mask, own), np.isin(mask, other)
-    height, width = mask.shape
-    side = max(2, int(np.sqrt(own.sum())))
-    corners = []
-    for down in (False, True):
-        for right in (False, True):
-            patch, dot = np.zeros_like(own), np.zeros_like(own)
-            for region, size in ((patch, side), (dot, DOT)):
-                top, left = (height - size) * down, (width - size) * right
-                region[top : top + size, left : left + size] = True
-            corners.append((int((patch & (mask > 0)).sum()), len(corners), patch, dot))
-    freest, next_freest = sorted(corners, key=lambda corner: corner[:2])[:2]
-    return own, other, freest[2], next_freest[3]
+    shown = {}
+    for numbers in dict.fromkeys(map(tuple, parts)):
+        region = np.isin(masks, numbers) if numbers else masks > 0
+        coarse = F.adaptive_avg_pool2d(torch.from_numpy(region).float()[:, None], CELLS)
+        shown[numbers] = scaled_maps(gaussian_blur(coarse, 5, 1.0)[:, 0])[0]
+    return torch.stack([shown[tuple(numbers)] for numbers in parts], 1)
 
 
-def centre_pixel(region: np.ndarray) -> tuple[float, float]:
-    """x and y of the pixel of a region (H, W) that is nearest to its mean, NaN where it has none."""
-    if not region.any():
-        return np.nan, np.nan
-    y, x = np.nonzero(region)
-    nearest = ((y - y.mean()) ** 2 + (x - x.mean()) ** 2).argmin()
-    return x[nearest] + 0.5, y[nearest] + 0.5
+def plant_maps(
+    fault: str, dose: float, maps: torch.Tensor, parts: Sequence[Sequence[int]], seed: int = 0
+) -> torch.Tensor:
+    """Maps (N, L, h, w) of which a share of the images has a fault; honest ones where the dose is 0.
 
-
-def plant_maps(fault: str, dose: float, regions: Regions, seed: int = 0) -> PlantedMaps:
-    """Pictures and maps with a fault at a dose; of an honest explanation where the dose is 0.
-
+    maps: of `part_maps`. parts: L tuples, of the part that each concept lies on.
     seed: of the images that are afflicted.
     Raises ValueError for an unknown fault and a dose outside 0 to 1.
     """
@@ -109,48 +60,80 @@ def plant_maps(fault: str, dose: float, regions: Regions, seed: int = 0) -> Plan
     if not 0 <= dose <= 1:
         raise ValueError(f"a dose lies between 0, honest, and 1, not at {dose}")
     generator = torch.Generator().manual_seed(seed)
-    own = evidence(regions.own)
-    n = len(own)
-    afflicted = (torch.randperm(n, generator=generator) < round(dose * n))[:, None, None]
-    read = shown = own
-    if fault == "reads another part":
-        read = shown = torch.where(afflicted, evidence(regions.other), own)
-    elif fault == "reads the background":
-        read = shown = torch.where(afflicted, evidence(regions.background), own)
-    elif fault in ("reads a dot", "hides a dot"):
-        read = (1 - dose) * own + dose * evidence(regions.dot)
-        shown = read if fault == "reads a dot" else own
-    elif fault == "map of another part":
-        shown = torch.where(afflicted, evidence(regions.other), own)
-    maps = shown_maps(shown)
+    afflicted = torch.randperm(len(maps), generator=generator) < round(dose * len(maps))
+    false = torch.rand(maps.shape, generator=generator)
     if fault == "map of the centre":
-        maps = torch.where(afflicted, _centre(), maps)
-    elif fault == RANDOM_MAP:
-        maps = torch.rand(maps.shape, generator=generator)
-    inputs = torch.stack([read, torch.zeros_like(read), torch.zeros_like(read)], 1)
-    return PlantedMaps(inputs, maps)
+        false = centre_maps(maps.shape[-1]).expand_as(maps)
+    elif fault == "map of another part":
+        places = sorted(set(map(tuple, parts)))
+        lent = [tuple(part) for part in parts]
+        next_place = {place: places[(number + 1) % len(places)] for number, place in enumerate(places)}
+        false = maps[:, [lent.index(next_place[place]) for place in lent]]
+    return torch.where(afflicted[:, None, None, None], false, maps)
 
 
-def evidence(regions: torch.Tensor) -> torch.Tensor:
-    """Equal weight on the pixels of each region (N, H, W) bool, whose mean over the picture is 1.
-
-    Raises ValueError for an empty region, naming its row.
-    """
-    area = regions.flatten(1).sum(1)
-    if (area == 0).any():
-        row = int((area == 0).nonzero()[0])
-        raise ValueError(f"region {row} has no pixel, so nothing can be read there: leave the picture out")
-    size = regions.shape[1] * regions.shape[2]
-    return regions.float() * (size / area)[:, None, None]
-
-
-def shown_maps(weights: torch.Tensor, cells: int = CELLS) -> torch.Tensor:
-    """Maps (N, cells, cells) in [0, 1] of pixel weights (N, H, W), with the blur of a last feature map."""
-    coarse = F.adaptive_avg_pool2d(weights[:, None], cells)
-    return scaled_maps(gaussian_blur(coarse, 5, 1.0)[:, 0])[0]
-
-
-def _centre(cells: int = CELLS) -> torch.Tensor:
-    """A round patch in the middle, the same for every picture, (1, cells, cells)."""
+def centre_maps(cells: int = CELLS) -> torch.Tensor:
+    """A round patch in the middle, (1, 1, cells, cells)."""
     along = (torch.arange(cells) + 0.5) / cells - 0.5
-    return torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2))[None]
+    return torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2))[None, None]
+
+
+def shares_on_object(outputs: ConceptOutputs, maps: torch.Tensor, masks: np.ndarray) -> list[np.ndarray]:
+    """What an honest judge goes by: shares (n,) of a map's hottest pixels that lie on the object.
+
+    Of the map of each decision, the concepts' maps by the weights of the predicted class; and of one known to
+    be wrong, the middle of the picture turned inside out.
+
+    outputs: of n images. maps: (n, L, h, w). masks: (n, H, W) int, 0 beside the object.
+    """
+    decisive = torch.einsum("nl,nlhw->nhw", outputs.class_weights.T[outputs.predictions], maps)
+    wrong = (1 - centre_maps(maps.shape[-1]))[0].expand_as(decisive)
+    shares = []
+    for shown in (decisive, wrong):
+        large = F.interpolate(shown[:, None], masks.shape[1:], mode="bilinear")[:, 0]
+        shares.append(inside_at_equal_area(large, torch.from_numpy(masks > 0)).numpy())
+    return shares
+
+
+def planted_judgements(
+    fault: str, dose: float, on_object: np.ndarray, on_object_wrong: np.ndarray, seed: int = 0
+) -> pd.DataFrame:
+    """The columns score and control, from 0 to 5, of a judge that is honest at a dose of 0.
+
+    fault: one of JUDGE_FAULTS. on_object, on_object_wrong: (n,) from 0 to 1, the shares of the shown
+        attention on the object, and of that of a map known to be wrong.
+    seed: of the images that are afflicted and of what is drawn.
+    Raises ValueError for an unknown fault and a dose outside 0 to 1.
+    """
+    if fault not in JUDGE_FAULTS:
+        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join(JUDGE_FAULTS)}")
+    if not 0 <= dose <= 1:
+        raise ValueError(f"a dose lies between 0, honest, and 1, not at {dose}")
+    rng, scores = np.random.default_rng(seed), {}
+    afflicted = rng.permutation(len(on_object)) < round(dose * len(on_object))
+    honest = {"score": on_object, "control": on_object_wrong}
+    honest = {name: STEP * np.round(5 * shares / STEP) for name, shares in honest.items()}
+    for name, values in honest.items():
+        false = np.maximum(values, GENEROUS)
+        if fault == "blind judge":
+            false = rng.choice(honest["score"], len(values))
+        scores[name] = np.where(afflicted, false, values)
+    return pd.DataFrame(scores)
+
+
+def planted_evidence(
+    fault: str,
+    dose: float,
+    maps: torch.Tensor,
+    parts: Sequence[Sequence[int]],
+    shares: Sequence[np.ndarray],
+    seed: int = 0,
+) -> dict[str, torch.Tensor | pd.DataFrame]:
+    """What a page is given of maps with a fault, or of a judge's scores: `maps` or `judgements`.
+
+    maps, parts: as `plant_maps` takes them. shares: of `shares_on_object`.
+    Raises ValueError for an unknown fault and a dose outside 0 to 1.
+    """
+    if fault in JUDGE_FAULTS:
+        return {"judgements": planted_judgements(fault, dose, *shares, seed)}
+    return {"maps": plant_maps(fault, dose, maps, parts, seed)}

@@ -44,6 +44,14 @@ VALUE_FAULTS = (
     "noisy labels",
 )
 HEAD_FAULTS = ("other reasons", "side channel")
+# whose dose is a share of the concepts -> the fewest that can have it: two exchange their names
+CONCEPT_FAULTS = {
+    "permuted names": 2,
+    "another part": 1,
+    "inverted": 1,
+    "irrelevant words": 1,
+    "other reasons": 2,
+}
 RANDOM_MODEL = "random model"
 FAULTS = (*VALUE_FAULTS, *HEAD_FAULTS)
 LEAK = 0.3  # of the distance from absent to present: the value stays on its side of one half
@@ -107,7 +115,7 @@ class PlantedModel:
 
 
 def plant(
-    fault: str,
+    fault: str | Callable[[torch.Tensor], torch.Tensor],
     dose: float,
     training: Scenes,
     concepts: list[str],
@@ -120,7 +128,8 @@ def plant(
 ) -> PlantedModel:
     """A bottleneck with a fault at a dose, its head fitted on training scenes.
 
-    fault: one of FAULTS, or RANDOM_MODEL; a dose of 0 gives the honest model under any of them.
+    fault: one of FAULTS, or RANDOM_MODEL; a dose of 0 gives the honest model under any of them. Or a function
+        of one's own, what is read (N, L) -> values (N, L), whatever the dose.
     concepts: L names. classes: K names. parts: L tuples, of the parts that each concept lies on.
     noise: standard deviation of what is read, where absent and present are 1 apart.
     errors: share of the labels that any model, an honest one too, misreads.
@@ -129,12 +138,19 @@ def plant(
 
     Raises ValueError for an unknown fault, a dose outside 0 to 1, and "another part" without two parts.
     """
-    if fault not in (*FAULTS, RANDOM_MODEL):
+    if fault not in (*FAULTS, RANDOM_MODEL) and not callable(fault):
         raise ValueError(f"there is no fault {fault!r}: choose among {', '.join((*FAULTS, RANDOM_MODEL))}")
     if not 0 <= dose <= 1:
         raise ValueError(f"a dose lies between 0, honest, and 1, not at {dose}")
     generator = torch.Generator().manual_seed(seed)
-    change = _CHANGES.get(fault, _honest)(dose, training, parts, generator)
+    if callable(fault):
+        name = fault.__name__
+
+        def change(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
+            return fault(scenes.present)
+
+    else:
+        name, change = fault, _CHANGES.get(fault, _honest)(dose, training, parts, generator)
 
     def reads(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
         misread = (torch.rand(scenes.present.shape, generator=noises) < errors).to(scenes.present)
@@ -145,7 +161,7 @@ def plant(
     weights, bias = ridge_head(values, training.labels, len(classes), penalty)
     low = torch.zeros_like(values[0])
     names = {"concepts": list(concepts), "classes": list(classes)}
-    model = PlantedModel(fault, dose, reads, weights, bias, weights, low, low + 1, **names)
+    model = PlantedModel(name, dose, reads, weights, bias, weights, low, low + 1, **names)
     if fault == "other reasons":
         order = _permutation_of_some(len(concepts), dose, generator)
         return replace(model, claimed_weights=weights[order])
@@ -154,27 +170,6 @@ def plant(
         side = torch.cat([side, side_bias[None]])
         return replace(model, side_weights=side, side_share=dose, class_weights=(1 - dose) * weights)
     return model
-
-
-def covered_values(
-    model: PlantedModel, scenes: Scenes, parts: list[tuple], shift: int = 0, seed: int = 0
-) -> torch.Tensor:
-    """Values (N, L) of each concept with a part covered: what lies on a covered part reads absent.
-
-    parts: L tuples, of the parts that each concept lies on; without one, nothing is covered.
-    shift: 0 covers the concept's own part, 1 the next one in alphabetical order, and so on.
-    seed: of the noise, as of `PlantedModel.values`.
-    """
-    values = model.values(scenes, seed)
-    places = sorted({one for one in parts if one})
-    for place, part in enumerate(places):
-        hidden = places[(place + shift) % len(places)]
-        columns = [j for j, one in enumerate(parts) if set(one) & set(hidden)]
-        present = scenes.present.clone()
-        present[:, columns] = 0
-        mine = [j for j, one in enumerate(parts) if one == part]
-        values[:, mine] = model.values(scenes._replace(present=present), seed)[:, mine]
-    return values
 
 
 def rewritten(

@@ -1,0 +1,165 @@
+"""The ledger of claims: the column in which a recorded verdict stands, and what an open claim still needs.
+
+"drawn" is a notebook at its defaults, at any seed; "long" is on drawn data as well, by a preset, or kept in
+data/long_runs; "real" is on data of a user's own. A run is a dict as of `records.read_runs`.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from xaihelpers.claims import (
+    ILL_POSED,
+    INSTRUMENT,
+    MODEL,
+    OUTCOMES,
+    PEOPLE,
+    READING,
+    RIVAL,
+    TOO_FEW,
+    Claim,
+)
+from xaihelpers.datasets import DRAWN
+from xaihelpers.grids import known_notebooks, parameters_of
+from xaihelpers.long_runs import FOLDER as LONG_RUNS
+from xaihelpers.parameters import NOT_IDENTITY
+from xaihelpers.paths import PROJECT, find
+from xaihelpers.report import number_text, with_interval
+
+KINDS = ("paper", "real", "long", "default", "other")  # of runs, in the order in which they count
+COLUMNS = ("drawn", "long", "real")
+PEOPLE_FILES = ("people", "accepted", "ratings")  # parameters that take what people have said
+
+
+@cache
+def declared() -> dict[str, dict]:
+    """The parameters of each notebook with their defaults, as of `grids.parameters_of`."""
+    files = known_notebooks(PROJECT / "notebooks")
+    return {number: parameters_of(file) for number, file in files.items()}
+
+
+@cache
+def presets(number: str) -> dict[str, dict]:
+    """The presets of a notebook by name, without seed and results: those leave it the same experiment."""
+    found = {}
+    for file in sorted((PROJECT / "notebooks/presets").glob(f"{number}.*.yaml")):
+        values = yaml.safe_load(file.read_text()).items()
+        left = {name: value for name, value in values if name not in ("seed", *NOT_IDENTITY)}
+        found[file.name.split(".")[1]] = left
+    return found
+
+
+def presets_of(run: dict) -> list[str]:
+    """The names of the presets whose parameters a run has."""
+    known, given = presets(run["notebook"]), run["parameters"].items()
+    return [name for name, wanted in known.items() if wanted and wanted.items() <= given]
+
+
+def changed(run: dict) -> dict:
+    """The parameters of a run that differ from its notebook's defaults."""
+    defaults = {name: value for name, (_, value) in declared().get(run["notebook"], {}).items()}
+    given = {name: value for name, value in run["parameters"].items() if name not in NOT_IDENTITY}
+    return {name: value for name, value in given.items() if (name, value) not in defaults.items()}
+
+
+@cache
+def shipped(parameter: str) -> frozenset[str]:
+    """What some notebook takes by default for a parameter."""
+    defaults = [parameters[parameter][1] for parameters in declared().values() if parameter in parameters]
+    return frozenset(one for default in defaults for one in _as_list(default))
+
+
+def is_drawn(data: str) -> bool:
+    """Whether data are a notebook's default, or a drawn world by the settings that lie beside them."""
+    place, names = find(data), {name.lower() for name in (*DRAWN, *shipped("data"))}
+    return data.lower() in names or any(place and (place / f"{world}.json").is_file() for world in DRAWN)
+
+
+def own_data(parameters: dict) -> list[str]:
+    """A run's data that nobody drew; none where a shipped generator makes the images."""
+    if parameters.get("pipeline") in shipped("pipeline"):
+        return []
+    return [data for data in _as_list(parameters.get("data", [])) if not is_drawn(data)]
+
+
+def kind_of(run: dict) -> str:
+    """One of KINDS, by the data and the parameters of a run, never by what it found."""
+    own, by_preset = own_data(run["parameters"]), presets_of(run)
+    if own and "paper" in by_preset:
+        return "paper"
+    if own and own == _as_list(run["parameters"]["data"]):
+        return "real"
+    if by_preset or run["folder"].parent.name == LONG_RUNS.name:
+        return "long"
+    return "other" if changed(run) else "default"
+
+
+def column_of(verdict: dict, run: dict) -> str:
+    """One of COLUMNS; "" for a run on drawn data with parameters of its own, which has no column.
+
+    A run on real data may also have a verdict on drawn ones: in that verdict their name stands.
+    """
+    own, words = own_data(run["parameters"]), verdict["data"]
+    for name in [*own, *(Path(data).name for data in own)]:
+        words = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", words)
+    if own and not any(re.search(rf"\b{world}\b", words) for world in (*DRAWN, *shipped("data"))):
+        return "real"
+    if kind_of(run) not in ("default", "other"):
+        return "long"
+    return "drawn" if changed(run).keys() <= {"seed"} else ""
+
+
+def reason(verdict: dict) -> str:
+    """What stands in the way of a verdict, or what an ill-posed one is to be read with; "" for others."""
+    outcome = verdict["outcome"]
+    if outcome == TOO_FEW:
+        wanted = f"about {verdict['needed']:,}" if verdict["needed"] else "more than there are here"
+        return f"worth {verdict['effective']:.0f} independent cases; {wanted} would decide"
+    if outcome == INSTRUMENT:
+        return "failed control: " + ", ".join(
+            name for name, passed in verdict["controls"].items() if not passed
+        )
+    if outcome == RIVAL:
+        return f"ahead of what knows nothing by {with_interval(*verdict['rival'][:3])}"
+    if outcome in (ILL_POSED, READING):
+        name, words = (
+            ("rewritten", "written otherwise") if outcome == ILL_POSED else ("readings", "read otherwise")
+        )
+        values = [other[0] for other in verdict[name]]
+        return f"{words} {number_text(min(values))} to {number_text(max(values))}"
+    return {PEOPLE: "people rate in notebook 71", MODEL: "no such model was asked"}.get(outcome, "")
+
+
+def command(claim: Claim, outcome: str, runs: Sequence[dict]) -> str:
+    """The command that brings what a claim lacks: a first run, people's files, or a preset that no run has.
+
+    More cases of the same data come first where cases are too few, else the paper's size. "" where nothing
+    is left. outcome: of the claim's verdict; another word where it has none.
+    """
+    start, numbers = "python -m xaihelpers.run", claim.notebook.split()
+    if outcome not in OUTCOMES and not {run["notebook"] for run in runs} & {*numbers}:
+        return f"{start} {numbers[0]}"
+    tried, choices = {(run["notebook"], name) for run in runs for name in presets_of(run)}, []
+    for number in numbers:
+        files = [name for name in PEOPLE_FILES if declared()[number].get(name) == ("str", "")]
+        if outcome == PEOPLE and files:
+            return " ".join([start, number, *(f"-p {name}=FILE" for name in files)])
+        for name, values in presets(number).items():
+            last = not (outcome == TOO_FEW and _is_larger(number, values)), name != "paper"
+            if (number, name) not in tried:
+                choices.append((*last, f"{start} {number} -f {name}"))
+    return min(choices)[-1] if choices else ""
+
+
+def _is_larger(number: str, values: dict) -> bool:
+    """Whether a preset is of the same data and generator with more of something, and less of nothing."""
+    defaults = {name: value for name, (kind, value) in declared()[number].items() if kind == "int"}
+    grown = [value - defaults[name] for name, value in values.items() if name in defaults]
+    return not {"data", "pipeline"} & values.keys() and max(grown, default=0) > 0 <= min(grown)
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return [one for one in ([value] if isinstance(value, str) else value) if one]
