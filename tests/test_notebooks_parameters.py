@@ -159,6 +159,9 @@ def check_23(records):
     """Raters who see the truth and have neither noise nor bias give one answer."""
     for metric in ("Krippendorff alpha", "Fleiss kappa"):
         assert values(records, metric=metric).iloc[0] == pytest.approx(1)
+    followed = records[(records.score == "people") & (records.metric == "Kendall tau")]
+    followed = followed.set_index("with").value
+    assert followed["species"] < followed["true share"]
 
 
 def check_24(records):
@@ -616,6 +619,9 @@ def test_raters_who_know_only_who_speaks(tmp_path):
             about = {"item": f"{model} {row}", "model": model, "image": dataset.test_ids[row]}
             answer = about | {"concepts": json.dumps(words), "rating": rating}
             table += [answer | {"rater": rater} for rater in "ab"]
+    for n, (plant, rating) in enumerate(4 * [("true", 4), ("false", 1)]):  # these they look at
+        about |= {"item": f"planted {n}", "model": "control", "concepts": "[]", "planted": plant}
+        table += [about | {"rating": rating, "rater": rater} for rater in "ab"]
     for name, rated in (("liars", pd.DataFrame(table)), ("ones", pd.DataFrame(table[::2]).assign(rating=1))):
         given[{"liars": "ratings", "ones": "llm"}[name]] = str(tmp_path / f"{name}.csv")
         rated.to_csv(tmp_path / f"{name}.csv", index=False)
