@@ -40,7 +40,7 @@ ROOMS = ("xaihelpers", "worlds", "recipes")  # the code
 SHIPPED = ("models", "papers", "prompts", "devices", "real_runs", "long_runs", "yardsticks")  # of data/
 QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel warns of what holds for every kernel
 REPORT = "99"  # the notebook that becomes a page
-README_FIGURES = {"62": "yardsticks", REPORT: "ledger"}  # notebook -> the figure that the README shows
+README_FIGURES = {"00": "five_answers"}  # notebook -> the figure that the README shows
 # A CPU of another kind has other instructions and rounds otherwise: with the same ones, those of AVX2, a run
 # shows the same digits on all x86 machines; strictly, so that a product does not turn with where its rows
 # begin in memory. What the environment says comes first.
