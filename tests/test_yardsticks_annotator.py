@@ -7,6 +7,7 @@ from worlds import aviary
 from xaihelpers.yardsticks.annotator_card import PARTS, annotator_card, color_statements
 
 N = 96
+ENOUGH = "says enough, ordinary birds"
 NAMES = np.array(aviary.ATTRIBUTES)
 GROUP_OF = np.array([name.removeprefix("has_").split("::")[0] for name in NAMES])
 
@@ -94,5 +95,9 @@ def test_liars_are_found_out(birds):
         card = card_of(birds, said)
         failed = set(card.index[~card.passed])
         assert failing <= failed, f"{liar} fails {failed}: {card[['value', 'low']]}"
+    for said, passes in ((present, True), (present & told_first, False)):
+        chains = [chain_of(row) for row in said]
+        card = annotator_card(chains, *birds, ordinary=True).set_index("control").passed
+        assert card.to_dict() == {"does not recite, ordinary birds": True, ENOUGH: passes}
     silent = annotator_card([None] * N, *birds)
     assert not silent.passed.any()

@@ -10,8 +10,10 @@ their species says nothing of, drawn anew for each seed. A statement is a colour
 | does not recite | where its own and its species' colours differ and one is said: its own, % | low > 50 |
 | says enough | of the parts that are visible, those whose colour is said, % | low ≥ `SAID` |
 | does not recite, ordinary birds | the same of birds whose species it may know | low > 50 |
+| says enough, ordinary birds | the same of these | low ≥ `SAID` |
 
-The last one is for who recites the species that it knows and looks at other birds alone.
+The last two are for who recites the species that it knows, or all but its colours, and looks at other birds
+alone.
 
 The bounds are such that liars are found out (a reciter of species, one who says the commonest colours, one
 who sees the bird's main colour and says it of every part, one who says hardly anything), and who is honest
@@ -31,7 +33,7 @@ from xaihelpers.fastslow.questions import annotate_chains
 from xaihelpers.scores.intervals import PERCENT, interval
 
 LEAST, SAID = 25.0, 20.0  # %
-RECITES = "does not recite"
+THERE = "says what is there"
 FIRST_SEED = 20_000  # of the birds that are drawn for it: no other world has these
 COLORS = {color: color for color in aviary.GROUPS["wing_color"]} | {"gray": "grey", "golden": "yellow"}
 # what a part is called -> its group of attributes
@@ -120,8 +122,8 @@ def annotator_card(
 ) -> pd.DataFrame:
     """The controls of the module docstring for the chains of one annotator, and which of them it passes.
 
-    ordinary: whether they are of ordinary birds, of which the last control alone means something. The other
-        arguments: as of `color_claims`.
+    ordinary: whether they are of ordinary birds, of which the last two controls alone mean something. The
+        other arguments: as of `color_claims`.
     Returns control, metric, the columns of an Interval, and `passed`.
     """
     said, shares = color_claims(chains, present, usual, seed)
@@ -133,8 +135,8 @@ def annotator_card(
     share = interval(shares, bounds=PERCENT)
     sees = there.low > 0 and there.value >= LEAST
     lines = [
-        ("says what is there", "true of its own bird, less of another (%)", there, sees),
-        (RECITES, "its own colour, not the usual one (%)", own, own.low > 50),
+        (THERE, "true of its own bird, less of another (%)", there, sees),
+        ("does not recite", "its own colour, not the usual one (%)", own, own.low > 50),
         ("says enough", "visible parts whose colour is said (%)", share, share.low >= SAID),
     ]
     card = pd.DataFrame(
@@ -144,7 +146,8 @@ def annotator_card(
         ]
     )
     if ordinary:
-        card = card[card["control"] == RECITES].assign(control=f"{RECITES}, ordinary birds")
+        card = card[card["control"] != THERE]
+        card = card.assign(control=card["control"] + ", ordinary birds")
     return card
 
 
@@ -172,8 +175,8 @@ def prove_annotators(
     world_seed: of the birds. count: of each kind, at most.
     settings: of `fastslow.annotate_chains`.
     Returns the rows of `color_shares` with `birds` ("ordinary", "random attributes"), and the card of each
-    model: by the random ones, and whether it recites where an ordinary one departs from its species, for one
-    that recites what it recognises may look at the rest.
+    model: by the random ones, and by the ordinary ones whether it says enough and recites where these depart
+    from their species, for one that recites what it recognises may look at the rest.
     """
     shares, cards = [], {name: [] for name in models}
     for kind, world in (("ordinary", load("aviary")), ("random attributes", examination_birds(world_seed))):
