@@ -15,7 +15,6 @@ import diskcache
 
 from xaihelpers import datasets, paths, run
 from xaihelpers.ask import load_vlm
-from xaihelpers.ask.cache import AnswersOnDisk
 from xaihelpers.fastslow import annotate_chains
 
 WORLDS = ("aviary", "everyday")
@@ -29,8 +28,7 @@ def make_answers() -> None:
     for world in WORLDS:
         annotate_chains(annotator, datasets.load(world).images["path"].tolist())
     run.main([*NOTEBOOKS, "--results", str(paths.data_home() / "results")])
-    with closing(AnswersOnDisk()) as disk:
-        made = disk.folder / diskcache.core.DBNAME
+    made = paths.cache_home() / "answers" / diskcache.core.DBNAME
     with closing(sqlite3.connect(made)) as database, database:
         database.execute(WITHOUT_PICTURE)
         database.execute("UPDATE Cache SET tag = NULL, store_time = 0, access_time = 0")

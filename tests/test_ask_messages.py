@@ -10,60 +10,36 @@ import pytest
 from PIL import Image
 
 from xaihelpers import ask
+from xaihelpers.ask.chat_completions import data_url
+from xaihelpers.ask.messages import open_image, request_keys, request_records, split_reasoning
 
 
-@pytest.fixture
-def picture(tmp_path):
-    Image.new("RGB", (6, 4), (200, 10, 10)).save(tmp_path / "red.png")
-    return tmp_path / "red.png"
+def keys_of(*images):
+    return request_keys(request_records([ask.request("q", image) for image in images]), "m", {})
 
 
-class TestRequests:
-    @pytest.mark.parametrize(
-        "turns, options, limit, message",
-        [
-            ((ask.Turn("assistant", "A"),), (), 5, "ends with the user's turn"),
-            ((ask.Turn("tool", "x"), ask.Turn("user", "y")), (), 5, "not of tool"),
-            ((ask.Turn("user", "x"),), ("A", "A"), 5, "options must be different"),
-            ((ask.Turn("user", "x"),), ("A", ""), 5, "options must be different"),
-            ((ask.Turn("user", "x"),), (), 0, "at least 1"),
-        ],
-    )
-    def test_requests_that_cannot_be(self, turns, options, limit, message):
-        with pytest.raises(ask.AskError, match=message):
-            ask.Request(turns, options, limit)
-
-    def test_a_picture_in_memory_counts_by_its_pixels(self):
-        palette = [Image.new("P", (2, 2)) for _ in range(2)]
-        palette[1].putpalette([9, 9, 9] * 256)
-        red = Image.new("RGB", (6, 4), (200, 10, 10))
-        images = (red, red.copy(), *palette, Image.new("RGB", (4, 6), (200, 10, 10)))
-        keys = ask.request_keys([ask.request("q", image) for image in images], "m", {})
-        assert keys[0] == keys[1] and len(set(keys)) == 4
+def test_requests_that_cannot_be():
+    with pytest.raises(ask.AskError, match="options must be different: 'A', 'A'"):
+        ask.request("x", options="AA")
+    with pytest.raises(ask.AskError, match="max_tokens is 0: an answer needs at least 1"):
+        ask.request("x", max_tokens=0)
 
 
-class TestImages:
-    def test_half_an_image_is_named(self, tmp_path, picture):
-        Image.effect_noise((80, 60), 90).convert("RGB").save(tmp_path / "half.jpg")
-        for name, content in (
-            ("half.jpg", (tmp_path / "half.jpg").read_bytes()[:900]),
-            ("half.png", picture.read_bytes()[:50]),
-            ("text.jpg", b"no image"),
-        ):
-            (tmp_path / name).write_bytes(content)
-            for use in (ask.open_image, ask.data_url):
-                with pytest.raises(ask.AskError, match=f"{name}: no image that can be read"):
-                    use(tmp_path / name)
+def test_a_picture_in_memory_counts_by_its_pixels():
+    palette = [Image.new("P", (2, 2)) for _ in range(2)]
+    palette[1].putpalette([9, 9, 9] * 256)
+    red = Image.new("RGB", (6, 4), (200, 10, 10))
+    keys = keys_of(red, red.copy(), *palette, Image.new("RGB", (4, 6), (200, 10, 10)))
+    assert keys[0] == keys[1] and len(set(keys)) == 4
 
-    def test_data_urls_hold_the_file_or_its_pixels(self, tmp_path, picture):
-        Image.open(picture).save(tmp_path / "red.gif")
-        (tmp_path / "wrong.jpg").write_bytes(picture.read_bytes())
-        head, content = ask.data_url(picture).split(",")
-        assert head == "data:image/png;base64" and base64.b64decode(content) == picture.read_bytes()
-        assert ask.data_url(tmp_path / "wrong.jpg") == ask.data_url(picture), "by content, not by name"
-        for image in (tmp_path / "red.gif", Image.new("RGBA", (6, 4), (200, 10, 10, 255))):
-            opened = Image.open(io.BytesIO(base64.b64decode(ask.data_url(image).split(",")[1])))
-            assert opened.format == "PNG" and opened.getpixel((0, 0)) == (200, 10, 10)
+
+def test_a_file_that_is_no_whole_image_is_named(tmp_path):
+    Image.effect_noise((80, 60), 90).save(tmp_path / "half.jpg")
+    (tmp_path / "half.jpg").write_bytes((tmp_path / "half.jpg").read_bytes()[:900])
+    (tmp_path / "text.jpg").write_bytes(b"no image")
+    for name in ("half.jpg", "text.jpg", "missing.jpg"):
+        with pytest.raises(ValueError, match=f"{name}: image (cannot be read|file missing)"):
+            data_url(tmp_path / name)
 
 
 def turned(orientation):
@@ -98,48 +74,34 @@ UNLIKE = {
 }
 
 
-class TestPicturesAsPeopleSeeThem:
-    @pytest.mark.parametrize("name", UNLIKE)
-    def test_what_a_model_is_shown(self, name, tmp_path):
-        """In the file, in memory, twice over, and at a server; what was sent before has another key."""
-        picture, how, seen, tolerance = UNLIKE[name]
-        picture.save(tmp_path / name, **how)
-        with Image.open(tmp_path / name) as opened:
-            sent = base64.b64decode(ask.data_url(tmp_path / name).split(",")[1])
-            for shown in (
-                ask.open_image(tmp_path / name),
-                ask.open_image(ask.open_image(opened)),
-                Image.open(io.BytesIO(sent)),
-            ):
-                assert shown.mode == "RGB" and not shown.getexif()
-                np.testing.assert_allclose(np.array(shown).astype(float), seen, atol=tolerance)
-            in_memory, of_file = ask.request_keys(
-                [ask.request("q", i) for i in (opened, tmp_path / name)], "m", {}
-            )
-        assert of_file == in_memory != key_by_hand((tmp_path / name).read_bytes())
+@pytest.mark.parametrize("name", UNLIKE)
+def test_what_a_model_is_shown(name, tmp_path):
+    """In the file, in memory, twice over, and at a server; what was sent before has another key."""
+    picture, how, seen, tolerance = UNLIKE[name]
+    picture.save(tmp_path / name, **how)
+    with Image.open(tmp_path / name) as opened:
+        sent = base64.b64decode(data_url(tmp_path / name).split(",")[1])
+        for shown in (
+            open_image(tmp_path / name),
+            open_image(open_image(opened)),
+            Image.open(io.BytesIO(sent)),
+        ):
+            assert shown.mode == "RGB" and not shown.getexif()
+            np.testing.assert_allclose(np.array(shown).astype(float), seen, atol=tolerance)
+        in_memory, of_file = keys_of(opened, tmp_path / name)
+    assert of_file == in_memory != key_by_hand((tmp_path / name).read_bytes())
 
-    def test_of_an_animation_the_first_frame(self, tmp_path):
-        frames = [Image.new("RGB", (20, 12), color) for color in ("blue", "red")]
-        frames[0].save(tmp_path / "moves.gif", save_all=True, append_images=frames[1:])
-        opened = Image.open(tmp_path / "moves.gif")
-        opened.seek(1)
-        for image in (tmp_path / "moves.gif", opened):
-            assert ask.open_image(image).getpixel((3, 3)) == (0, 0, 255)
 
-    @pytest.mark.parametrize("mode", ["RGB", "L", "P"])
-    @pytest.mark.parametrize("suffix", ["png", "jpg"])
-    def test_others_are_sent_as_they_are_under_the_key_that_they_had(self, mode, suffix, tmp_path):
-        file = tmp_path / f"plain.{suffix}"
-        picture = Image.fromarray(GRADIENT).convert(mode if suffix == "png" else mode.replace("P", "L"))
-        picture.save(file, exif=turned(1))
-        assert base64.b64decode(ask.data_url(file).split(",")[1]) == file.read_bytes()
-        assert ask.request_keys([ask.request("q", file)], "m", {}) == [key_by_hand(file.read_bytes())]
-
-    def test_grey_of_an_unknown_range_is_refused(self, tmp_path):
-        Image.fromarray(np.full((4, 4), 0.5, np.float32)).save(tmp_path / "heat.tiff")
-        for image in (tmp_path / "heat.tiff", Image.fromarray(np.full((4, 4), 70_000, np.int32))):
-            with pytest.raises(ask.AskError, match="no image that can be read .*what is white is not known"):
-                ask.data_url(image)
+@pytest.mark.parametrize("name, mode", [("a.png", "RGB"), ("a.png", "P"), ("a.jpg", "RGB"), ("a.jpg", "L")])
+def test_others_are_sent_as_they_are_under_the_key_that_they_had(name, mode, tmp_path):
+    file = tmp_path / name
+    Image.fromarray(GRADIENT).convert(mode).save(file, exif=turned(1))
+    head, content = data_url(file).split(",")
+    assert head == f"data:image/{name[2:].replace('jpg', 'jpeg')};base64"
+    assert base64.b64decode(content) == file.read_bytes()
+    assert keys_of(file) == [key_by_hand(file.read_bytes())]
+    file.rename(tmp_path / "wrong.gif")
+    assert data_url(tmp_path / "wrong.gif") == f"{head},{content}", "by content, not by name"
 
 
 def key_by_hand(content):
@@ -148,33 +110,26 @@ def key_by_hand(content):
     return hashlib.sha256(json.dumps(["m", {}, [], 256, turns], sort_keys=True).encode()).hexdigest()
 
 
-class TestReasoning:
-    @pytest.mark.parametrize(
-        "text, apart, answer, reasoning",
-        [
-            ("A", "", "A", ""),
-            ("<think>it is red</think>A", "", "A", "it is red"),
-            (" A ", "it is red", "A", "it is red"),
-            ("<think>never ends", "", "", "never ends"),
-            ("opened by the template</think>\n\nB", "", "B", "opened by the template"),
-            ("<think>a</think>B<think>c</think>D", "", "BD", "a\nc"),
-        ],
-    )
-    def test_reasoning_is_split_from_the_answer(self, text, apart, answer, reasoning):
-        assert ask.split_reasoning(text, apart) == (answer, reasoning)
+@pytest.mark.parametrize(
+    "text, apart, answer, reasoning",
+    [
+        ("<think>it is red</think>A", "", "A", "it is red"),
+        (" A ", "it is red", "A", "it is red"),
+        ("<think>never ends", "", "", "never ends"),
+        ("opened by the template</think>\n\nB", "", "B", "opened by the template"),
+        ("<think>a</think>B<think>c</think>D", "", "BD", "a\nc"),
+    ],
+)
+def test_reasoning_is_split_from_the_answer(text, apart, answer, reasoning):
+    assert split_reasoning(text, apart) == (answer, reasoning)
 
 
-class TestPrompts:
-    def test_braces_that_are_no_fields_stay(self, tmp_path):
-        for mark in ("", "\ufeff"):
-            (tmp_path / "own.txt").write_text(mark + 'Describe {entity} as {"Background": "…"}.\r\n')
-            text = ask.prompt(tmp_path / "own.txt", entity="a {jay}")
-            assert text == 'Describe a {jay} as {"Background": "…"}.'
-        assert ask.lettered_options(["jay", "owl"]) == "A. jay\nB. owl"
-
-    def test_errors_name_file_and_field(self, tmp_path):
-        (tmp_path / "own.txt").write_text("No place.")
-        with pytest.raises(ask.AskError, match=r"own.txt: the prompt has no place for \{entity\}"):
-            ask.prompt(tmp_path / "own.txt", entity="x")
-        with pytest.raises(ask.AskError, match="no prompt that can be read.*fse_chain"):
-            ask.prompt("fse_chian", entity="x")
+def test_prompts_are_filled_in_and_errors_name_file_and_field(tmp_path):
+    own = tmp_path / "own.txt"
+    own.write_text('\ufeffDescribe {entity} as {"Background": "…"}.\r\n')
+    assert ask.prompt(own, entity="a {jay}") == 'Describe a {jay} as {"Background": "…"}.'
+    assert ask.lettered_options(["jay", "owl"]) == "A. jay\nB. owl"
+    with pytest.raises(ask.AskError, match=r"own.txt: the prompt has no place for \{options\}"):
+        ask.prompt(own, options="x")
+    with pytest.raises(ask.AskError, match="no prompt that can be read.*fse_chain"):
+        ask.prompt("fse_chian", entity="x")

@@ -27,7 +27,7 @@ class Scripted:
     name = identity = "scripted"
 
     def __init__(self, say):
-        self.say, self.asked, self.warnings = say, [], {}
+        self.say, self.asked = say, []
 
     def answer(self, requests, seed, temperature):
         for position, one in enumerate(requests):

@@ -1,7 +1,7 @@
 """What paid answers cost: a table of prices, and a limit that is 0 unless the user sets it.
 
-A notebook is one run in one process, so there is one open account: `ask` writes every answer into it,
-wherever it is called from, and `records` keeps it in run.json.
+There is one open account, since a notebook is one run in one process: `ask` writes every answer into it, and
+`records` keeps it in run.json.
 """
 
 import logging

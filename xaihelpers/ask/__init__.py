@@ -3,17 +3,5 @@ function of your own."""
 
 from xaihelpers.ask.cache import ask, ask_whole
 from xaihelpers.ask.loading import load_vlm, vlm_loader
-from xaihelpers.ask.local_model import LocalModel
-from xaihelpers.ask.messages import (
-    Answer,
-    AskError,
-    Request,
-    Turn,
-    data_url,
-    open_image,
-    request,
-    request_keys,
-    split_reasoning,
-)
+from xaihelpers.ask.messages import Answer, AskError, Request, Turn, request
 from xaihelpers.ask.prompt_files import lettered_options, prompt
-from xaihelpers.ask.server_model import ServerModel

@@ -5,23 +5,26 @@ import logging
 import os
 import sqlite3
 import time
-import zlib
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 
 import diskcache
-from filelock import FileLock
 from tqdm.auto import tqdm
 
 from xaihelpers import paths, spending
-from xaihelpers.ask.messages import Answer, Request, request_keys, request_record
+from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, request_records
 
 log = logging.getLogger(__name__)
 LONGER = 4  # times as many tokens for an answer that max_tokens ended
-# a full disk, a lock that another process holds, a file that may not be written: the file is not damaged;
-# SQLITE_ERROR is: its tables are of another program ("no such column: key")
-NOT_DAMAGE = (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.IntegrityError)
+# Neither a memory map nor a write-ahead log, whose index is one: where another process truncates a mapped
+# file, reading it kills this one; and network file systems do not support it.
+SETTINGS = {
+    "eviction_policy": "none",
+    "sqlite_mmap_size": 0,
+    "sqlite_journal_mode": "truncate",
+    "sqlite_synchronous": 2,
+}
 
 
 def ask(
@@ -36,60 +39,53 @@ def ask(
     model: as `load_vlm` gives it.
     seed, temperature: of sampling; at 0 the most probable token is taken each time.
     progress: show a bar, and log a line at the end.
-    Raises AskError: the model cannot be asked at all, or an image cannot be read. Answers that came before an
+    Raises AskError: the model cannot be asked at all, or answers cannot be kept. Answers that came before an
         error, an interruption or a kill are kept.
     Raises SpendingError: what may be spent is spent, or a model on another machine has no price.
+    Raises ValueError for an image that cannot be read.
     """
     account = spending.account()
     price = account.price_of(model.name, getattr(model, "base", ""))
     settings = {"seed": seed, "temperature": temperature}
-    keys = request_keys(requests, model.identity, settings)
-    request_of = dict(zip(reversed(keys), reversed(requests), strict=True))  # the first request of each key
-    answers: dict[str, Answer] = {}
+    records = request_records(requests)
+    keys = request_keys(records, model.identity, settings)
+    numbers: dict[str, int] = {}  # of the first request of each key
+    for number, key in enumerate(keys):
+        numbers.setdefault(key, number)
+    cache, answers = open_cache(numbers)
     failures: list[str] = []
-    with closing(AnswersOnDisk()) as disk:
-        for key in request_of:
-            if (answer := disk.get(key)) is not None:
-                answers[key] = answer
+    with closing(cache):
         n_cached = len(answers)
-        with closing(ReadyAnswers()) as ready:
-            for key in request_of:
-                if key not in answers and (answer := ready.get(key)) is not None:
-                    answers[key] = answer
-        n_ready = len(answers) - n_cached
-        missing = [key for key in dict.fromkeys(keys) if key not in answers]
-        account.expect(model.name, price, [request_of[key] for key in missing], n_cached + n_ready)
+        answers |= shipped_answers(numbers.keys() - answers.keys())
+        n_kept = len(answers)
+        missing = [key for key in numbers if key not in answers]
+        questions = [requests[numbers[key]] for key in missing]
+        account.expect(model.name, price, questions, n_kept)
         try:
-            if missing:
-                new_answers = model.answer([request_of[key] for key in missing], seed, temperature)
-                bar = tqdm(new_answers, f"asking {model.name}", len(missing), disable=not progress)
-                for position, answer in bar:
-                    key = missing[position]
-                    answers[key] = answer
-                    if answer.error:
-                        failures.append(answer.error)
-                    else:
-                        asked = {"model": model.identity, **settings, **request_record(request_of[key])}
-                        disk.keep(key, answer, asked)
-                    account.add(model.name, answer, request_of[key], price)
+            new = model.answer(questions, seed, temperature) if missing else ()
+            for position, answer in tqdm(
+                new, f"asking {model.name}", len(missing), disable=not (progress and missing)
+            ):
+                key = missing[position]
+                answers[key] = answer
+                if answer.error:
+                    failures.append(answer.error)
+                else:
+                    asked = {"model": model.identity, **settings, **records[numbers[key]]}
+                    _keep(cache, key, answer, asked)
+                account.add(model.name, answer, questions[position], price)
         finally:
             account.under_way.clear()  # of requests that were cut off
             if progress or failures:
-                n_asked = len(answers) - n_cached - n_ready
-                lost = f", {len(failures)} without an answer (first: {failures[0]})" if failures else ""
-                left = f", {len(missing) - n_asked} left" if n_asked < len(missing) else ""
-                warned = model.warnings.items() if missing else ()
-                warnings = "".join(f"; {count} × {text}" for text, count in warned)
-                log.info(
-                    "%s: %d asked, %d from the cache%s%s%s%s",
-                    model.name,
-                    n_asked,
-                    n_cached,
-                    f", {n_ready} that ship (XAI_RECORD_AGAIN=1 asks anew)" if n_ready else "",
-                    left,
-                    lost,
-                    warnings,
-                )
+                n_asked = len(answers) - n_kept
+                line = f"{model.name}: {n_asked} asked, {n_cached} from the cache"
+                if n_kept > n_cached:
+                    line += f", {n_kept - n_cached} that ship (XAI_RECORD_AGAIN=1 asks anew)"
+                if n_asked < len(missing):
+                    line += f", {len(missing) - n_asked} left"
+                if failures:
+                    line += f", {len(failures)} without an answer (first: {failures[0]})"
+                log.info(line)
     return [answers[key] for key in keys]
 
 
@@ -113,136 +109,68 @@ def ask_whole(
     return answers
 
 
-class ReadyAnswers:
-    """The answers that ship (data/answers, in the cache's own format): of the shipped annotator, to read.
+def open_cache(keys: Iterable[str] = ()) -> tuple[diskcache.Cache, dict[str, Answer]]:
+    """The answers on disk, in `answers/` of `paths.cache_home()` (SQLite, JSON), and those to some keys.
+
+    A damaged file is set aside under another name and a new one begun.
+    Raises AskError: a folder that may not be written, a full disk.
+    """
+    folder = paths.cache_home() / "answers"
+    for may_be_damaged in (True, False):
+        answers = {}
+        try:
+            cache = diskcache.Cache(str(folder), disk=diskcache.JSONDisk, **SETTINGS)
+            for key in keys:
+                if (row := cache.get(key, retry=True)) is not None:
+                    answers[key] = Answer(**row, cached=True)
+            return cache, answers
+        except (sqlite3.Error, OSError) as error:
+            is_damage = isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.OperationalError)
+            if not (is_damage and may_be_damaged):
+                raise AskError(_not_kept(folder, error)) from error
+            paths.set_aside(folder, error)
+
+
+def _keep(cache: diskcache.Cache, key: str, answer: Answer, asked: dict) -> None:
+    """Write an answer; on return it is on the disk.
+
+    asked: model, settings and request (JSON), for those who read the answers without asking.
+    """
+    row = asdict(answer)
+    del row["cached"]
+    tag = json.dumps({**asked, "time": time.time()}, ensure_ascii=False)
+    try:
+        cache.set(key, row, tag=tag, retry=True)
+    except (sqlite3.Error, OSError) as error:
+        raise AskError(_not_kept(cache.directory, error)) from error
+
+
+def _not_kept(folder: object, error: Exception) -> str:
+    return f"Answers cannot be kept in {folder} ({error}): make room, permit writing there, or set XAI_DATA."
+
+
+def latest_identity(name: str) -> str | None:
+    """Under which identity the latest answers of a local model of this name are kept; None of none."""
+    query = """SELECT json_extract(tag, '$.model') AS model FROM Cache
+        WHERE json_valid(tag) AND instr(model, ?) = 1 ORDER BY store_time DESC LIMIT 1"""
+    with closing(open_cache()[0]) as cache:
+        row = cache._sql(query, (f"{name} ",)).fetchone()
+    return row and row[0]
+
+
+def shipped_answers(keys: Iterable[str]) -> dict[str, Answer]:
+    """Those of the answers that ship (data/answers, in the cache's own format), of the shipped annotator.
 
     They stand in where the cache has none, unless the environment variable XAI_RECORD_AGAIN is set.
     """
-
-    def __init__(self):
-        self._file = file = paths.answers_home() / diskcache.core.DBNAME
-        self._connection = None
-        if file.exists() and not os.environ.get("XAI_RECORD_AGAIN"):
-            # unlike diskcache, which writes its settings, this leaves the file as it is
-            self._connection = sqlite3.connect(f"{file.as_uri()}?mode=ro&immutable=1", uri=True)
-            self._disk = diskcache.JSONDisk(str(file.parent))
-
-    def get(self, key: str) -> Answer | None:
-        """The answer that ships under a key of `request_keys`; None where there is none."""
-        if self._connection is None:
-            return None
-        query = "SELECT mode, value FROM Cache WHERE key = ?"
-        try:
-            row = self._connection.execute(query, (self._disk.put(key)[0],)).fetchone()
-        except sqlite3.Error as error:
-            log.warning("%s cannot be read (%s): restore it; its answers are asked for", self._file, error)
-            self.close()
-            return None
-        return row and Answer(**self._disk.fetch(row[0], None, row[1], False), cached=True)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-class AnswersOnDisk:
-    """The cache of answers: an SQLite file in `answers/` of `paths.cache_home()`, with values as JSON.
-
-    A damaged cache is set aside under another name and a new one begun. Where answers cannot be kept (a full
-    disk, a folder that may not be written), this is logged once; `get` then finds nothing and `keep` does
-    nothing.
-    """
-
-    def __init__(self):
-        self.folder = paths.cache_home() / "answers"
-        self._cache: diskcache.Cache | None = None
-        self._usable = True
-        self._attempt(lambda cache: None)
-
-    def get(self, key: str) -> Answer | None:
-        """The answer kept under `key`; None where there is none, or none that can be read."""
-        try:
-            row = self._attempt(lambda cache: cache.get(key))
-            return None if row is None else Answer(**row, cached=True)
-        except (TypeError, ValueError, zlib.error):  # a row of another version, or a damaged value
-            return None
-
-    def keep(self, key: str, answer: Answer, asked: dict | None = None) -> None:
-        """Write an answer; on return it is on the disk, or a warning has said why not.
-
-        asked: model, settings and request (JSON), for those who read the answers without asking.
-        """
-        row = asdict(answer)
-        del row["cached"]
-        tag = None if asked is None else json.dumps({**asked, "time": time.time()}, ensure_ascii=False)
-        self._attempt(lambda cache: cache.set(key, row, tag=tag))
-
-    def identity_of(self, name: str) -> str | None:
-        """Under which identity the latest answers of a local model of this name are kept; None of none."""
-        query = """SELECT json_extract(tag, '$.model') AS model FROM Cache
-            WHERE json_valid(tag) AND instr(model, ?) = 1 ORDER BY store_time DESC LIMIT 1"""
-        rows = self._attempt(lambda cache: cache._sql(query, (f"{name} ",)).fetchall())
-        return rows[0][0] if rows else None
-
-    def close(self) -> None:
-        """Close the file; it is opened again when needed."""
-        if self._cache is not None:
-            with suppress(sqlite3.Error):
-                self._cache.close()
-            self._cache = None
-
-    def _attempt(self, operation: Callable[[diskcache.Cache], object]) -> object:
-        """What `operation` returns; None where the cache cannot be used.
-
-        After an error the file is opened afresh, since another process may have replaced it. A damaged file
-        is set aside.
-        """
-        problem: Exception | None = None
-        for attempt in range(3 if self._usable else 0):
-            try:
-                if self._cache is None:
-                    self._cache = self._open()
-                return operation(self._cache)
-            except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-                problem = error
-                self.close()
-                if _is_damage(error) and attempt > 0:
-                    self._set_aside(error)
-        if problem is not None:
-            self._usable = False
-            log.warning(
-                "Answers cannot be kept in %s (%s): they are used, but will be asked for again next time. "
-                "Make room or permit writing there.",
-                self.folder,
-                problem,
-            )
-        return None
-
-    def _open(self) -> diskcache.Cache:
-        file = self.folder / diskcache.core.DBNAME
-        self._opened = file.stat().st_ino if file.exists() else None
-        # Neither a memory map nor a write-ahead log, whose index is one: where another process truncates a
-        # mapped file, reading it kills this one; and network file systems do not support it.
-        settings = {
-            "eviction_policy": "none",
-            "sqlite_mmap_size": 0,
-            "sqlite_journal_mode": "truncate",
-            "sqlite_synchronous": 2,
-        }
-        return diskcache.Cache(str(self.folder), disk=diskcache.JSONDisk, **settings)
-
-    def _set_aside(self, error: Exception) -> None:
-        """Set the damaged file aside; one that another process has begun anew meanwhile stays."""
-        # without the right to write a lock nothing can be moved, either
-        with suppress(OSError), FileLock(self.folder.with_suffix(".lock")):
-            if (self.folder / diskcache.core.DBNAME).stat().st_ino == self._opened:
-                paths.set_aside(self.folder, error)
-
-
-def _is_damage(error: Exception) -> bool:
-    """Whether an error says that the file is no sound cache."""
-    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:  # an OSError has no such code
-        return True
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, NOT_DAMAGE)
+    file, answers = paths.answers_home() / diskcache.core.DBNAME, {}
+    if os.environ.get("XAI_RECORD_AGAIN") or not file.exists():
+        return answers
+    disk = diskcache.JSONDisk(str(file.parent))
+    # unlike diskcache, which writes its settings, this leaves the file as it is
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+        for key in keys:
+            query = "SELECT mode, value FROM Cache WHERE key = ?"
+            if row := connection.execute(query, (disk.put(key)[0],)).fetchone():
+                answers[key] = Answer(**disk.fetch(row[0], None, row[1], False), cached=True)
+    return answers

@@ -1,21 +1,24 @@
 """The format of OpenAI's chat completions: a chat as its messages, a reply as an Answer."""
 
+import base64
+import io
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
-from xaihelpers.ask.messages import Answer, Turn, data_url, split_reasoning
+from PIL import Image
+
+from xaihelpers.ask.messages import Answer, Turn, is_plain_file, open_image, split_reasoning
+
+MEDIA_TYPES = {b"\xff\xd8\xff": "jpeg", b"\x89PN": "png"}  # by the first three bytes of a file
 
 
 class UnusableReply(Exception):
-    """A reply without an answer in it: no choices, or no chat completion at all."""
-
-
-class ErrorReply(UnusableReply):
-    """A reply that calls itself a success, and whose content is an error in the server's own words."""
+    """A reply without an answer in it: an error in the server's words, or no chat completion at all."""
 
 
 def to_messages(turns: Sequence[Turn]) -> list[dict]:
-    """A chat in the form of the OpenAI API, images as data URLs."""
+    """A chat in the form of the OpenAI API, images as data URLs. Raises ValueError as `data_url`."""
     messages = []
     for turn in turns:
         content = turn.text
@@ -26,12 +29,24 @@ def to_messages(turns: Sequence[Turn]) -> list[dict]:
     return messages
 
 
+def data_url(image: str | Path | Image.Image) -> str:
+    """An image as a data URL, as people see it.
+
+    A JPEG or PNG file is sent as it is where every program shows it alike (`is_plain_file`), anything else as
+    a PNG of what `open_image` gives. Raises ValueError: a file that cannot be read, or is incomplete.
+    """
+    pixels = open_image(image)
+    content = Path(image).read_bytes() if is_plain_file(image) else b""
+    kind = MEDIA_TYPES.get(content[:3])
+    if kind is None:
+        buffer = io.BytesIO()
+        pixels.save(buffer, "PNG")
+        content, kind = buffer.getvalue(), "png"
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
 def read_reply(reply, options: Sequence[str]) -> Answer:
-    """The answer in a chat completion (JSON). Raises ErrorReply, or UnusableReply: there is none in it."""
-    if isinstance(reply, dict) and reply.get("error"):
-        error = reply["error"]
-        words = error.get("message") if isinstance(error, dict) else error
-        raise ErrorReply(f"its words: {words or error}")
+    """The answer in a chat completion (JSON). Raises UnusableReply: there is none in it."""
     try:
         choice, usage = reply["choices"][0], reply.get("usage") or {}
         message = choice["message"]
@@ -48,41 +63,32 @@ def read_reply(reply, options: Sequence[str]) -> Answer:
             refused=bool(refusal) or choice.get("finish_reason") == "content_filter",
         )
     except (AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
-        if isinstance(reply, dict):
-            form = f"fields {', '.join(sorted(map(str, reply)))[:100]}"
-        else:
-            form = f"{type(reply).__name__}"
-        raise UnusableReply(f"a reply without an answer in it, no chat completion ({form})") from error
+        raise UnusableReply(f"no chat completion: {str(reply)[:200]}") from error
 
 
 def _text(content) -> str:
-    """The text of a message, which some servers send in parts. Raises TypeError: it is something else."""
+    """The text of a message, which some servers send in parts."""
     if isinstance(content, list):
         return "".join(part["text"] for part in content if part.get("type", "text") == "text")
-    if not isinstance(content, str | None):
-        raise TypeError(content)
     return content or ""
 
 
 def read_probabilities(steps: Sequence[dict] | None, options: Sequence[str]) -> dict[str, float] | None:
-    """The options' probabilities, renormalised; None where there are none, or none that can be read.
+    """The options' probabilities, renormalised; None where there are none.
 
     They are read at the first token after the reasoning that is one of the options.
 
     steps: for each token of the answer `token` and `top_logprobs`, which have `token` and `logprob` each.
     """
     text = ""
-    try:
-        for step in steps or []:
-            text += step["token"]
-            mass = dict.fromkeys(options, 0.0)
-            for candidate in step.get("top_logprobs") or []:
-                option = candidate["token"].strip()
-                if option in mass:
-                    mass[option] += math.exp(candidate["logprob"])
-            total = sum(mass.values())
-            if step["token"].strip() in mass and total > 0 and split_reasoning(text)[0]:
-                return {option: p / total for option, p in mass.items()}
-    except (AttributeError, TypeError, KeyError):  # of another form: the answer itself is sound
-        return None
+    for step in steps or []:
+        text += step["token"]
+        mass = dict.fromkeys(options, 0.0)
+        for candidate in step.get("top_logprobs") or []:
+            option = candidate["token"].strip()
+            if option in mass:
+                mass[option] += math.exp(candidate["logprob"])
+        total = sum(mass.values())
+        if step["token"].strip() in mass and total > 0 and split_reasoning(text)[0]:
+            return {option: p / total for option, p in mass.items()}
     return None

@@ -25,7 +25,7 @@ REFUSAL = re.compile(
 def failure_kind(answer: Answer, holds: bool) -> str:
     """Which of `KINDS` an answer is, empty where it holds what was asked for.
 
-    answer: of any model, local or behind a server or a batch. holds: whether its reader found what it wants.
+    holds: whether the answer's reader found what it wants.
     """
     if answer.error:
         return "failed"

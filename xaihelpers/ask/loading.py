@@ -1,15 +1,13 @@
 """Models by name: one on this machine, one behind a server, or a function of your own."""
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import torch
 
 from xaihelpers import paths
-from xaihelpers.ask.cache import AnswersOnDisk
+from xaihelpers.ask.cache import latest_identity
 from xaihelpers.ask.local_model import LocalModel
 from xaihelpers.ask.messages import AskError, Request
 from xaihelpers.ask.python_model import FunctionModel, python_model
@@ -29,50 +27,43 @@ class KeptModel:
 
     def __init__(self, name: str, identity: str, reason: str):
         self.name, self.identity, self.reason = name, identity, reason
-        self.warnings: Counter[str] = Counter()
 
     def answer(self, requests: Sequence[Request], seed: int, temperature: float):
         """Raises AskError: none of these requests was answered before."""
         raise AskError(
             f"{self.name}: {len(requests)} answers are not among those kept of it in "
-            f"{AnswersOnDisk().folder}, and it cannot be asked: {self.reason}"
+            f"{paths.cache_home() / 'answers'}, and it cannot be asked: {self.reason}"
         )
 
 
 Model = LocalModel | ServerModel | FunctionModel | KeptModel
 
 
-def load_vlm(
-    name: str = "annotator",
-    device: str | torch.device = "cpu",
-    batch_size: int = 0,
-    concurrency: int = 64,
-    timeout: float = 300.0,
-) -> Model:
+def load_vlm(name: str = "annotator", device: str | torch.device = "cpu", batch_size: int = 0) -> Model:
     """Load a vision-language model.
 
     name: the shipped "annotator" or "judge", a folder or a name on Hugging Face; or "server:NAME" for a model
         behind an OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and
         OPENAI_API_KEY; or "python:FILE" for a function of your own. Of a model that cannot be loaded the
         answers that are kept can be had again.
-    device, batch_size: of a local model; 0 stands for 16 on a GPU and 32 on a CPU.
-    concurrency, timeout: of a server: requests at a time at most, and seconds that each may take.
+    device: of a local model.
+    batch_size: requests at a time; 0 stands for what is usual for the kind of model.
     Raises AskError: the model cannot be loaded, there is no such device; as `python_model` does; a
         `batch_size` below 0.
     """
-    _check_batch_size(batch_size)
+    if batch_size < 0:
+        raise AskError(f"batch_size is {batch_size}: it has to be 1 or more, or 0 for the usual one")
     if name.startswith("python:"):
         return python_model(name.removeprefix("python:"), batch_size)
     if name.startswith("server:"):
-        return ServerModel(name.removeprefix("server:"), concurrency, timeout=timeout)
+        return ServerModel(name.removeprefix("server:"), batch_size)
     device = resolve_device(device, AskError)
     if name in SHIPPED:
         return shipped_model(name, device, batch_size)
     try:
         return LocalModel(name, device, batch_size)
     except AskError as error:
-        with closing(AnswersOnDisk()) as disk:
-            identity = disk.identity_of(name)
+        identity = latest_identity(name)
         if identity is None:
             raise
         log.warning("%s: only the answers that are kept of it are there", error)
@@ -95,11 +86,6 @@ def shipped_model(
     return FunctionModel(name, identity, shipped.answer, batch_size or 32)
 
 
-def _check_batch_size(batch_size: int) -> None:
-    if batch_size < 0:
-        raise AskError(f"batch_size is {batch_size}: it has to be 1 or more, or 0 for the usual one")
-
-
 def vlm_loader(
     device: str | torch.device = "cpu", keep: str = "", batch_size: int = 0
 ) -> Callable[[str], Model]:
@@ -108,16 +94,14 @@ def vlm_loader(
     For notebooks that go through a list of models: one is released before the next is loaded, whoever else
     still names it. batch_size: as of `load_vlm`. The function raises AskError as `load_vlm` does.
     """
-    _check_batch_size(batch_size)
     loaded: dict[str, Model] = {}
 
     def load(name: str) -> Model:
         if name not in loaded:
-            if name != keep:
-                for other in set(loaded) - {keep}:
-                    released = loaded.pop(other)
-                    if isinstance(released, LocalModel):
-                        released.release()
+            for other in loaded.keys() - {keep}:
+                released = loaded.pop(other)
+                if isinstance(released, LocalModel):
+                    released.release()
             loaded[name] = load_vlm(name, device, batch_size)
         return loaded[name]
 

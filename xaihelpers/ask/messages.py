@@ -1,8 +1,6 @@
-"""Requests and answers: the turns of a chat, their images, and the keys under which answers are cached."""
+"""Requests and answers: the turns of a chat, their images, and the keys under which answers are kept."""
 
-import base64
 import hashlib
-import io
 import json
 import re
 from collections.abc import Sequence
@@ -14,8 +12,6 @@ from PIL import Image
 from xaihelpers.datasets.images import as_seen, load_image, orientation
 
 THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.S)
-ROLES = ("system", "user", "assistant")
-MEDIA_TYPES = {b"\xff\xd8\xff": "jpeg", b"\x89PN": "png"}  # by the first three bytes of a file
 PLAIN_MODES = ("1", "L", "P", "RGB")  # of the pixels that every program shows alike
 
 
@@ -43,25 +39,17 @@ class Request:
     turns: the messages; the last one is the user's.
     options: answers to choose from ("A", "B", …), whose probabilities are wanted.
     max_tokens: upper limit of the answer's length.
-    schema: a JSON schema that the answer is to follow. Servers that can are held to it; others, and models on
-        this machine, answer as the text says, so it has to say the same.
 
-    Raises AskError: no turn of the user at the end, an unknown role, equal or empty options, or max_tokens
-        below 1.
+    Raises AskError: equal options, or max_tokens below 1.
     """
 
     turns: tuple[Turn, ...]
     options: tuple[str, ...] = ()
     max_tokens: int = 256
-    schema: dict | None = None
 
     def __post_init__(self):
-        if not self.turns or self.turns[-1].role != "user":
-            raise AskError("a request is a chat that ends with the user's turn")
-        if unknown := {turn.role for turn in self.turns} - set(ROLES):
-            raise AskError(f"a turn is of {', '.join(ROLES)}, not of {', '.join(sorted(unknown))}")
-        if len(set(self.options)) < len(self.options) or "" in self.options:
-            raise AskError(f"options must be different and not empty: {', '.join(map(repr, self.options))}")
+        if len(set(self.options)) < len(self.options):
+            raise AskError(f"options must be different: {', '.join(map(repr, self.options))}")
         if self.max_tokens < 1:
             raise AskError(f"max_tokens is {self.max_tokens}: an answer needs at least 1")
 
@@ -103,23 +91,17 @@ class Answer:
 
 
 def request(
-    text: str,
-    images: Sequence = (),
-    options: Sequence[str] = (),
-    system: str = "",
-    max_tokens: int = 256,
-    schema: dict | None = None,
+    text: str, images: Sequence = (), options: Sequence[str] = (), system: str = "", max_tokens: int = 256
 ) -> Request:
     """A request of one question.
 
     images: one image or several, placed before the text. system: an optional system message.
-    schema: as of `Request`.
     Raises AskError as Request does.
     """
     images = (images,) if isinstance(images, (str, Path, Image.Image)) else tuple(images)
     turns = [Turn("system", system)] if system else []
     turns.append(Turn("user", text, images))
-    return Request(tuple(turns), tuple(options), max_tokens, schema)
+    return Request(tuple(turns), tuple(options), max_tokens)
 
 
 def split_reasoning(text: str, reasoning: str = "") -> tuple[str, str]:
@@ -138,86 +120,12 @@ def split_reasoning(text: str, reasoning: str = "") -> tuple[str, str]:
 def open_image(image: str | Path | Image.Image) -> Image.Image:
     """An image as people see it, RGB: see `datasets.images.as_seen`.
 
-    Raises AskError: a file that cannot be read, or grey values of an unknown range; it is named.
+    Raises ValueError: a file that cannot be read, which is named, or grey values of an unknown range.
     """
-    try:
-        return as_seen(image) if isinstance(image, Image.Image) else load_image(image)
-    except ValueError as error:
-        raise _unreadable(image, error.__cause__ or error) from error
+    return as_seen(image) if isinstance(image, Image.Image) else load_image(image)
 
 
-def data_url(image: str | Path | Image.Image) -> str:
-    """An image as a data URL, as people see it.
-
-    A JPEG or PNG file is sent as it is where every program shows it alike: upright, opaque, grey or RGB with
-    8 bits. Anything else is sent as a PNG of what `open_image` gives.
-
-    Raises AskError: a file that cannot be read, or is incomplete.
-    """
-    pixels = open_image(image)
-    content = Path(image).read_bytes() if _is_plain_file(image) else b""
-    kind = MEDIA_TYPES.get(content[:3])
-    if kind is None:
-        buffer = io.BytesIO()
-        pixels.save(buffer, "PNG")
-        content, kind = buffer.getvalue(), "png"
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
-
-
-def request_keys(requests: Sequence[Request], model: str, settings: dict) -> list[str]:
-    """The cache key of each request: a hash of all that its answer depends on.
-
-    That is the model's identity, the settings (JSON), every turn, the options, the limit, the schema, and the
-    content of the images, each of which is read once. Raises AskError: an image file that cannot be read.
-    """
-    hashes: dict[str | int, str] = {}  # by file name, or by the id of an image that the requests keep alive
-
-    def image_hash(image) -> str:
-        name = _image_name(image)
-        if name not in hashes:
-            hashes[name] = _image_hash(image)
-        return hashes[name]
-
-    keys = []
-    for item in requests:
-        turns = []
-        for turn in item.turns:
-            image_hashes = [image_hash(image) for image in turn.images]
-            turns.append([turn.role, turn.text, image_hashes])
-        parts = [model, settings, item.options, item.max_tokens, turns]
-        if item.schema is not None:  # an answer without keeps the key that it has always had
-            parts.append(item.schema)
-        keys.append(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest())
-    return keys
-
-
-def request_record(asked: Request) -> dict:
-    """A request as JSON: its turns, each image by its sha256 and the name of its file without the folder."""
-    turns = []
-    for turn in asked.turns:
-        images = []
-        for image in turn.images:
-            name = "" if isinstance(image, Image.Image) else Path(image).name
-            images.append({"sha256": _image_hash(image), "name": name})
-        turns.append({"role": turn.role, "text": turn.text, "images": images})
-    limits = {"options": list(asked.options), "max_tokens": asked.max_tokens, "schema": asked.schema}
-    return {"turns": turns, **limits}
-
-
-def _image_name(image: str | Path | Image.Image) -> str | int:
-    """What tells images apart without reading them: a file's name, the id of an image in memory."""
-    return id(image) if isinstance(image, Image.Image) else str(image)
-
-
-def _image_hash(image: str | Path | Image.Image) -> str:
-    """The sha256 of a plain file, or of the size and the pixels of what is seen of any other image."""
-    if _is_plain_file(image):
-        return hashlib.sha256(Path(image).read_bytes()).hexdigest()
-    image = open_image(image)
-    return hashlib.sha256(repr(image.size).encode() + image.tobytes()).hexdigest()
-
-
-def _is_plain_file(image: str | Path | Image.Image) -> bool:
+def is_plain_file(image: str | Path | Image.Image) -> bool:
     """Whether an image is a file that shows what it holds: upright, opaque, grey or RGB with 8 bits."""
     if isinstance(image, Image.Image):
         return False
@@ -225,9 +133,50 @@ def _is_plain_file(image: str | Path | Image.Image) -> bool:
         with Image.open(image) as opened:
             is_opaque = opened.mode in PLAIN_MODES and not opened.has_transparency_data
             return is_opaque and orientation(opened) == 1
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise _unreadable(image, error) from error
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return False  # `open_image` says what is wrong with it
 
 
-def _unreadable(image: str | Path, reason: object) -> AskError:
-    return AskError(f"{image}: no image that can be read ({reason}). Restore it, or leave it out.")
+def request_records(requests: Sequence[Request]) -> list[dict]:
+    """Requests as JSON: their turns, options and limits, each image by its content and its file's name.
+
+    The content is the sha256 of a plain file, or of the size and the pixels of what is seen of any other
+    image, each of which is read once. Raises ValueError as `open_image`.
+    """
+    hashes: dict[str | int, str] = {}  # by file, or by the id of an image that the requests keep alive
+    records = []
+    for asked in requests:
+        turns = []
+        for turn in asked.turns:
+            images = []
+            for image in turn.images:
+                is_file = not isinstance(image, Image.Image)
+                place = str(image) if is_file else id(image)
+                if place not in hashes:
+                    hashes[place] = _image_hash(image)
+                images.append({"sha256": hashes[place], "name": Path(image).name if is_file else ""})
+            turns.append({"role": turn.role, "text": turn.text, "images": images})
+        records.append({"turns": turns, "options": list(asked.options), "max_tokens": asked.max_tokens})
+    return records
+
+
+def request_keys(records: Sequence[dict], model: str, settings: dict) -> list[str]:
+    """The cache key of each record of `request_records`: a hash of all that its answer depends on.
+
+    That is the model's identity, the settings (JSON), and of the record all but the names of files.
+    """
+    keys = []
+    for record in records:
+        turns = []
+        for turn in record["turns"]:
+            turns.append([turn["role"], turn["text"], [image["sha256"] for image in turn["images"]]])
+        parts = [model, settings, record["options"], record["max_tokens"], turns]
+        keys.append(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest())
+    return keys
+
+
+def _image_hash(image: str | Path | Image.Image) -> str:
+    if is_plain_file(image):
+        return hashlib.sha256(Path(image).read_bytes()).hexdigest()
+    seen = open_image(image)
+    return hashlib.sha256(repr(seen.size).encode() + seen.tobytes()).hexdigest()

@@ -1,6 +1,7 @@
 """Prompts as files: those of data/prompts by name, or any file with the same placeholders."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from xaihelpers import paths
@@ -26,13 +27,12 @@ def prompt(name: str | Path, **fields: str) -> str:
         raise AskError(
             f"{name}: no prompt that can be read ({error}); name a text file, or one of {known}"
         ) from error
-    needed = [f"{{{field}}}" for field in fields]
-    missing = [placeholder for placeholder in needed if placeholder not in text]
-    if missing:
-        raise AskError(f"{file}: the prompt has no place for {missing[0]}; it needs {', '.join(needed)}")
+    for field in fields:
+        if f"{{{field}}}" not in text:
+            raise AskError(f"{file}: the prompt has no place for {{{field}}}; it needs {', '.join(fields)}")
     return PLACEHOLDER.sub(lambda match: str(fields.get(match[1], match[0])), text)
 
 
-def lettered_options(options, mark: str = ".") -> str:
+def lettered_options(options: Sequence[str], mark: str = ".") -> str:
     """Options as lines "A. …", "B. …"; mark ")" gives "A) …"."""
     return "\n".join(f"{chr(65 + i)}{mark} {option}" for i, option in enumerate(options))

@@ -1,7 +1,6 @@
 """A function in a model's place: of your own Python file (`python:FILE`), or a shipped instrument's."""
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -20,7 +19,6 @@ class FunctionModel:
 
     def __init__(self, name: str, identity: str, function: Callable[[list], list], batch_size: int = 0):
         self.name, self.identity, self.function, self.batch_size = name, identity, function, batch_size or 16
-        self.warnings: Counter[str] = Counter()
 
     def answer(
         self, requests: Sequence[Request], seed: int, temperature: float
@@ -28,15 +26,15 @@ class FunctionModel:
         """(position, answer) of each request, batch by batch; seed and temperature are not passed on.
 
         Raises AskError: an exception of the function, with its line; another number of answers, or answers of
-            another kind; an image that cannot be read.
+            another kind. Raises ValueError for an image that cannot be read.
         """
         for start in range(0, len(requests), self.batch_size):
-            batch = requests[start : start + self.batch_size]
+            batch = [_with_opened_images(one) for one in requests[start : start + self.batch_size]]
             try:
-                returned = list(self.function([_with_opened_images(one) for one in batch]))
+                returned = list(self.function(batch))
                 if len(returned) != len(batch):
                     raise ValueError(f"{len(returned)} answers for {len(batch)} requests")
-                answers = [self._as_answer(*pair) for pair in zip(returned, batch, strict=True)]
+                answers = [_as_answer(one, asked) for one, asked in zip(returned, batch, strict=True)]
             except (OwnModelError, TypeError, ValueError) as error:
                 raise AskError(
                     f"{self.name.removeprefix('python:')}: {error}. answer has to return a list with an "
@@ -44,15 +42,21 @@ class FunctionModel:
                 ) from error
             yield from enumerate(answers, start)
 
-    def _as_answer(self, returned: object, asked: Request) -> Answer:
-        answer = Answer(**returned) if isinstance(returned, Mapping) else returned
-        answer = Answer(answer) if isinstance(answer, str) else answer
-        chances = getattr(answer, "probabilities", None)
-        if not isinstance(answer, Answer) or not isinstance(answer.text, str):
-            raise TypeError(f"an object of type {type(returned).__name__} is no answer")
-        if chances is not None and set(chances) != set(asked.options):
-            raise ValueError(f"probabilities are {chances}, the options {', '.join(asked.options) or 'none'}")
-        return replace(answer)
+
+def _as_answer(returned: object, asked: Request) -> Answer:
+    answer = Answer(**returned) if isinstance(returned, Mapping) else returned
+    answer = Answer(answer) if isinstance(answer, str) else answer
+    if not isinstance(answer, Answer) or not isinstance(answer.text, str):
+        raise TypeError(f"an object of type {type(returned).__name__} is no answer")
+    chances = answer.probabilities
+    if chances is not None and set(chances) != set(asked.options):
+        raise ValueError(f"probabilities are {chances}, the options {', '.join(asked.options) or 'none'}")
+    return replace(answer)  # a function may give one object twice
+
+
+def _with_opened_images(request: Request) -> Request:
+    turns = [replace(turn, images=tuple(map(open_image, turn.images))) for turn in request.turns]
+    return replace(request, turns=tuple(turns))
 
 
 def python_model(file: str, batch_size: int = 0) -> FunctionModel:
@@ -65,12 +69,7 @@ def python_model(file: str, batch_size: int = 0) -> FunctionModel:
     """
     try:
         function = load_function(file, "answer")
-        identity = f"python {file_hash(file)} {os.environ.get('XAI_MODEL_LABEL', '')}".strip()
-        return FunctionModel(f"python:{file}", identity, function, batch_size)
     except OwnModelError as error:
         raise AskError(str(error)) from error
-
-
-def _with_opened_images(request: Request) -> Request:
-    turns = [replace(turn, images=tuple(map(open_image, turn.images))) for turn in request.turns]
-    return replace(request, turns=tuple(turns))
+    identity = f"python {file_hash(file)} {os.environ.get('XAI_MODEL_LABEL', '')}".strip()
+    return FunctionModel(f"python:{file}", identity, function, batch_size)

@@ -5,7 +5,6 @@ what is usual instead of what is there. `ask.load_vlm` loads them by name; appen
 
 from xaihelpers.instruments.annotator import Annotator
 from xaihelpers.instruments.attention_judge import AttentionJudge
-from xaihelpers.instruments.eye import GROUPS, NAMES, SEATS, Eye, JudgingEye, Look
-from xaihelpers.instruments.word_reader import WordReader
+from xaihelpers.instruments.eye import GROUPS
 
 FORM = 1  # of what they say: answers are kept under it, so change it with the words

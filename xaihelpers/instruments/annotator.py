@@ -101,19 +101,16 @@ class Annotator:
     def usual_chain(self, name: str) -> dict[str, str]:
         """The chain of what most pictures of a class have shown."""
         world = next(world for world, names in NAMES.items() if name in names)
-        shares, start, said = self.usual[world][NAMES[world].index(name)], 0, {}
+        shares, said = iter(self.usual[world][NAMES[world].index(name)]), {}
         for group, values in GROUPS[world].items():
-            of_values = shares[start : start + len(values)]
-            said[group] = [value for value, share in zip(values, of_values, strict=True) if share >= SURE]
-            start += len(values)
+            said[group] = [value for value in values if next(shares) >= SURE]
         return chain_of_values(said)
 
 
 def cut_off(answer: Answer, limit: int) -> Answer:
     """An answer of so many words and marks at most, as a language model's ends after as many tokens."""
-    thought, said = (
-        [token.end() for token in TOKEN.finditer(text)] for text in (answer.reasoning, answer.text)
-    )
+    thought = [token.end() for token in TOKEN.finditer(answer.reasoning)]
+    said = [token.end() for token in TOKEN.finditer(answer.text)]
     count = len(thought) + len(said)
     if count <= limit:
         return replace(answer, tokens_out=count)

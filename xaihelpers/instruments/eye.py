@@ -36,14 +36,9 @@ GROUPS = {  # of each world: group -> values
     "birds": {**aviary.GROUPS, "seat": SEATS},
     "things": {**everyday.GROUPS, "category": list(everyday.CATEGORIES)},
 }
-WHOLE = (
-    "upperparts_color",
-    "underparts_color",
-    "size",
-    "shape",
-    "primary_color",
-    "seat",
-)  # of no single part
+SIZES = [len(values) for groups in GROUPS.values() for values in groups.values()]  # of all groups
+# of no single part
+WHOLE = ("upperparts_color", "underparts_color", "size", "shape", "primary_color", "seat")
 PARTS = [*aviary.PARTS, "body", *everyday.PARTS]  # that the judge names, numbered from 1 on
 BRIGHT = 0.15  # of a place's greatest weight: what is above it lies within the box of the second look
 LAYOUT = {  # the shipped backbone's own architecture, at twice the resolution in its last stage
@@ -88,13 +83,12 @@ class Eye(nn.Module):
         super().__init__()
         self.tower = FineTower()
         first, *_, last = self.tower.channels
-        sizes = [len(values) for groups in GROUPS.values() for values in groups.values()]
         self.content = block(WIDTH)
-        self.where = nn.Conv2d(WIDTH, len(sizes), 1)
+        self.where = nn.Conv2d(WIDTH, len(SIZES), 1)
         self.whole = nn.Linear(last, WIDTH)
-        self.tokens = nn.ModuleList(nn.Linear(2 * WIDTH + first, TOKEN) for _ in sizes)
-        self.values = nn.ModuleList(nn.Linear(TOKEN, size) for size in sizes)
-        self.visible = nn.ModuleList(nn.Linear(TOKEN, 1) for _ in sizes)
+        self.tokens = nn.ModuleList(nn.Linear(2 * WIDTH + first, TOKEN) for _ in SIZES)
+        self.values = nn.ModuleList(nn.Linear(TOKEN, size) for size in SIZES)
+        self.visible = nn.ModuleList(nn.Linear(TOKEN, 1) for _ in SIZES)
         self.names = nn.Linear(last, len(SPECIES))
         self.is_thing = nn.Linear(sum(self.tower.channels) + WIDTH, 1)
 
@@ -207,14 +201,14 @@ def look(eye: Eye, images: Sequence[Image.Image]) -> list[Look]:
     is_thing = both["is_thing"].sigmoid()
     found = []
     for row in range(len(images)):
-        values, visible, start, group_number = {}, {}, 0, 0
+        values, visible = {}, {}
+        of_groups = zip(both["values"][row].split(SIZES), both["visible"][row], strict=True)
         for world, groups in GROUPS.items():
             values[world], visible[world] = {}, {}
             for group, named in groups.items():
-                chances = both["values"][row, start : start + len(named)].softmax(0)
-                values[world][group] = dict(zip(named, chances.tolist(), strict=True))
-                visible[world][group] = both["visible"][row, group_number].sigmoid().item()
-                start, group_number = start + len(named), group_number + 1
+                logits, seen = next(of_groups)
+                values[world][group] = dict(zip(named, logits.softmax(0).tolist(), strict=True))
+                visible[world][group] = seen.sigmoid().item()
         thing = is_thing[row].item()
         species = ((1 - thing) * both["names"][row].softmax(0)).tolist()
         things = [thing * chance for chance in values["things"]["category"].values()]

@@ -21,18 +21,6 @@ from xaihelpers.kernels.masking import mask_images, upsample_maps
 
 KINDS = ("masked", "heat")
 OPACITY = 0.45  # of a heat-map over its image
-# the form of a judgement for servers that can be held to one: the reasons first, as the prompts have it
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "evaluation": {"type": "string"},
-        "justification": {"type": "string"},
-        "score": {"type": "integer", "enum": [0, 1, 2, 3, 4, 5]},
-    },
-    "required": ["evaluation", "justification", "score"],
-    "additionalProperties": False,
-}
-
 HEADING = re.compile(
     r"""
     (?:^|[,{])                  # at the start of a line, or of an entry of a dictionary
@@ -81,7 +69,7 @@ def _parts(text: str) -> list[tuple[str, str]]:
         found = json.loads(text)
     except ValueError:
         found = None
-    if isinstance(found, dict) and found.keys() & SCHEMA["properties"].keys():
+    if isinstance(found, dict) and found.keys() & set(Judgement._fields):
         return [(name, "" if part is None else str(part)) for name, part in found.items()]
     headings = list(HEADING.finditer(text))
     ends = [*(heading.start() for heading in headings), len(text)][1:]
@@ -139,7 +127,6 @@ def judge(
     length: str = "",
     file: str = "",
     max_tokens: int = 400,
-    by_schema: bool = False,
     **settings,
 ) -> pd.DataFrame:
     """Ask a vision-language model for a judgement of each image.
@@ -148,19 +135,17 @@ def judge(
         a picture.
     objects: the predicted class of each in plain words. kind: of the images, as of `judge_images`.
     length: "short" or "long", or "" for the paper's own prompt (data/prompts). file: name of another prompt.
-    max_tokens: of an answer. by_schema: hold servers that can be to a JSON schema; others answer in lines.
-    settings: of `ask`.
+    max_tokens: of an answer. settings: of `ask`.
     Returns a row per image: score (NaN where the answer holds none), evaluation, justification, text, error
         (where there is no answer), and failure, one of `ask.failures.KINDS` where there is no score.
     Raises AskError for another kind or length, as `prompt`; ValueError for images and objects of different
         number.
     """
     name = file or "_".join(part for part in ("autoxplain", kind, length) if part)
-    about = {"max_tokens": max_tokens, "schema": SCHEMA if by_schema else None}
     requests = []
     for image, object_name in zip(images, objects, strict=True):
         shown = [] if image is None else [image]
-        requests.append(request(prompt(name, object=object_name), shown, **about))
+        requests.append(request(prompt(name, object=object_name), shown, max_tokens=max_tokens))
     rows = []
     for answer in ask(model, requests, **settings):
         judgement = parse_judgement(answer.text)
