@@ -29,23 +29,14 @@ def likely(*steps):
 
 
 @pytest.fixture(autouse=True)
-def quick(tmp_path, monkeypatch):
+def quick(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "xaihelpers")
     monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "cache")
     monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
     monkeypatch.setattr(openai._base_client, "MAX_RETRY_DELAY", 0.02)
     monkeypatch.setattr(server_model, "RETRIES", 3)
     monkeypatch.setattr(server_model, "TIMEOUT", 0.6)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
-@pytest.fixture
-def logged(caplog, monkeypatch):
-    """All that the package logs, as a list of messages."""
-    caplog.set_level(logging.INFO, "xaihelpers")
-    messages, handler = [], logging.Handler()
-    handler.emit = lambda record: messages.append(record.getMessage())
-    monkeypatch.setattr(logging.getLogger("xaihelpers"), "handlers", [handler])
-    return messages
 
 
 def questions(n, **more):
@@ -63,7 +54,7 @@ def by_text(table):
     return reply
 
 
-def test_a_server_that_fails_in_every_way(serve, logged):
+def test_a_server_that_fails_in_every_way(serve, caplog):
     """Each question meets its own fault twice; every one is answered at last."""
     faults = [
         (429, {"Retry-After": "0.4"}, {"error": {"message": "slow down"}}),
@@ -84,12 +75,12 @@ def test_a_server_that_fails_in_every_way(serve, logged):
     assert [answer.text for answer in answers] == [f"answer {i}" for i in range(len(faults))]
     assert set(faulty.came.values()) == {3}, "each asked until it was answered, and no more"
     assert answers[0].seconds > 0.8, "waited for as long as it said"
-    assert logged == ["m: 6 asked, 0 from the cache"]
+    assert caplog.messages == ["m: 6 asked, 0 from the cache"]
     assert all(answer.cached for answer in ask.ask(model, questions(len(faults))))
     assert sum(faulty.came.values()) == 3 * len(faults), "a rerun asks nothing"
 
 
-def test_what_the_server_will_never_answer_is_this_request_s_error(serve, logged):
+def test_what_the_server_will_never_answer_is_this_request_s_error(serve, caplog):
     message = f"maximum context length is 8 tokens, key {KEY}"
     refusal = (400, {}, {"error": {"message": message, "code": "context_length_exceeded"}})
     too_large = "'max_tokens' or 'max_completion_tokens' is too large: 256. The context length is 128."
@@ -101,8 +92,8 @@ def test_what_the_server_will_never_answer_is_this_request_s_error(serve, logged
     for answer, words in zip(answers[1:], ("maximum context", "too large", "500", "no chat"), strict=True):
         assert words in answer.error
     assert faulty.came == {"q0": 1, "q1": 1, "q2": 1, "q3": 4, "q4": 1}, "again where that may help"
-    assert "4 without an answer (first: " in logged[-1]
-    assert KEY not in answers[1].error + logged[-1]
+    assert "4 without an answer (first: " in caplog.messages[-1]
+    assert KEY not in answers[1].error + caplog.messages[-1]
     ask.ask(model, questions(5))
     assert faulty.came["q0"] == 1 and faulty.came["q1"] == 2, "asked again next time"
 
@@ -119,14 +110,14 @@ def test_what_the_server_will_never_answer_is_this_request_s_error(serve, logged
         (429, {"message": "exceeded", "code": "insufficient_quota"}, r"refuses \(429\).*account's credit"),
     ],
 )
-def test_a_server_that_refuses_everything(serve, status, error, says, capsys, logged):
+def test_a_server_that_refuses_everything(serve, status, error, says, capsys, caplog):
     refusal = (status, {"x-should-retry": "false"}, {"error": error})
     faulty = serve(by_text({f"q{i}": refusal for i in range(1, 50)}))
     model = ask.load_vlm("server:m", batch_size=1)
     with pytest.raises(ask.AskError, match=says) as caught:
         ask.ask(model, questions(50))
     assert len(faulty.bodies) == 2, "nothing more is asked"
-    shown = "".join([str(caught.value), *capsys.readouterr(), *logged, repr(model), repr(vars(model))])
+    shown = "".join([str(caught.value), *capsys.readouterr(), caplog.text, repr(model), repr(vars(model))])
     assert KEY not in shown
     assert ask.ask(model, questions(1))[0].cached, "what came before is kept"
 
@@ -185,7 +176,7 @@ ONLY_DEFAULT = (
     ],
 )
 def test_a_parameter_that_is_refused_is_left_out_once_for_all(
-    serve, logged, status, message, param, name, sent
+    serve, caplog, status, message, param, name, sent
 ):
     refusal = (status, {}, {"error": {"message": message, "param": param}})
     faulty = serve(lambda body, times: refusal if body.get(name, 5) != 5 else (200, {}, said()))
@@ -195,7 +186,7 @@ def test_a_parameter_that_is_refused_is_left_out_once_for_all(
     assert sent.items() <= faulty.bodies[-1].items() and faulty.bodies[-1].get(name, 5) == 5
     assert (name == "logprobs") != ("top_logprobs" in faulty.bodies[-1]), "neither without the other"
     assert len(faulty.bodies) == 5, "refused once, remembered for the others"
-    assert f"m: the server refuses {name}, asked with" in logged[0]
+    assert f"m: the server refuses {name}, asked with" in caplog.messages[0]
 
 
 def test_probabilities_of_the_options_worked_by_hand(serve):
