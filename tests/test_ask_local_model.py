@@ -73,7 +73,9 @@ def same(one, other):
         assert other.probabilities == pytest.approx(one.probabilities, abs=1e-4)
 
 
-@pytest.mark.parametrize("kind, temperature", [("llava", 0.0), ("qwen", 0.7), ("llama", 0.7)])
+@pytest.mark.parametrize(
+    "kind, temperature", [("llava", 0.0), ("qwen", 0.7), ("llama", 0.7), ("llama_vision", 0.0)]
+)
 def test_batches_answer_as_single_requests_do(kind, temperature, tmp_path):
     folder = tiny_vlms.saved(getattr(tiny_vlms, kind), tmp_path / kind)
     asked = requests(kind != "llama")
@@ -85,20 +87,12 @@ def test_batches_answer_as_single_requests_do(kind, temperature, tmp_path):
         same(first, second)
         same(first, third)
     assert len({answer.text for answer in together}) > 8, "the model says different things"
+    pair = [ask.request("what is this", picture, "ABCDE", max_tokens=1) for picture in pictures()[:2]]
+    if kind != "llama":
+        first, second = answered(by_three, pair)
+        assert first.probabilities != second.probabilities, "it sees the pictures"
     assert {answer.truncated for answer in together} == {True, False}
     assert all(1 <= answer.tokens_out <= one.max_tokens for answer, one in zip(together, asked, strict=True))
-
-
-@pytest.mark.parametrize("build", [tiny_vlms.llama_vision, tiny_vlms.internvl, tiny_vlms.qwen])
-def test_a_model_of_this_family_sees_its_picture_alone_and_in_a_batch(build, tmp_path):
-    folder = tiny_vlms.saved(build, tmp_path / "model", seed=1)
-    asked = [ask.request("which bird is this", picture, "ABCDE", max_tokens=6) for picture in pictures()[:2]]
-    asked.append(ask.request("which bird is this", (), "AB", max_tokens=6))
-    first, second, blind = answered(ask.load_vlm(str(folder), batch_size=2), asked)
-    assert not first.error and not second.error and not blind.error
-    assert first.probabilities != second.probabilities and set(blind.probabilities) == {"A", "B"}
-    (alone,) = answered(ask.load_vlm(str(folder), batch_size=1), asked[:1])
-    same(alone, first)
 
 
 def test_answers_are_those_of_transformers_own_loop(llava):
@@ -198,14 +192,18 @@ def test_a_batch_too_large_for_the_memory_is_asked_one_by_one(llava, monkeypatch
     whole, generate = answered(model, asked), model.model.generate
 
     def small(input_ids, **more):
-        if len(input_ids) > 1:
+        if len(input_ids) > room:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return generate(input_ids=input_ids, **more)
 
+    room = 1
     monkeypatch.setattr(model.model, "generate", small)
     for one, other in zip(answered(model, asked), whole, strict=True):
         same(one, other)
     assert "are asked one by one (OutOfMemoryError: CUDA out of memory)" in caplog.text
+    room = 0
+    with pytest.raises(ask.AskError, match="One request alone does not fit into the memory of cpu"):
+        answered(model, asked)
 
 
 def test_models_that_cannot_be_asked(llava, llama, tmp_path):

@@ -4,9 +4,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-SPECIAL = (
-    "<pad> <end> <unk> <system> <user> <bot> <image> <video> <begin> <|image|> <IMG_CONTEXT> <img> </img>"
-).split()
+SPECIAL = ("<pad> <end> <unk> <system> <user> <bot> <image> <video> <begin> <|image|>").split()
 WORDS = [
     "<think>",
     "</think>",
@@ -20,7 +18,6 @@ TEMPLATE = (
     "{% else %}{% for c in m.content %}{{ '<image>' if c.type == 'image' else c.text }}{% endfor %}"
     "{% endif %}{% endfor %}{% if add_generation_prompt %}<bot>{% endif %}"
 )
-SIZE = {"height": 56, "width": 56}
 TOWER = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
 
 
@@ -33,8 +30,7 @@ def tokenizer_of(template=None, image="<image>"):
     raw = Tokenizer(models.WordLevel(vocabulary, "<unk>"))
     raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     raw.add_special_tokens(SPECIAL)
-    media = {"image_token": image, "video_token": "<video>", "context_image_token": "<IMG_CONTEXT>"}
-    media |= {"start_image_token": "<img>", "end_image_token": "</img>"}
+    media = {"image_token": image, "video_token": "<video>"}
     special = {"pad_token": "<pad>", "eos_token": "<end>", "unk_token": "<unk>", "bos_token": "<begin>"}
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=raw, extra_special_tokens=media, chat_template=template, **special
@@ -113,29 +109,10 @@ def llama_vision():
     for name, weight in model.named_parameters():
         if name.endswith("_gate"):  # which begin at 0, where an image changes nothing
             weight.data.fill_(1.0)
-    images = transformers.MllamaImageProcessor(size=SIZE, max_image_tiles=4)
+    images = transformers.MllamaImageProcessor(size={"height": 56, "width": 56}, max_image_tiles=4)
     template = TEMPLATE.replace("<image>", "<|image|>")
     processor = transformers.MllamaProcessor(images, tokenizer_of(image="<|image|>"), chat_template=template)
     return model, processor
-
-
-def internvl():
-    config = transformers.InternVLConfig(
-        vision_config=TOWER | {"num_attention_heads": 2, "image_size": [56, 56], "patch_size": [14, 14]},
-        text_config=transformers.Qwen2Config(**text_sizes()),
-        image_token_id=number("<IMG_CONTEXT>"),
-        image_seq_length=4,
-        downsample_ratio=0.5,
-        tie_word_embeddings=False,
-    )
-    processor = transformers.InternVLProcessor(
-        transformers.GotOcr2ImageProcessor(size=SIZE, crop_to_patches=True, max_patches=2),
-        tokenizer_of(image="<IMG_CONTEXT>"),
-        transformers.InternVLVideoProcessor(size=SIZE),
-        image_seq_length=4,
-        chat_template=TEMPLATE.replace("<image>", "<IMG_CONTEXT>"),
-    )
-    return transformers.InternVLForConditionalGeneration(config), processor
 
 
 def saved(build, folder, seed=0):

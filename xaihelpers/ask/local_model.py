@@ -28,7 +28,6 @@ from xaihelpers.ask.messages import (
     Answer,
     AskError,
     Request,
-    Turn,
     open_image,
     request_keys,
     request_records,
@@ -128,10 +127,11 @@ class LocalModel:
         """(position, answer) of each request, batch by batch.
 
         Requests with as many images, options and tokens go into one batch, those of similar length together,
-        the longest first. A request has its `error` that is too long for the model, that its processor or
-        chat template cannot take, whose image cannot be read, or that does not fit into the memory.
+        the longest first; a batch that fails is asked one by one. A request has its `error` that is too long
+        for the model, that its processor or chat template cannot take, or whose image cannot be read.
 
-        Raises AskError: an image for a model of texts, options that begin with the same token.
+        Raises AskError: an image for a model of texts, options that begin with the same token, a request that
+            alone does not fit into the memory.
         """
         if not self.takes_images and any(request.images for request in requests):
             raise AskError(
@@ -160,6 +160,11 @@ class LocalModel:
         except AskError:
             raise
         except Exception as error:  # processors, templates and models raise whatever they like
+            if isinstance(error, torch.OutOfMemoryError) and len(requests) == 1:
+                raise AskError(
+                    f"One request alone does not fit into the memory of {self.device} beside {self.name!r}: "
+                    "take smaller images, or another device."
+                ) from error
             reason = f"{type(error).__name__}: {error}"
         # here, where the error holds no tensors any more
         if len(requests) > 1:
@@ -211,27 +216,21 @@ class LocalModel:
         """The requests as the model's inputs, padded on the left."""
         chats = []
         for request in requests:
-            chats.append([{"role": turn.role, "content": self._content(turn)} for turn in request.turns])
+            chat = []
+            for turn in request.turns:
+                content: str | list[dict] = turn.text
+                if self.takes_images:
+                    images = [{"type": "image", "image": open_image(image)} for image in turn.images]
+                    content = [*images, {"type": "text", "text": turn.text}]
+                chat.append({"role": turn.role, "content": content})
+            chats.append(chat)
+        how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, "return_tensors": "pt"}
         padding = {"processor_kwargs": {"padding": True}} if self.takes_images else {"padding": True}
-        inputs = self.processor.apply_chat_template(
-            chats,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            return_tensors="pt",
-            **padding,
-        )
+        inputs = self.processor.apply_chat_template(chats, **how, **padding)
         return {
             key: value.to(self.device, self.model.dtype if value.is_floating_point() else None)
             for key, value in inputs.items()
         }
-
-    def _content(self, turn: Turn) -> str | list[dict]:
-        """A turn as chat templates take it."""
-        if not self.takes_images:
-            return turn.text
-        images = [{"type": "image", "image": open_image(image)} for image in turn.images]
-        return [*images, {"type": "text", "text": turn.text}]
 
     def _decode(self, tokens: list[int]) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=True)
