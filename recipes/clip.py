@@ -47,15 +47,8 @@ from recipes.clip_training.clip_networks import (
 from xaihelpers import datasets
 from xaihelpers.devices import resolve_device
 from xaihelpers.models import ModelError, save_weights
-from xaihelpers.models.clip import (
-    CONFIG_FILE,
-    WEIGHTS_FILE,
-    embed_images,
-    encode_tokens,
-    load_clip,
-    set_positions,
-    stretch_positions,
-)
+from xaihelpers.models.clip import embed_images, encode_tokens, load_clip
+from xaihelpers.models.clip_loading import CONFIG_FILE, WEIGHTS_FILE, set_positions, stretch_positions
 from xaihelpers.training import group_loss, train
 
 
@@ -149,20 +142,6 @@ def caption_batch(
     return torch.from_numpy(rows), tokens(lessons.tokenizer, captions, limit)
 
 
-def texts_of(model: torch.nn.Module, token_lists: list[list[int]], device: torch.device) -> torch.Tensor:
-    """Text embeddings (B, e) of token lists, in thirty-twos of like length.
-
-    Padding behind the end token is not seen, and small parts stay in a CPU's caches.
-    """
-    order = torch.tensor([len(row) for row in token_lists]).argsort()
-    embeddings = []
-    for part in order.split(32):
-        rows = [torch.tensor(token_lists[i]) for i in part]
-        padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        embeddings.append(encode_tokens(model, padded.to(device)))
-    return torch.cat(embeddings)[order.argsort()]
-
-
 def caption_loss(
     model: torch.nn.Module, text_model: torch.nn.Module, images: torch.Tensor, token_lists: list[list[int]]
 ) -> torch.Tensor:
@@ -172,7 +151,7 @@ def caption_loss(
     """
     with torch.no_grad():
         model.logit_scale.clamp_(0, math.log(100))
-    texts = texts_of(text_model, token_lists, images.device)
+    texts = encode_tokens(text_model, token_lists)
     images, texts = F.normalize(images.float(), dim=-1), F.normalize(texts.float(), dim=-1)
     return open_clip.ClipLoss()(images, texts, model.logit_scale.exp())
 

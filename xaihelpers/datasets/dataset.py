@@ -30,8 +30,7 @@ class Dataset:
     in CUB-200-2011's format adds class_id and the box of the object, x, y, width and height, and a
     substitution benchmark the columns attribute, bird and id.
 
-    Boxes and part_locations are in pixels of the stored image, as the files have them; where EXIF has it
-    turned, `boxes` and `part_points` turn them with it.
+    Boxes and part_locations are in pixels of the image, as the files have them.
     """
 
     root: Path  # the folder of the data set
@@ -92,19 +91,18 @@ class Dataset:
         if "id" in self.images:
             return [plain(name) for name in self.images["id"]]
         folder = self.root / "images" if (self.root / "images").is_dir() else self.root
-        prefix = f"{folder}{os.sep}"
-        paths = [str(path) for path in self.images["path"]]
+        prefix, paths = f"{folder}{os.sep}", [str(path) for path in self.images["path"]]
         elsewhere = Counter(os.path.basename(path) for path in paths if not path.startswith(prefix))
         ids = []
         for path in paths:
             name = os.path.basename(path)
             if path.startswith(prefix):
-                ids.append(path.removeprefix(prefix).replace(os.sep, "/"))
-            else:
-                ids.append(name if elsewhere[name] == 1 else path)
-        ids = [plain(name) for name in ids]
-        if len(set(ids)) < len(ids):
-            twice, count = Counter(ids).most_common(1)[0]
+                name = path.removeprefix(prefix).replace(os.sep, "/")
+            elif elsewhere[name] > 1:
+                name = path
+            ids.append(plain(name))
+        twice, count = Counter(ids).most_common(1)[0] if ids else ("", 1)
+        if count > 1:
             raise DatasetError(f"{self.name}: the image {twice!r} stands {count} times: keep one of its rows")
         return ids
 

@@ -22,30 +22,23 @@ def download_cub(folder: str | Path, url: str = CUB_URL, known_hash: str = CUB_H
     """
     import pooch  # imports requests; only the download needs it
 
-    folder = Path(folder)
-    target = folder / CUB_NAME
-    if (target / "images.txt").is_file():
-        return target
+    target = Path(folder) / CUB_NAME
     if target.exists():
-        raise DatasetError(f"{target}: exists but has no images.txt. Move it away, then download again.")
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{CUB_NAME}-unfinished-", dir=folder) as temporary:
-        unpacked = Path(temporary) / "unpacked"
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{CUB_NAME}-unfinished-", dir=folder) as unpacked:
+        whole = Path(unpacked) / CUB_NAME
         try:
-            archive = pooch.retrieve(url, known_hash, fname="archive.tgz", path=temporary, progressbar=True)
+            archive = pooch.retrieve(url, known_hash, fname="archive.tgz", path=unpacked, progressbar=True)
             with tarfile.open(archive) as tar:
                 tar.extractall(unpacked, filter="data")
-            beside = unpacked / "attributes.txt"  # CUB's archive keeps this file one folder up
-            if beside.is_file() and not (unpacked / CUB_NAME / "attributes/attributes.txt").exists():
-                (unpacked / CUB_NAME / "attributes").mkdir(parents=True, exist_ok=True)
-                beside.rename(unpacked / CUB_NAME / "attributes/attributes.txt")
-            if not (unpacked / CUB_NAME / "images.txt").is_file():
-                raise ValueError(f"it holds no {CUB_NAME}/images.txt")
+            # CUB's archive keeps this file one folder up
+            (Path(unpacked) / "attributes.txt").rename(whole / "attributes/attributes.txt")
         except (OSError, ValueError, EOFError, tarfile.TarError) as error:  # requests' errors are OSErrors
             raise DatasetError(
                 f"{url}: the download failed, or is not the whole archive ({type(error).__name__}: {error}). "
                 "Nothing was kept. Try again with a network and room on the disk, or unpack the archive "
                 f"yourself to {target}."
             ) from error
-        (unpacked / CUB_NAME).replace(target)
+        whole.replace(target)
     return target

@@ -7,24 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
-
-# What turns an image upright, by EXIF's orientation.
-TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-# By orientation from 1: whether the upright image's x and y run against the stored axes. From 5 on, x is the
-# stored y.
-MIRRORED = torch.tensor([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0), (1, 0), (1, 1), (0, 1)]).bool()
-INSIDE = 2**-8  # pixels: a point on a pixel's upper left corner belongs to it in the mirror, too
 
 
 def load_image(path: str | Path) -> Image.Image:
@@ -56,8 +41,8 @@ def as_seen(image: Image.Image) -> Image.Image:
         image.seek(0)
     form = image.format
     image.load()  # which turns TIFFs, and forgets their orientation
-    if (turn := orientation(image)) != 1:
-        image = image.transpose(TURNS[turn])
+    if orientation(image) != 1:
+        image = ImageOps.exif_transpose(image)
     if image.mode == "F" or image.mode.startswith("I"):
         image = _grey_as_seen(image, form)
     elif image.has_transparency_data:
@@ -74,7 +59,7 @@ def orientation(image: Image.Image) -> int:
         found = image.getexif().get(ExifTags.Base.Orientation)
     except (SyntaxError, ValueError, OSError, struct.error):
         return 1  # as viewers do
-    return found if found in TURNS else 1
+    return found if found in range(2, 9) else 1
 
 
 def _grey_as_seen(image: Image.Image, form: str | None) -> Image.Image:
@@ -97,47 +82,41 @@ def image_sizes(data: Dataset, rows: Sequence[int] | None = None) -> torch.Tenso
 
     Only the files' headers are read. Raises DatasetError as `load_image`.
     """
-    return _headers(_at(data, rows)["path"])[0]
+    return _sizes(_at(data, rows)["path"])
 
 
 def boxes(data: Dataset, rows: Sequence[int] | None = None) -> torch.Tensor:
-    """Boxes of the objects in the upright images at `rows` (0-based, all if None), (n, 4) float32.
+    """Boxes of the objects in the images at `rows` (0-based, all if None), (n, 4) float32.
 
     They are x, y, width and height in pixels, of data in CUB-200-2011's format.
-    Raises DatasetError: an image that cannot be read.
+    Raises DatasetError: an image that cannot be read, or is turned by EXIF.
     """
     table = _at(data, rows)
-    stored = torch.tensor(table[["x", "y", "width", "height"]].to_numpy())
-    sizes, turns = _headers(table["path"])
-    corner, extent = stored.split(2, dim=1)
-    turned = _turned(torch.stack([corner, corner + extent], 1), sizes, turns)
-    first, last = turned.amin(1), turned.amax(1)
-    return torch.where((turns != 1)[:, None], torch.cat([first, last - first], 1), stored)
+    _sizes(table["path"], may_be_turned=False)
+    return torch.tensor(table[["x", "y", "width", "height"]].to_numpy())
 
 
 def _at(data: Dataset, rows: Sequence[int] | None) -> pd.DataFrame:
     return data.images if rows is None else data.images.iloc[np.asarray(rows)]
 
 
-def _headers(paths: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Upright sizes of images, (n, 2) int64, and EXIF's orientations, (n,) int64."""
-    sizes, turns = [], []
+def _sizes(paths: Sequence[str], may_be_turned: bool = True) -> torch.Tensor:
+    """Upright sizes of images, (n, 2) int64. Raises DatasetError where one is turned, and may not be."""
+    sizes = []
     for path in paths:
         try:
             with Image.open(path) as image:
                 turn, size = orientation(image), image.size
         except (OSError, SyntaxError):
             turn, size = 1, load_image(path).size  # raises the error that names the file
+        if turn != 1 and not may_be_turned:
+            raise DatasetError(
+                f"{path}: the picture is turned by EXIF, and whether its boxes and points are, too, is not "
+                "known: save it upright, with boxes and points of the upright picture"
+            )
         # Pillow gives the size of a TIFF upright
         sizes.append(size[::-1] if turn >= 5 and image.format != "TIFF" else size)
-        turns.append(turn)
-    return torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2), torch.tensor(turns, dtype=torch.int64)
-
-
-def _turned(points: torch.Tensor, sizes: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
-    """Points of stored images, (n, m, 2) in pixels, in the upright ones."""
-    points = torch.where((turns >= 5)[:, None, None], points.flip(-1), points)
-    return torch.where(MIRRORED[turns - 1][:, None], sizes[:, None] - points, points)
+    return torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)
 
 
 def place_points(
@@ -183,13 +162,11 @@ def part_points(
     resize, crop: as in `place_points`.
     Returns (n, P, 2) float32, x and y in pixels, NaN where a part is not visible or is cropped away; left and
         right parts are apart.
-    Raises DatasetError: a data set without parts, an image that cannot be read.
+    Raises DatasetError: a data set without parts, an image that cannot be read, or is turned by EXIF.
     """
     require_annotations(data, "parts")
     points = data.part_locations if rows is None else data.part_locations[torch.as_tensor(np.asarray(rows))]
-    sizes, turns = _headers(_at(data, rows)["path"])
-    turned = _turned(points + INSIDE, sizes, turns)
-    points = torch.where((turns != 1)[:, None, None], turned, points)
+    sizes = _sizes(_at(data, rows)["path"], may_be_turned=False)
     return place_points(points, sizes, resize, crop)
 
 

@@ -8,7 +8,7 @@ from worlds import aviary, everyday
 from xaihelpers.datasets.cub import load_cub
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.folders import load_image_folder, load_image_table
-from xaihelpers.datasets.sub_benchmark import is_syncub, load_sub, load_syncub, parquet_files
+from xaihelpers.datasets.sub_reading import is_syncub, load_sub, load_syncub, parquet_files
 from xaihelpers.datasets.torchvision_sets import TORCHVISION_NAMES, load_torchvision
 from xaihelpers.paths import data_home, find
 from xaihelpers.text_files import TextFileError

@@ -11,8 +11,6 @@ from xaihelpers.datasets.images import image_sizes
 from xaihelpers.paths import find
 from xaihelpers.text_files import TextFileError, numbers, read_table
 
-TABLE = "parts.csv"
-
 
 def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
     """The data set with the part masks of a folder; "" leaves it as it is.
@@ -58,11 +56,8 @@ def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
 
 def _read_parts(folder: Path, known: list[str]) -> list[tuple[str, ...]]:
     """What each number from 1 on shows, from the table of a folder of masks."""
-    file = next(
-        (place for place in (folder / TABLE, folder.with_name(f"{folder.name}.csv")) if place.is_file()), None
-    )
-    if file is None:
-        raise DatasetError(f"{folder / TABLE} is missing: a table of number and part, a row for each part")
+    file, beside = folder / "parts.csv", folder.with_name(f"{folder.name}.csv")
+    file = beside if beside.is_file() else file
     try:
         table = read_table(file, ["number", "part"])
         of_rows = numbers(table["number"], file, 0, 255)

@@ -1,14 +1,17 @@
 """Networks by name, ready to be explained, trained, or used for their features f(X) = GAP(E)."""
 
+import math
 from pathlib import Path
 
 import torch
+import torchvision
+from timm.data import resolve_model_data_config
 from torch import nn
 
 from xaihelpers.datasets import Dataset
-from xaihelpers.models.image_network import ImageNetwork, as_target
+from xaihelpers.models.image_network import IMAGENET, ImageNetwork, as_target
 from xaihelpers.models.layers import find_layer, layer_output
-from xaihelpers.models.networks import build_network, find_network, load_network, preprocessing, segmenters
+from xaihelpers.models.networks import build_network, find_network, load_network, segmenters
 from xaihelpers.models.weights import ModelError, weights_hash
 
 # How the released code of published bottlenecks cuts and scales photographs of CUB: the centre, not resized.
@@ -37,7 +40,7 @@ def load_target(
         space.
     """
     if name.startswith("clip/") and data is not None:
-        from xaihelpers.models.clip import clip_probe  # open_clip takes seconds to import
+        from xaihelpers.models.clip_probe import clip_probe  # open_clip takes seconds to import
 
         return clip_probe(name.removeprefix("clip/"), data, weights, device)
     if name in READERS and not str(weights):
@@ -73,7 +76,7 @@ def load_backbone(
     layer: the submodule whose output is the last feature map; "" takes the usual one, see `find_layer`.
     transform: "" takes the network's own preprocessing, else one of `PUBLISHED_TRANSFORMS`.
     Raises ModelError: an unknown name, layer, device or transform; weights that are absent, damaged or
-        another network's; no maps (N, d, H, W) or logits (N, K).
+        another network's; no maps (N, d, H, W).
     """
     if transform not in ("", *PUBLISHED_TRANSFORMS):
         raise ModelError(
@@ -81,9 +84,17 @@ def load_backbone(
         )
     family, plain_name = find_network(name)
     model, class_names = load_network(family, plain_name, weights)
-    _require_maps(name, model, layer or find_layer(model), preprocessing(family, plain_name, model)["crop"])
     changed = PUBLISHED_TRANSFORMS.get(transform, {})
-    return _network(name, family, plain_name, model, device, layer, class_names, **changed)
+    network = _network(name, family, plain_name, model, device, layer, class_names, **changed)
+    zeros = torch.zeros(1, 3, network.crop, network.crop, device=next(model.parameters()).device)
+    with torch.inference_mode():
+        output, _ = layer_output(network.model, network.layer, zeros)
+    if output.ndim != 4:
+        raise ModelError(
+            f"{name}: layer {network.layer!r} gives {tuple(output.shape)}, but maps (N, d, H, W) are needed: "
+            "name another network, or another submodule as layer="
+        )
+    return network
 
 
 def new_backbone(
@@ -130,16 +141,37 @@ def _network(
     return as_target(name, model, fields["crop"], identity, device, **options)
 
 
-def _require_maps(name: str, model: nn.Module, layer: str, size: int) -> None:
-    """Raise ModelError unless a layer gives maps (N, d, H, W) to be averaged, and the network logits."""
-    with torch.inference_mode():
-        output, logits = layer_output(model.eval(), layer, torch.zeros(1, 3, size, size))
-    if output.ndim != 4 or min(output.shape[1:]) < 2:
+def preprocessing(family: str, name: str, model: nn.Module) -> dict:
+    """The network's own resize (short side, or height and width), crop, interpolation, mean and std.
+
+    Raises ModelError: a preprocessing of timm that is not square or crops otherwise than in the centre.
+    """
+    if family == "aviary":
+        return {"resize": 224, "crop": 224, "interpolation": "bilinear", **IMAGENET}
+    if family in ("torchvision", "segmenter"):
+        published = torchvision.models.get_model_weights(name).DEFAULT.transforms()
+        return {
+            "resize": published.resize_size[0],
+            "crop": getattr(published, "crop_size", published.resize_size)[0],  # none of a segmenter
+            "interpolation": published.interpolation.value,
+            "mean": tuple(published.mean),
+            "std": tuple(published.std),
+        }
+    if family == "pytorchcv":  # as its authors evaluate: a crop of 0.875 of the short side
+        crop = model.in_size[0]
+        return {"resize": math.ceil(crop / 0.875), "crop": crop, "interpolation": "bilinear", **IMAGENET}
+    config = resolve_model_data_config(model)
+    height, width = config["input_size"][1:]
+    if height != width or config["crop_mode"] not in ("center", "squash"):
         raise ModelError(
-            f"{name}: layer {layer!r} gives {tuple(output.shape)}, but maps (N, d, H, W) with H, W > 1 are "
-            "needed: name another submodule as layer=."
+            f"{name}: its preprocessing ({height}x{width} pixels, crop mode {config['crop_mode']}) is not "
+            "supported here: choose a network with a square input."
         )
-    if logits.ndim != 2:
-        raise ModelError(
-            f"{name}: its output {tuple(logits.shape)} is not logits (N, K): name an image classifier."
-        )
+    size = math.floor(height / config["crop_pct"])
+    return {
+        "resize": (size, size) if config["crop_mode"] == "squash" else size,
+        "crop": height,
+        "interpolation": config["interpolation"],
+        "mean": tuple(config["mean"]),
+        "std": tuple(config["std"]),
+    }

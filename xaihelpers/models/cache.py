@@ -1,18 +1,15 @@
 """Rows of tensors kept under the content they were computed from: one safetensors file a batch.
 
 A folder, of `features/` in `paths.cache_home()`, holds what one network in one precision makes of images or
-texts. A file of it holds tensors of B rows, and in its header the content's key of each row and a checksum of
-each tensor. It appears whole and never changes, so that readers need no lock; a damaged one is set aside, and
-its rows are computed again. After an interruption, what was computed before is there.
+texts. A file of it holds tensors of B rows, and in its header the content's key of each row. It appears whole
+and never changes, so that readers need no lock; a damaged one is set aside, and its rows are computed again.
+After an interruption, what was computed before is there.
 """
 
-import contextlib
 import hashlib
 import json
 import logging
-import time
 import uuid
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -67,8 +64,7 @@ def cached_rows(
 ) -> Rows:
     """Tensors with one row for each item, from the cache or computed, each distinct key once.
 
-    Of processes that want rows of one network at the same time, one computes and the others wait for it. A
-    cache that cannot be written is told in one line of the log.
+    Of processes that want rows of one network at the same time, one computes and the others wait for it.
 
     identity: all that the rows depend on beside the content.
     keys: of the items' content. shapes: of one row of each tensor.
@@ -76,13 +72,11 @@ def cached_rows(
     forward: prepared items -> tensors (B, …) by name, and which of the B rows are not finite, bool.
     name, unit, what: of the network, of one item and of its rows, in messages.
     Returns float32 tensors (len(items), …), in their order.
-    Raises ModelError: no item, a batch size below 1, rows that are not finite; and what `load` raises. What
-        was computed before stays in the cache.
+    Raises ModelError: no item, rows that are not finite; OSError: a cache that cannot be written; and what
+        `load` raises. What was computed before stays in the cache.
     """
-    if not len(items) or batch_size < 1:
-        raise ModelError(
-            f"at least one {unit} and a batch size of 1 or more are needed, not {len(items)} and {batch_size}"
-        )
+    if not len(items):
+        raise ModelError(f"at least one {unit} is needed")
     item_of = dict(zip(reversed(keys), reversed(items), strict=True))  # the first of each key
     row_of = {key: row for row, key in enumerate(dict.fromkeys(keys))}
     rows = {tensor: torch.empty(len(row_of), *shape) for tensor, shape in shapes.items()}
@@ -90,26 +84,28 @@ def cached_rows(
     _fill(folder, missing, rows, seen)
     computed = len(missing)
     if missing:
-        with _alone(folder), tqdm(desc=name, unit=unit, total=computed, leave=False, delay=1) as bar:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / "computing.lock"):
             _fill(folder, missing, rows, seen)  # what others wrote meanwhile
             computed = len(missing)
-            bar.update(bar.total - computed)
-            writable = True
-            for batch, loaded in _loaded(load, list(missing), item_of, batch_size):
+            batches = _loaded(load, list(missing), item_of, batch_size)
+            progress = {"unit": unit, "unit_scale": batch_size, "leave": False, "delay": 1}
+            for batch, loaded in tqdm(batches, name, -(-computed // batch_size), **progress):
                 values, bad = forward(loaded)
                 good = [key for key, is_bad in zip(batch, bad.tolist(), strict=True) if not is_bad]
                 values = {tensor: part[~bad] for tensor, part in values.items()}
-                writable = writable and _write(folder, good, values)
+                if good:
+                    content = save(values, metadata={"index": json.dumps({"keys": good})})
+                    paths.write_whole(folder / f"{uuid.uuid4().hex}.safetensors", content)
                 if bad.any():
                     first = item_of[batch[int(bad.int().argmax())]]
                     raise ModelError(
                         f"{first}: {name} gives NaN or infinite {what} for {int(bad.sum())} of {len(batch)} "
                         f"{unit}s, this one first: check the weights and the {unit}."
                     )
-                places = [missing.pop(key) for key in good]
+                places = [row_of[key] for key in good]
                 for tensor, part in values.items():
                     rows[tensor][places] = part
-                bar.update(len(good))
     cached = len(row_of) - computed
     log.info("%s features: %s from the cache, %s computed", unit, f"{cached:,}", f"{computed:,}")
     if len(row_of) == len(keys):
@@ -119,23 +115,9 @@ def cached_rows(
 
 
 def _folder(name: str, identity: str) -> Path:
-    """The folder of everything computed under one identity; created here, if that is possible."""
+    """The folder of everything computed under one identity."""
     plain = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in name)
-    folder = paths.cache_home() / "features" / f"{plain}-{content_key(f'{FORMAT} {identity}')[:16]}"
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        for unfinished in folder.glob("*.tmp"):  # of killed processes
-            if time.time() - unfinished.stat().st_mtime > 3600:
-                unfinished.unlink()
-    return folder
-
-
-def _alone(folder: Path) -> contextlib.AbstractContextManager:
-    """The sole right among processes to compute rows of a folder; waits for it."""
-    try:
-        return FileLock(folder / "computing.lock").acquire()
-    except OSError:  # the folder cannot be written: nothing is shared, so nothing needs a lock
-        return contextlib.nullcontext()
+    return paths.cache_home() / "features" / f"{plain}-{content_key(f'{FORMAT} {identity}')[:16]}"
 
 
 def _fill(folder: Path, missing: dict[str, int], rows: Rows, seen: set[Path]) -> None:
@@ -146,14 +128,11 @@ def _fill(folder: Path, missing: dict[str, int], rows: Rows, seen: set[Path]) ->
             return
         try:
             with safe_open(file, framework="pt") as content:
-                header = json.loads(content.metadata()["index"])
-                found = {key: place for place, key in enumerate(header["keys"]) if key in missing}
+                keys = json.loads(content.metadata()["index"])["keys"]
+                found = {key: place for place, key in enumerate(keys) if key in missing}
                 if not found or not set(rows) <= set(content.keys()):  # written without maps
                     continue
                 parts = {tensor: content.get_tensor(tensor) for tensor in rows}
-            damaged = [tensor for tensor, part in parts.items() if _checksum(part) != header[tensor]]
-            if damaged:
-                raise ValueError(f"checksum of {damaged[0]} is wrong")
         except FileNotFoundError:
             continue  # another process has found it damaged
         except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
@@ -162,28 +141,6 @@ def _fill(folder: Path, missing: dict[str, int], rows: Rows, seen: set[Path]) ->
         there, places = list(found.values()), [missing.pop(key) for key in found]
         for tensor, part in parts.items():
             rows[tensor][places] = part[there]
-
-
-def _write(folder: Path, keys: list[str], rows: Rows) -> bool:
-    """Add a file to the cache; where that fails, its rows are good all the same: a warning, and False."""
-    index = {"keys": keys} | {tensor: _checksum(part) for tensor, part in rows.items()}
-    try:
-        if keys:
-            content = save(rows, metadata={"index": json.dumps(index)})
-            paths.write_whole(folder / f"{uuid.uuid4().hex}.safetensors", content)
-    except OSError as error:
-        log.warning(
-            "features: the cache %s cannot be written (%s), results are kept in memory only: "
-            "free some space, or set XAI_DATA to another folder",
-            folder,
-            error.strerror or error,
-        )
-        return False
-    return True
-
-
-def _checksum(tensor: torch.Tensor) -> int:
-    return zlib.crc32(tensor.contiguous().numpy().data)
 
 
 def _loaded(

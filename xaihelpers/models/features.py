@@ -14,6 +14,7 @@ from xaihelpers.models.image_network import ImageNetwork, cropped_pixels, featur
 # On CPUs so many images pass at once, the last ones filled up: convolutions then round an image alike in any
 # batch, and what they compute stays in the processor's cache.
 ROWS = 16
+IMAGES = 64  # in a file of the cache
 
 
 class Features(NamedTuple):
@@ -24,9 +25,7 @@ class Features(NamedTuple):
     logits: torch.Tensor  # (N, K'), of the backbone's own head
 
 
-def extract_features(
-    backbone: ImageNetwork, paths: Sequence[str | Path], batch_size: int = 64, maps: bool = True
-) -> Features:
+def extract_features(backbone: ImageNetwork, paths: Sequence[str | Path], maps: bool = True) -> Features:
     """Features of image files, in the order given, from the cache where their content was embedded before.
 
     The cache (see `models.cache`) is keyed by the sha256 of the file, `backbone.identity` and the precision,
@@ -35,8 +34,7 @@ def extract_features(
     not on what the cache held and what ran beside.
 
     maps: False neither keeps nor stores the maps.
-    Raises ModelError: no images, a batch size below 1, a file that is missing, an image whose features are
-        NaN or infinite.
+    Raises ModelError: no images, a file that is missing, an image whose features are NaN or infinite.
     Raises DatasetError naming an image that cannot be read.
     """
     device = next(backbone.model.parameters()).device
@@ -57,7 +55,7 @@ def extract_features(
         shapes,
         partial(cropped_pixels, backbone),
         forward,
-        batch_size,
+        IMAGES,
         "image",
     )
     return Features(rows["pooled"], rows.get("maps"), rows["logits"])

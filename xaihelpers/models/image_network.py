@@ -68,7 +68,6 @@ def as_target(
     size: int,
     identity: str,
     device: str | torch.device = "cpu",
-    like: ImageNetwork | None = None,
     layer: str = "",
     class_names: list[str] | None = None,
     **preprocessing,
@@ -80,8 +79,8 @@ def as_target(
     size: side of its square inputs in pixels. identity: what its outputs depend on, for caches.
     layer: the submodule whose output the feature maps are; "" takes the last over space, see `find_layer`.
     class_names: of the K classes, where they are known.
-    like: another network whose preprocessing it shares; without one, the fields given as `preprocessing`
-        (resize, crop, interpolation, mean, std), by default ImageNet's mean and standard deviation at `size`.
+    preprocessing: resize, crop, interpolation, mean, std; by default ImageNet's mean and standard deviation
+        at `size`.
     Raises ModelError: no such device, outputs that are no logits, no layer over space.
     """
     device = resolve_device(device, ModelError)
@@ -89,8 +88,6 @@ def as_target(
     # channels last: 1.5 to 2.5 times faster on CPUs, and right for tensor cores
     model = model.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
     fields = {"resize": size, "crop": size, "interpolation": "bilinear", **IMAGENET} | preprocessing
-    if like is not None:
-        fields |= {key: getattr(like, key) for key in ("resize", "interpolation", "mean", "std")}
     with torch.inference_mode():
         output, logits = layer_output(model, layer, torch.zeros(1, 3, size, size, device=device))
         maps = to_feature_maps(output, (size, size))

@@ -46,10 +46,10 @@ class OnTrunk(ImageNetwork):
         return torch.stack([self.outputs[key] for key in keys])
 
 
-def small_network(widths: tuple = (16, 24, 32, 32), strides: tuple = (2, 2, 1, 1)) -> nn.Sequential:
+def small_network() -> nn.Sequential:
     """Four convolutions, a mean over space, a linear layer: (N, 3, H, W) -> (N, 2); maps of a quarter."""
     layers, inside = [], 3
-    for width, stride in zip(widths, strides, strict=True):
+    for width, stride in ((16, 2), (24, 2), (32, 1), (32, 1)):
         layers += [nn.Conv2d(inside, width, 3, stride, padding=1, bias=False), nn.BatchNorm2d(width)]
         layers.append(nn.ReLU())
         inside = width
