@@ -1,14 +1,10 @@
 """`datasets.load`, the one door: every format by name or by path; what is unknown is None, and refusals."""
 
-import shutil
-
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 from PIL import Image
 
-from worlds import everyday
 from xaihelpers import datasets
 from xaihelpers.datasets import Dataset, DatasetError, loading
 
@@ -16,33 +12,11 @@ UNKNOWN_OF_FOLDERS = "attributes attribute_level present certainty class_attribu
 UNKNOWN_OF_FOLDERS += ["parts", "part_locations", "mask_names"]
 
 
-@pytest.fixture(scope="module")
-def few(tmp_path_factory):
-    """An everyday world of two things a category, in an empty data folder."""
-    home = tmp_path_factory.mktemp("data")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XAI_DATA", str(home))
-        return everyday.ensure("few", images_per_class=2, jobs=1)
-
-
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """An empty data folder."""
     monkeypatch.setenv("XAI_DATA", str(tmp_path))
     return tmp_path
-
-
-@pytest.fixture
-def subset(home, few):
-    """A copy of the world with gaps in its image and class ids: four of forty images, of classes 3 and 7."""
-    root = home / "subset"
-    shutil.copytree(few, root)
-    kept = {"5": "3", "6": "3", "13": "7", "14": "7"}
-    tables = ["images.txt", "image_class_labels.txt", "train_test_split.txt", "bounding_boxes.txt"]
-    for name in (*tables, "parts/part_locs.txt", "attributes/image_attribute_labels.txt"):
-        lines = (root / name).read_text().splitlines()
-        (root / name).write_text("".join(f"{line}\n" for line in lines if line.split()[0] in kept))
-    return root
 
 
 def save(path, shade=0):
@@ -80,35 +54,6 @@ def test_the_shipped_worlds(name):
     assert data.name == name and data.attribute_level == "image" and not data.part_locations.isnan().all()
     assert data.image_ids[0].startswith("001.") and data.image_ids[0].endswith("_0001_1.jpg")
     assert datasets.load(data.root).image_ids == data.image_ids
-
-
-def test_a_world_by_name_or_path_and_its_masks_by_row(home, few):
-    (home / "few").symlink_to(few)
-    for place in ("few", few, str(few)):
-        data = check_consistent(datasets.load(place))
-        assert len(data.images) == 40 and data.classes.index.tolist() == list(range(1, 21))
-    assert data.present.shape == data.certainty.shape == (40, len(everyday.ATTRIBUTES))
-    for row in (0, 39):
-        thing = everyday.thing(0, row, list(everyday.CATEGORIES)[row // 2])
-        assert np.array_equal(data.part_mask(row), everyday.draw(thing).parts)
-    (data.root / "masks" / data.image_ids[39]).with_suffix(".png").rename(home / "elsewhere.png")
-    try:
-        with pytest.raises(DatasetError, match="40.png is missing: delete the folder of this world"):
-            data.part_mask(39)
-    finally:
-        (home / "elsewhere.png").rename((data.root / "masks" / data.image_ids[39]).with_suffix(".png"))
-
-
-def test_cub_with_gaps_in_its_ids(subset, few):
-    data, whole = check_consistent(datasets.load("subset")), datasets.load(few)
-    assert data.images.index.tolist() == [5, 6, 13, 14] and data.classes.index.tolist() == [3, 7]
-    assert data.labels.tolist() == [0, 0, 1, 1] and data.class_names == ["fish", "flower"]
-    rows = [4, 5, 12, 13]
-    assert data.image_ids == [whole.image_ids[row] for row in rows]
-    assert torch.equal(data.present, whole.present[rows])
-    assert torch.equal(data.class_attributes, whole.class_attributes[[2, 6]])
-    torch.testing.assert_close(data.part_locations, whole.part_locations[rows], equal_nan=True)
-    assert np.array_equal(data.part_mask(2), whole.part_mask(12))
 
 
 def test_class_folders_with_a_split(home):

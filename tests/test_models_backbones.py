@@ -80,6 +80,10 @@ def same(one, other):
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+def seen(backbone, image):
+    return backbone.normalised(torch.from_numpy(np.array(backbone.cropped(image))).permute(2, 0, 1))
+
+
 def library_transform(name, model):
     if name.startswith("timm/"):
         import timm
@@ -105,7 +109,7 @@ def test_any_name_with_weights_of_any_class_count(weights, name, file, expected)
     head = getattr(backbone.model, "fc", None) or backbone.model.classifier
     assert torch.allclose(head(maps.mean((2, 3))), logits, atol=1e-4) and not backbone.model.training
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (300, 401, 3), dtype=np.uint8))
-    assert torch.equal(backbone.preprocess(image), library_transform(name, backbone.model)(image))
+    assert torch.equal(seen(backbone, image), library_transform(name, backbone.model)(image))
 
 
 def test_pytorchcv(tmp_path):
@@ -219,7 +223,7 @@ def test_cached_equals_fresh(backbone, images, forwarded, caplog, tmp_path):
     assert sum(forwarded) == 10 and torch.equal(part.maps, fresh.maps[[7, 5, 3]])
     lean = extract_features(backbone, images, maps=False)
     assert lean.maps is None and torch.equal(lean.pooled, fresh.pooled)
-    maps, logits = feature_maps(backbone, backbone.preprocess(Image.open(images[2]))[None])
+    maps, logits = feature_maps(backbone, seen(backbone, Image.open(images[2]))[None])
     assert torch.allclose(fresh.maps[2], maps[0], atol=1e-4)  # and they are the network's
     assert torch.allclose(fresh.logits[2], logits[0], atol=1e-4)
     torch.manual_seed(1)

@@ -82,25 +82,6 @@ def test_stretch_worked_by_hand():
     assert torch.allclose(long[244:, 0], torch.tensor([76.0, 76.25, 76.5, 76.75]))  # the last step goes on
 
 
-def test_folder_loads_as_open_clip_loads_it(folder, tmp_path):
-    ours = clip.load_clip(str(folder))
-    theirs = open_clip.create_model(f"local-dir:{folder}").eval()
-    texts = ["a bird", "a red crown and a very long text " * 5]
-    tokens = open_clip.get_tokenizer(f"local-dir:{folder}")(texts)
-    with torch.inference_mode():
-        expected = theirs.encode_text(tokens, normalize=True)
-    embedded = clip.embed_texts(ours, texts)
-    # batches as long as their longest text change nothing
-    assert torch.allclose(embedded.rows, expected, atol=1e-6) and not embedded.truncated.any()
-    files = images(tmp_path)
-    settings = open_clip.transform.PreprocessCfg(**theirs.visual.preprocess_cfg)
-    preprocess = open_clip.transform.image_transform_v2(settings, is_train=False)
-    pixels = torch.stack([preprocess(Image.open(file)) for file in files])
-    with torch.inference_mode():
-        expected = theirs.encode_image(pixels, normalize=True)
-    assert torch.allclose(clip.embed_images(ours, files), expected, atol=1e-6)
-
-
 def test_long_form_keeps_short_texts_and_takes_long_ones(folder):
     plain, long = clip.load_clip(str(folder)), clip.load_clip(str(folder), long=True)
     assert (plain.context, long.context) == (77, 248) and plain.identity != long.identity
@@ -201,18 +182,13 @@ def test_names_that_are_not_there(folder, monkeypatch):
             clip.load_clip(name, weights)
 
 
-def test_weights_of_another_architecture(folder, tmp_path):
+def test_weights_and_texts_that_do_not_do(folder, tmp_path):
     state = load_file(folder / WEIGHTS_FILE)
     state["text.text_projection"] = torch.zeros(16, 24)
     save_file(state, tmp_path / "other.safetensors")
-    message = (
-        r"other.safetensors: these are not the weights of.*size mismatch for text.text_projection.*16, 24"
-    )
+    message = "other.safetensors: these are not the weights of.*mismatch for text.text_projection.*16, 24"
     with pytest.raises(models.ModelError, match=message):
         clip.load_clip(str(folder), str(tmp_path / "other.safetensors"))
-    (tmp_path / "broken.safetensors").write_bytes(b"no weights")
-    with pytest.raises(models.ModelError, match="broken.safetensors: cannot be read as weights"):
-        clip.load_clip(str(folder), str(tmp_path / "broken.safetensors"))
     tiny = clip.load_clip(str(folder))
     with pytest.raises(models.ModelError, match="at least one text"):
         clip.embed_texts(tiny, [])

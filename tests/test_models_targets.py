@@ -10,7 +10,6 @@ import pytest
 import timm
 import torch
 import torchvision
-from PIL import Image
 from safetensors.torch import save_file
 
 from xaihelpers import datasets, models, saliency
@@ -19,19 +18,6 @@ from xaihelpers.models import ModelError
 from xaihelpers.models.clip_probe import clip_probe
 from xaihelpers.models.image_network import as_target
 from xaihelpers.models.weights import save_weights
-
-
-def test_grey_and_rgba_images_are_read(tmp_path):
-    files = [tmp_path / f"{mode}.png" for mode in ("L", "RGB", "RGBA")]
-    for file in files:
-        Image.effect_noise((50, 40), 90).convert(file.stem).save(file)
-    network = models.load_target("aviary_resnet")
-    pixels = models.read_pixels(network, files)
-    assert pixels.shape == (3, 3, 224, 224)
-    assert saliency.attention_maps(network, network.normalised(pixels)).maps.shape == (3, 7, 7)
-    (tmp_path / "broken.png").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="broken.png"):
-        models.read_pixels(network, [tmp_path / "broken.png"])
 
 
 def test_labels_and_classes_of_another_vocabulary(tmp_path):

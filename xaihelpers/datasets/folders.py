@@ -76,17 +76,16 @@ def load_image_folder(root: Path) -> Dataset:
         names, rows, left_out = read_split(*splits)
         for name in _folders(root):
             if root / name not in splits:
-                images, others = image_files(root / name)
-                left_out += images + others
+                left_out += sum(image_files(root / name), [])
         return make_dataset(root, rows, names, left_out=left_out)
     files = sorted(entry.path for entry in os.scandir(root) if entry.is_file())
     if loose := list(filter(is_image_file, files)):
-        for folder in _folders(root):
-            if image_files(root / folder)[0]:
-                raise DatasetError(
-                    f"{root}: holds pictures ({Path(loose[0]).name!r} …) and folders of pictures ({folder!r} "
-                    "…): move the former into the folder of their class, or the latter elsewhere"
-                )
+        of_pictures = [folder for folder in _folders(root) if image_files(root / folder)[0]]
+        if of_pictures:
+            raise DatasetError(
+                f"{root}: holds pictures ({Path(loose[0]).name!r} …) and folders of pictures "
+                f"({of_pictures[0]!r} …): move the former into the folder of their class"
+            )
         rows, others = [(path, -1, False) for path in loose], sorted(set(files) - set(loose))
         return make_dataset(root, rows, [], left_out=others)
     names, rows, left_out = read_classes(root)
@@ -103,16 +102,15 @@ def read_split(training: Path, testing: Path) -> tuple[list[str], list[tuple[str
 
     Raises DatasetError for classes that differ between them.
     """
-    classes = [{plain(name) for name in _folders(folder)} for folder in (training, testing)]
-    if not classes[0] or classes[0] != classes[1]:
-        differing = sorted(classes[0] ^ classes[1])
+    names, rows, left_out = read_classes(training, train=True)
+    of_test, more_rows, more = read_classes(testing, train=False)
+    differing = sorted({*map(plain, names)} ^ {*map(plain, of_test)})
+    if differing or not names:
         reason = f"{differing[0]!r} is in one of them only" if differing else "have none"
         raise DatasetError(
             f"{training.parent}: {training.name}/ and {testing.name}/ need the same classes, but {reason}"
         )
-    names, rows, left_out = read_classes(training, train=True)
-    _, of_test, more = read_classes(testing, train=False)
-    return names, rows + of_test, left_out + more
+    return names, rows + more_rows, left_out + more
 
 
 def read_classes(

@@ -16,29 +16,19 @@ from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.folders import load_image_folder, make_dataset, read_classes, read_split
 from xaihelpers.paths import data_home
 
-# torchvision's folder of each set whose images are files already, and what to place in it where it is not
-# downloaded
+# torchvision's folder of each set whose images are files already, and what is to be placed in it
 FOLDERS = {
-    "caltech101": (
-        "caltech101",
-        "caltech-101.zip of data.caltech.edu (it is then unpacked), or 101_ObjectCategories/ with its 101 "
-        "folders of images and BACKGROUND_Google",
-    ),
-    "flowers102": (
-        "flowers-102",
-        "102flowers.tgz (it is then unpacked to jpg/), imagelabels.mat and setid.mat of the Oxford Visual "
-        "Geometry Group's 102 flowers",
-    ),
+    "caltech101": ("caltech101", "caltech-101.zip of data.caltech.edu, or 101_ObjectCategories/"),
+    "flowers102": ("flowers-102", "102flowers.tgz, imagelabels.mat and setid.mat"),
     "stanford_cars": (
         "stanford_cars",
-        "cars_train/ and cars_test/ with the images, devkit/cars_meta.mat, devkit/cars_train_annos.mat "
-        "and cars_test_annos_withlabels.mat (its site has closed)",
+        "cars_train/, cars_test/, devkit/cars_meta.mat, devkit/cars_train_annos.mat and "
+        "cars_test_annos_withlabels.mat (its site has closed)",
     ),
     "imagenet": (
         "imagenet",
-        "ILSVRC2012_devkit_t12.tar.gz and ILSVRC2012_img_val.tar of image-net.org, and "
-        "ILSVRC2012_img_train.tar if images for training are wanted (they are then unpacked; val/<WordNet "
-        "id>/ and train/<WordNet id>/ will do in place of the last two)",
+        "ILSVRC2012_devkit_t12.tar.gz, ILSVRC2012_img_val.tar and, for training, ILSVRC2012_img_train.tar of "
+        "image-net.org (val/<WordNet id>/ and train/<WordNet id>/ will do in place of the last two)",
     ),
 }
 TORCHVISION_NAMES = ("cifar10", "cifar100", *FOLDERS)
@@ -55,8 +45,10 @@ def load_torchvision(name: str) -> Dataset:
 
     Raises DatasetError saying what to place where.
     """
+    from torchvision import datasets  # inside, because it takes a second to import and few data need it
+
     if name in ("cifar10", "cifar100"):
-        return load_image_folder(_cifar(name))
+        return load_image_folder(_cifar(name, datasets))
     folder, contents = FOLDERS[name]
     home = data_home() if (data_home() / folder).is_dir() else data_home() / "downloads"
     home.mkdir(parents=True, exist_ok=True)
@@ -64,7 +56,7 @@ def load_torchvision(name: str) -> Dataset:
     lock = FileLock(f"{home / folder}.lock") if os.access(home, os.W_OK) else nullcontext()
     with lock:  # one process downloads, the others wait
         try:
-            names, rows, left_out = read[name](home)
+            names, rows, left_out = read[name](home, datasets)
         except DatasetError:
             raise
         except Exception as error:  # no connection, a broken archive or table: each in ways of its own
@@ -95,40 +87,30 @@ def _rows(part, train: bool) -> list[tuple[str, int, bool]]:
     return [(path, int(label), train) for path, label in items]
 
 
-def _caltech(home: Path):
-    from torchvision.datasets import Caltech101
-
-    images = Path(Caltech101(home, download=True).root) / "101_ObjectCategories"
+def _caltech(home: Path, datasets):
+    images = Path(datasets.Caltech101(home, download=True).root) / "101_ObjectCategories"
     names, rows, left_out = read_classes(images, without="BACKGROUND_Google")
     if len(names) != 101:  # torchvision takes the folder of an interrupted unpacking for the whole
         raise DatasetError(
             f"{images} holds {len(names)} categories where Caltech-101 has 101 (and its background): delete "
-            "that folder and run this again, it is then unpacked from caltech-101.zip beside it, or "
-            "downloaded."
+            "that folder and run this again"
         )
     return names, rows, left_out
 
 
-def _flowers(home: Path):
-    from torchvision.datasets import Flowers102
-
+def _flowers(home: Path, datasets):
     rows = []
-    for split, train in (("train", True), ("val", True), ("test", False)):
-        rows += _rows(Flowers102(home, split, download=True, loader=str), train)
-    return [name.rstrip("?") for name in Flowers102.classes], rows, []
+    for split in ("train", "val", "test"):
+        rows += _rows(datasets.Flowers102(home, split, download=True, loader=str), split != "test")
+    return [name.rstrip("?") for name in datasets.Flowers102.classes], rows, []
 
 
-def _cars(home: Path):
-    from torchvision.datasets import StanfordCars
-
-    parts = {split: StanfordCars(home, split, loader=str) for split in ("train", "test")}
-    rows = [row for split, part in parts.items() for row in _rows(part, split == "train")]
-    return parts["train"].classes, rows, []
+def _cars(home: Path, datasets):
+    train, test = (datasets.StanfordCars(home, split, loader=str) for split in ("train", "test"))
+    return train.classes, _rows(train, True) + _rows(test, False), []
 
 
-def _imagenet(home: Path):
-    from torchvision.datasets import ImageNet
-
+def _imagenet(home: Path, datasets):
     root = home / "imagenet"
     has_training = (root / "train").is_dir() or (root / "ILSVRC2012_img_train.tar").is_file()
     splits = [root / "train", root / "val"] if has_training else [root / "val"]
@@ -138,16 +120,14 @@ def _imagenet(home: Path):
         if files:
             raise DatasetError(
                 f"{files[0]} lies in no class's folder: an unpacking was interrupted. Delete {folder} and "
-                "run this again, it is then unpacked anew."
+                "run this again."
             )
-        ImageNet(root, folder.name)  # unpacks what is not unpacked yet
+        datasets.ImageNet(root, folder.name)  # unpacks what is not unpacked yet
     return read_split(*splits) if has_training else read_classes(root / "val", train=False)
 
 
-def _cifar(name: str) -> Path:
+def _cifar(name: str, datasets) -> Path:
     """The folder of a CIFAR as PNG files by split and class, unpacked once; it appears when it is whole."""
-    from torchvision import datasets
-
     root, downloads = data_home() / name, data_home() / "downloads"
     root.parent.mkdir(parents=True, exist_ok=True)
     with nullcontext() if root.is_dir() else FileLock(f"{root}.lock"):

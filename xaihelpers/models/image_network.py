@@ -57,10 +57,6 @@ class ImageNetwork:
         std = torch.tensor(self.std, device=pixels.device).view(3, 1, 1)
         return pixels.float().div(255).sub_(mean).div_(std)
 
-    def preprocess(self, image: Image.Image) -> torch.Tensor:
-        """The network's input for one RGB image, (3, crop, crop) float32."""
-        return self.normalised(torch.from_numpy(np.array(self.cropped(image))).permute(2, 0, 1))
-
 
 def as_target(
     name: str,
