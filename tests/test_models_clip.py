@@ -175,7 +175,7 @@ def test_names_that_are_not_there(folder, monkeypatch):
     for name, weights, message in (
         ("aviary_clap", "", "There is no CLIP 'aviary_clap'.*Near: aviary_clip"),
         ("ViT-B-32", "", "'' of ViT-B-32 cannot be had .*open_clip's tags: openai"),
-        ("ViT-B-32", "nowhere.pt", "'nowhere.pt' of ViT-B-32 cannot be had .*not a known tag or valid file"),
+        ("ViT-B-32", "nowhere.pt", "nowhere.pt: there is no such file of CLIP weights"),
         ("aviary_clip", "openai", "'openai' of aviary_clip cannot be had"),
     ):
         with pytest.raises(models.ModelError, match=message):

@@ -85,6 +85,8 @@ def load_clip(
             f"architecture of open_clip. Near: {', '.join(similar)}."
         )
     file = paths.find(weights, paths.models_home(), paths.data_home()) if weights else None
+    if Path(weights).suffix and file is None:  # no tag has one
+        raise ModelError(f"{weights}: there is no such file of CLIP weights: give its path")
     if file:
         model = _model_of_file(source, name, file, bool(config.get("quick_gelu")))
     else:
