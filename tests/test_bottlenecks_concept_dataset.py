@@ -14,7 +14,7 @@ def test_concept_files(tmp_path):
     file.write_text(text, encoding="utf-8-sig", newline="")
     assert concept_dataset.read_concepts(file) == ["a red crown", "a gray back", "ein grauer Rücken"]
     file.write_text("a bill\na leg\nA  bill\n")
-    with pytest.raises(ValueError, match="concepts.txt: concept 'A  bill' stands twice, at places 0 and 2"):
+    with pytest.raises(ValueError, match="concepts.txt: concepts: 'a bill' and 'A  bill' would be one"):
         concept_dataset.read_concepts(file)
     with pytest.raises(ValueError, match="nowhere.txt: No such file"):
         concept_dataset.read_concepts(tmp_path / "nowhere.txt")

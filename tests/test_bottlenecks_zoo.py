@@ -139,7 +139,7 @@ def test_what_a_model_cannot_be_fitted_to(monkeypatch):
     for name, changed, message in (
         ("lfcbm", {"image_embeddings": None}, r"without CLIP.*load_concept_dataset\(clip=...\) adds it"),
         ("cbm", {"classes": CLASSES[:3]}, "600 training images and 3 classes, and not every image is of"),
-        ("cbm", {"concepts": ["x"] * L}, "'x' stands twice, at places 0 and 1"),
+        ("cbm", {"concepts": ["x"] * L}, "'x' and 'x' would be one and the same"),
         ("cbms", {}, "there is no model 'cbms' in the zoo: choose among cbm, cbm_independent"),
     ):
         with pytest.raises(ValueError, match=message):
