@@ -1,21 +1,22 @@
-"""The post-hoc bottleneck: examples drawn as they should be, outputs that add up, and its other forms."""
+"""Bottlenecks that are linear in frozen features, post hoc and label-free: they find what was planted."""
 
 import dataclasses
 
 import pytest
 import torch
 import torch.nn.functional as F
-from toy_concepts import CLASSES, CONCEPTS, TEXTS, embed_texts, toy_dataset
+from toy_concepts import CLASSES, CONCEPTS, TEXTS, L, N, toy_dataset
 
 from xaihelpers.bottlenecks import (
     PosthocCBM,
-    add_residual,
     concept_samples,
-    concept_values,
-    fit_head,
+    cubed_similarity,
+    elastic_net_head,
+    filter_concepts,
+    fit_labelfree_cbm,
     fit_posthoc_cbm,
-    posthoc_cbm_from_text,
 )
+from xaihelpers.bottlenecks.intervention import intervene, value_range
 
 # Examples of concepts
 
@@ -28,146 +29,184 @@ PRESENT = (
 def test_samples():
     drawn = concept_samples(PRESENT, 20, seed=3)
     few, many = int(PRESENT[:, 2].sum()), int(PRESENT[:, 4].sum())
-    assert few < 20 and 200 - many < 20
     assert drawn.kept == [0, 1, 3, 5] and drawn.dropped == {2: (few, 200 - few), 4: (many, 200 - many)}
-    assert drawn.rows.shape == (4, 40) and drawn.labels.tolist() == [1.0] * 20 + [-1.0] * 20
+    assert drawn.labels.tolist() == [1.0] * 20 + [-1.0] * 20
     for j, rows in zip(drawn.kept, drawn.rows, strict=True):
         assert len(rows.unique()) == 40  # without replacement
         assert PRESENT[rows, j].tolist() == [1.0] * 20 + [0.0] * 20
-    assert torch.equal(drawn.rows, concept_samples(PRESENT, 20, seed=3).rows)
-    assert not torch.equal(drawn.rows, concept_samples(PRESENT, 20, seed=4).rows)
-    assert torch.equal(drawn.rows, concept_samples(PRESENT.bool(), 20, seed=3).rows)
-
-
-def test_no_concept_left_and_soft_labels():
     with pytest.raises(ValueError, match="no concept has 101 positive and 101 negative examples among 200"):
         concept_samples(PRESENT, 101)
-    present = PRESENT.clone()
-    present[7, 3] = 0.5
-    with pytest.raises(ValueError, match="must be 0 or 1, but row 7, concept 3 is"):
-        concept_samples(present, 5)
+    with pytest.raises(ValueError, match="must be 0 or 1, but row 0, concept 0 is 0.5"):
+        concept_samples(torch.full((9, 2), 0.5), 5)
 
 
-# The whole bottleneck
+# The post-hoc bottleneck
 
 
 @pytest.mark.parametrize("margin", [False, True])
-def test_posthoc_cbm_finds_what_was_planted(margin):
+def test_a_posthoc_cbm_finds_what_was_planted(margin):
     """The last concept is present in too few images."""
     data = toy_dataset()
-    present, train, rest = data.present.clone(), slice(0, 600), slice(600, None)
-    present[20:600, 5] = 0
-    learnt_from = data.pooled[train], present[train], data.labels[train], CONCEPTS, CLASSES
-    model, samples = fit_posthoc_cbm(*learnt_from, n=50, svm_c=0.1, margin=margin)
-    assert model.concepts == CONCEPTS[:5] and samples.kept == [0, 1, 2, 3, 4] and list(samples.dropped) == [5]
+    test, truth = ~data.train, data.truth[~data.train, :5]
+    data.present = data.present.clone()
+    data.present[20:600, 5] = 0
+    model, dropped = fit_posthoc_cbm(data, svm_c=0.1, margin=margin)
+    assert (
+        model.concepts == CONCEPTS[:5]
+        and list(dropped) == ["concept 5"]
+        and "50 needed" in dropped["concept 5"]
+    )
     assert (F.cosine_similarity(model.bank, TEXTS[:5]) > 0.95).all()
-    shown = model.explain(data.pooled[rest])
-    assert shown.accuracy(data.labels[rest]) > 0.97
-    decisions = concept_values(data.pooled[rest], model.bank, model.intercepts, margin=True) > 0
-    assert (decisions == data.truth[rest, :5].bool()).float().mean(0).min() > 0.97
+    shown = model.explain(data.pooled[test])
+    assert shown.accuracy(data.labels[test]) > 0.97
+    limits = 0 if margin else shown.thresholds
+    assert ((shown.values > limits) == truth.bool()).float().mean(0).min() > 0.97
     # the head needs no others
     assert model.class_weights[:2].abs().min() > 5 * model.class_weights[2:].abs().max()
     total = shown.contributions.sum(1) + model.class_bias[shown.predictions]
     torch.testing.assert_close(total, shown.logits.amax(1), atol=1e-4, rtol=1e-4)
 
 
-def test_features_that_are_no_numbers_or_elsewhere():
-    data = toy_dataset()
-    given = data.present, data.labels, CONCEPTS, CLASSES, 50
-    model, _ = fit_posthoc_cbm(data.pooled, *given)
-    broken = data.pooled.clone()
-    broken[[17, 30], 3] = torch.nan
-    with pytest.raises(ValueError, match="features of 2 images are NaN or infinite, the first in row 17"):
-        fit_posthoc_cbm(broken, *given)
-    message = "values has 12 values that are NaN or infinite, the first in row 17, 'concept 0'"
-    with pytest.raises(ValueError, match=message):
-        model.explain(broken)
-    with pytest.raises(ValueError, match="tensors on different devices: pooled on meta, present on cpu"):
-        fit_posthoc_cbm(data.pooled.to("meta"), *given)
-    with pytest.raises(ValueError, match="pooled on meta, bank on cpu"):
-        model.explain(data.pooled.to("meta"))
-
-
 def test_explain_by_hand():
-    model = PosthocCBM(
-        torch.tensor([[3.0, 4.0], [0.0, 2.0]]),
-        torch.tensor([5.0, -2.0]),
-        torch.tensor([[1.0, 0.0], [-1.0, 2.0]]),
-        torch.tensor([0.5, 0.0]),
-        False,
-        ["p", "q"],
-        ["x", "y"],
-    )
+    bank = torch.tensor([[3.0, 4.0], [0.0, 2.0]])
+    head = {"class_weights": torch.tensor([[1.0, 0.0], [-1.0, 2.0]]), "class_bias": torch.tensor([0.5, 0.0])}
+    head |= {"low": torch.zeros(2), "high": torch.ones(2), "concepts": ["p", "q"], "classes": ["x", "y"]}
+    model = PosthocCBM(bank=bank, shift=torch.zeros(2), scale=torch.ones(2), **head)
     shown = model.explain(torch.tensor([[1.0, 2.0], [2.0, 0.0]]))
     assert shown.values.tolist() == [[11, 4], [6, 0]]
     assert shown.logits.tolist() == [[7.5, 8], [6.5, 0]]
     assert shown.contributions.tolist() == [[0, 8], [6, 0]]  # of y to the first image, of x to the second
-    model.margin = True  # ‖c‖ is 5 and 2: (11 + 5)/5, (4 - 2)/2
-    assert model.explain(torch.tensor([[1.0, 2.0]])).values[0].tolist() == pytest.approx([3.2, 1.0])
-
-
-# Its other forms
-
-
-def test_texts_as_concept_vectors():
-    data = toy_dataset()
-    images, labels = data.image_embeddings[:200], data.labels[:200]
-    model = posthoc_cbm_from_text(images, embed_texts(CONCEPTS), labels, CONCEPTS, CLASSES)
-    shown = model.explain(data.image_embeddings[200:])
-    torch.testing.assert_close(shown.values, data.image_embeddings[200:] @ embed_texts(CONCEPTS).T)
-    assert shown.accuracy(data.labels[200:]) > 0.95
-    message = r"text_embeddings is \(6, 15\), but 6 concepts and image embeddings of 16 need \(6, 16\)"
-    with pytest.raises(ValueError, match=message):
-        posthoc_cbm_from_text(images, embed_texts(CONCEPTS)[:, :15], labels, CONCEPTS, CLASSES)
-    with pytest.raises(ValueError, match="the list of concepts is empty"):
-        posthoc_cbm_from_text(images, embed_texts(CONCEPTS)[:0], labels, [], CLASSES)
-
-
-def test_the_residual_does_not_hang_on_the_last_bits():
-    """At its optimum another rounding of the features, as by another processor, changes next to nothing."""
-    generator = torch.Generator().manual_seed(0)
-    features = torch.randn(300, 60, generator=generator) @ torch.randn(60, 60, generator=generator)
-    labels = torch.randint(8, (300,), generator=generator)
-    given = torch.randn(300, 8, generator=generator)
-    rounded = features * (1 + 1e-7 * torch.randn(features.shape, generator=generator))
-    first, again = (fit_head(some, labels, 8, 1e-3, offset=given)[0] for some in (features, rounded))
-    assert (first - again).norm() < 1e-4 * first.norm()
+    margin = dataclasses.replace(model, shift=torch.tensor([-5.0, 2.0]), scale=torch.tensor([5.0, 2.0]))
+    assert margin.explain(torch.tensor([[1.0, 2.0]])).values[0].tolist() == pytest.approx([3.2, 1.0])
 
 
 def test_the_residual_adds_what_the_concepts_lack():
     """The class is concept 0 and a direction in the features that no concept knows."""
-    generator = torch.Generator().manual_seed(0)
-    present, hidden = (torch.rand(2, 400, 1, generator=generator) < 0.5).float()
-    labels = (2 * present + hidden)[:, 0].long()
-    noise = 0.2 * torch.randn(400, 16, generator=generator)
-    features = torch.cat([2 * present - 1, 2 * hidden - 1], 1) @ TEXTS[:2] + noise
-    bare, _ = fit_posthoc_cbm(features[:300], present[:300], labels[:300], ["known"], CLASSES, n=50)
-    bare.bank -= (bare.bank @ TEXTS[1])[:, None] * TEXTS[1]  # not even by chance
-    full = add_residual(bare, features[:300], labels[:300])
-    before, after = bare.explain(features[300:]), full.explain(features[300:])
-    assert before.accuracy(labels[300:]) < 0.65 and after.accuracy(labels[300:]) > 0.97
-    assert torch.equal(full.class_weights, bare.class_weights) and bare.residual_weights is None
-    assert torch.equal(after.values, before.values)
-    added = features[300:] @ full.residual_weights + full.residual_bias
-    torch.testing.assert_close(after.logits, before.logits + added)
-    again = add_residual(full, features[:300], labels[:300])  # in place of the old residual, not on top of it
-    torch.testing.assert_close(again.residual_weights, full.residual_weights)
-
-
-def test_corrections_of_the_posthoc_bottleneck():
     data = toy_dataset()
-    present = data.present[:200]
-    model, _ = fit_posthoc_cbm(data.pooled[:200], present, data.labels[:200], CONCEPTS, CLASSES, n=50)
-    values = model.explain(data.pooled[:200]).values
-    # the two clusters are found without their labels
-    high, low = ((values * share).sum(0) / share.sum(0) for share in (present, 1 - present))
-    torch.testing.assert_close(model.high, high, rtol=0, atol=0.02)
-    torch.testing.assert_close(model.low, low, rtol=0, atol=0.02)
-    noisy = data.pooled[200:] + torch.randn(500, 16, generator=torch.Generator().manual_seed(1))
-    before, after = model.explain(noisy), model.explain(noisy, data.truth[200:])
-    assert before.accuracy(data.labels[200:]) < 0.9 < after.accuracy(data.labels[200:])
-    raised, lowered = before.values.maximum(model.high), before.values.minimum(model.low)
-    expected = torch.where(data.truth[200:] == 1, raised, lowered)
-    assert torch.equal(after.values, expected)
-    with pytest.raises(ValueError, match="has no range of training values"):
-        dataclasses.replace(model, low=None).explain(noisy, data.truth[200:])
+    data = dataclasses.replace(data, concepts=CONCEPTS[:1], present=data.present[:, :1])
+    test, labels = ~data.train, data.labels[~data.train]
+    data.pooled = data.pooled - 0.95 * (data.pooled @ TEXTS[1])[:, None] * TEXTS[1]
+    bare, full = (fit_posthoc_cbm(data, residual)[0] for residual in (False, True))
+    before, after = bare.explain(data.pooled[test]), full.explain(data.pooled[test])
+    assert before.accuracy(labels) < 0.75 < 0.95 < after.accuracy(labels)
+    assert torch.equal(full.class_weights, bare.class_weights) and torch.equal(after.values, before.values)
+    added = data.pooled[test] @ full.residual_weights + full.residual_bias
+    torch.testing.assert_close(after.logits, before.logits + added)
+
+
+# What a person says
+
+
+def test_what_absent_and_present_mean():
+    """The centres of two clusters, which are found without labels."""
+    # present in 4 of 100, so above the 95th percentile
+    rare = torch.tensor([0.0, 1, 0, 1] * 24 + [9, 9, 11, 11])[:, None]
+    low, high = value_range(rare)
+    assert low.item() == pytest.approx(0.5) and high.item() == pytest.approx(10)
+    low, high = value_range(torch.full((20, 2), 3.0))
+    assert low.tolist() == high.tolist() == [3, 3]
+
+
+def test_corrections_by_hand():
+    values = torch.tensor([[0.0, 5.0, 2.0], [7.0, -3.0, 2.0]])
+    known = torch.tensor([[1.0, 0.0, torch.nan], [1.0, 0.0, torch.nan]])
+    low, high = torch.tensor([-1.0, 0.0, -9.0]), torch.tensor([4.0, 6.0, 9.0])
+    # what says so more clearly already stays: 7 is above 4, −3 below 0
+    assert intervene(values, known, low, high).tolist() == [[4, 0, 2], [7, -3, 2]]
+    with pytest.raises(ValueError, match="known must be 0, 1 or NaN, but row 1, concept 2 is 3"):
+        intervene(values, torch.tensor([[1.0, 0.0, 1.0], [1.0, 0.0, 3.0]]), low, high)
+    with pytest.raises(ValueError, match=r"known is \(1, 3\), but 2 images and 3 concepts need \(2, 3\)"):
+        intervene(values, known[:1])
+
+
+def test_corrections_of_a_posthoc_cbm_raise_accuracy():
+    data = toy_dataset()
+    test, truth, labels = ~data.train, data.truth[~data.train], data.labels[~data.train]
+    model, _ = fit_posthoc_cbm(data)
+    noisy = data.pooled[test] + torch.randn(100, 16, generator=torch.Generator().manual_seed(1))
+    before, after = model.explain(noisy), model.explain(noisy, truth)
+    assert before.accuracy(labels) < 0.9 < after.accuracy(labels)
+
+
+# The label-free bottleneck
+
+DIRECTIONS = {
+    "jay": (1, 0, 0, 0),
+    "crow": (0, 1, 0, 0),
+    "blue wing": (0.5, 0, 0.866, 0),
+    "azure wing": (0.48, 0, 0.87, 0.1),
+    "like a jay": (0.95, 0, 0.3, 0),
+    "black bill": (0, 0.3, 0, 0.95),
+    "a bill that is black as coal in the night": (0, 0.3, 0, 0.95),
+}
+
+
+def embed_text(texts):
+    return F.normalize(torch.tensor([DIRECTIONS[text] for text in texts], dtype=torch.float32), dim=1)
+
+
+def test_filters():
+    concepts, classes = list(DIRECTIONS)[2:], ["jay", "crow"]
+    kept, dropped = filter_concepts(concepts, classes, embed_text)
+    assert kept == ["blue wing", "black bill"]
+    assert dropped == {
+        "azure wing": "too similar to the concept 'blue wing' (cosine 0.99 > 0.9)",
+        "like a jay": "too similar to the class 'jay' (cosine 0.95 > 0.85)",
+        "a bill that is black as coal in the night": "41 letters, more than 30",
+    }
+    kept, _ = filter_concepts(concepts[::-1], classes, embed_text)
+    assert kept == ["black bill", "azure wing"]  # of two the earlier stays
+    for some, why in (["like a jay"], "too similar"), (concepts[-1:], "41 letters, more than 30"):
+        with pytest.raises(ValueError, match=f"none of 1 concepts is left .* {why}"):
+            filter_concepts(some, ["jay"], embed_text)
+
+
+def test_similarity_by_hand():
+    values = torch.tensor([[0.0], [0.0], [0.0], [4.0]])  # standardised: three times −1/√3, once √3
+    target = torch.tensor([[0.0], [0.0], [1.0], [1.0]])  # standardised: −1, −1, 1, 1
+    a, b = -(3**-0.5), 3**0.5
+    cubes = torch.tensor([a**3, a**3, a**3, b**3])
+    expected = (cubes @ torch.tensor([-1.0, -1, 1, 1]) / (cubes.norm() * 2)).item()
+    assert cubed_similarity(values, target).item() == pytest.approx(expected, abs=1e-6)
+    moved = cubed_similarity(5 * values - 3, 0.1 * target + 7)  # neither scale nor zero counts
+    assert moved.item() == pytest.approx(expected, abs=1e-5)
+
+
+def planted():
+    """The toy data, but CLIP does not see concept 3, and the features do not hold concept 5."""
+    dataset, generator = toy_dataset(), torch.Generator().manual_seed(5)
+    seen, known = dataset.present.clone(), dataset.present.clone()
+    seen[:, 3], known[:, 5] = 0, torch.rand(N, generator=generator)
+    images = seen @ TEXTS[:L] + TEXTS[L] + 0.05 * torch.randn(N, 16, generator=generator)
+    pooled = 2 * known @ TEXTS[:L] + 0.2 * torch.randn(N, 16, generator=generator)
+    return dataclasses.replace(dataset, image_embeddings=F.normalize(images, dim=1), pooled=pooled)
+
+
+def test_a_labelfree_cbm_finds_what_was_planted():
+    dataset = planted()
+    train, test = dataset.train, ~dataset.train
+    model, dropped = fit_labelfree_cbm(dataset)
+    assert model.concepts == [name for j, name in enumerate(CONCEPTS) if j not in (3, 5)]
+    assert "not detected: mean of the five strongest activations 0." in dropped["concept 3"]
+    assert "not learnt: similarity" in dropped["concept 5"] and len(dropped) == 2
+    shown = model.explain(dataset.pooled[test])
+    assert shown.accuracy(dataset.labels[test]) > 0.9
+    for place, name in enumerate(model.concepts):
+        has_concept = dataset.present[test, CONCEPTS.index(name)].bool()
+        low, high = shown.values[~has_concept, place], shown.values[has_concept, place]
+        assert (high[:, None] > low[None]).float().mean() > 0.95, name  # area under the ROC curve
+    # values are standardised on the training images, and the sparse head is fitted on these
+    values = model.explain(dataset.pooled[train]).values
+    torch.testing.assert_close(values.mean(0), torch.zeros(4), atol=1e-4, rtol=0)
+    torch.testing.assert_close(values.std(0), torch.ones(4), atol=1e-4, rtol=0)
+    weights, _ = elastic_net_head(values, dataset.labels[train], len(CLASSES), 7e-4)
+    torch.testing.assert_close(weights.float(), model.class_weights, atol=1e-3, rtol=0)
+
+
+def test_where_no_concept_is_left_the_parameter_is_named():
+    message = r"CLIP detects none of 6 concepts: the strongest, 'concept \d', reaches 0.\d\d\d. "
+    with pytest.raises(ValueError, match=message + r"Lower top_activation \(now 0.999\)"):
+        fit_labelfree_cbm(planted(), top_activation=0.999)
+    message = r"none of the 5 concepts .* is learnt .* the nearest, 'concept \d', reaches a similarity of "
+    with pytest.raises(ValueError, match=message + r"0.8\d\d. Lower similarity \(now 0.9999\)"):
+        fit_labelfree_cbm(planted(), similarity=0.9999)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from toy_concepts import toy_dataset
 
 from xaihelpers import bottlenecks
 from xaihelpers.kernels import coam
@@ -23,13 +24,13 @@ def test_the_same_fit_on_cpu_and_cuda():
     maps += (2 * (2 * present - 1) @ directions)[:, :, None, None]
     labels = (2 * present[:, 0] + present[:, 1]).long()
     points = torch.rand(600, 2, 2, 2, generator=generator) * 64
-    concepts, classes = [f"concept {j}" for j in range(6)], ["a", "b", "c", "d"]
+    everything = {"train": torch.ones(600, dtype=torch.bool), "labels": labels, "present": present}
+    birds = toy_dataset(pooled=maps.mean((2, 3)), **everything)
     fitted = {}
     for device in ("cpu", "cuda"):
         pooled = maps.mean((2, 3)).to(device)
-        model, samples = bottlenecks.fit_posthoc_cbm(
-            pooled, present.to(device), labels.to(device), concepts, classes, n=100
-        )
+        model, _ = bottlenecks.fit_posthoc_cbm(birds, n=100, device=device)
+        rows = bottlenecks.concept_samples(present.to(device), 100).rows
         outputs = model.explain(pooled)
         importance = alignment.concept_importance(outputs, "product")
         existence = alignment.concept_existence(importance, present.to(device), 2)
@@ -38,7 +39,7 @@ def test_the_same_fit_on_cpu_and_cuda():
         ranks = alignment.location_ranks(every_map[:, :2], points.to(device), (64, 64))
         assert {tensor.device.type for tensor in (existence, ranks, model.bank, *rho.values())} == {device}
         assert torch.equal(ranks.cpu(), alignment.location_ranks(every_map[:, :2].cpu(), points, (64, 64)))
-        found = samples.rows, model.bank, existence, every_map
+        found = rows, model.bank, existence, every_map
         fitted[device] = [*(tensor.cpu() for tensor in found), outputs.cpu()]
     (rows, bank, existence, concept_maps, outputs), on_cuda = fitted["cpu"], fitted["cuda"]
     assert torch.equal(rows, on_cuda[0])

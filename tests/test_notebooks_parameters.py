@@ -613,7 +613,7 @@ def test_attention_without_boxes(number, asked, photographs, tmp_path):
 def test_raters_who_know_only_who_speaks(tmp_path):
     """They are followed, and found out by who speaks; an LLM that always says the same judges nothing."""
     given, table = BASE["23"] | {"ratings": "liars.csv", "llm": "ones.csv"}, []
-    dataset, outputs = zoo.load_outputs(given["models"], given["seed"], clip="")
+    dataset, (outputs,) = zoo.load_draws(given["models"], 1, given["seed"], clip="")
     for row in concept_dataset.draw_test_rows(dataset, 40).tolist():
         for model, rating in zip(given["models"], (4, 1), strict=True):
             words, _ = conceptscore.named_concepts(outputs[model], 8).pairs(row, outputs[model].concepts)

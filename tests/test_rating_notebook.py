@@ -60,7 +60,7 @@ def test_ratings_go_into_notebook_23(tmp_path, monkeypatch):
     Models may have any name, such as those that look like numbers or gaps.
     """
     monkeypatch.setattr(rating, "DOUBLE_CLICK", 0)
-    _, outputs = zoo.load_outputs(["cbm", "phcbm"], clip="")
+    _, (outputs,) = zoo.load_draws(["cbm", "phcbm"], 1, clip="")
     files = [str(tmp_path / f"{name}.safetensors") for name in ("2.0", "NA")]
     for file, model in zip(files, ("cbm", "phcbm"), strict=True):
         save_outputs(outputs[model], file)

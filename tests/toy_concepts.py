@@ -1,6 +1,7 @@
 """A data set of planted concepts that the tests of several bottlenecks share."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pandas as pd
 import torch
@@ -35,8 +36,10 @@ def toy_dataset(seed=0, **changed):
     images = F.normalize(present @ TEXTS[:L] + 0.05 * torch.randn(N, 16, generator=generator), dim=1)
     train, labels = torch.arange(N) < 600, (2 * present[:, 0] + present[:, 1]).long()
     image_ids = [f"{i}.png" for i in range(N)]
+    phrases = [*(f"a thing {j}" for j in range(L)), "a thing that takes far more letters to say 1"]
+    columns = [*present.T, *present.T, present[:, 1]]
     dataset = ConceptDataset(
-        data="toy",
+        name="toy",
         images=pd.DataFrame({"path": image_ids, "label": labels.numpy(), "train": train.numpy()}),
         image_ids=image_ids,
         classes=CLASSES,
@@ -49,10 +52,9 @@ def toy_dataset(seed=0, **changed):
         attributes=CONCEPTS,
         present=present,
         truth=present,
-        phrases=[*(f"a thing {j}" for j in range(L)), "a thing that takes far more letters to say 1"],
-        phrase_truth=torch.cat([present, present[:, 1:2]], 1),
-        clip="a clip",
-        clip_identity="clip A",
+        phrases=phrases,
+        told=dict(zip([*CONCEPTS, *phrases], columns, strict=True)),
+        clip=SimpleNamespace(identity="clip A"),
         image_embeddings=images,
         embed_texts=embed_texts,
     )

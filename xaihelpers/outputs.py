@@ -18,7 +18,7 @@ from safetensors.torch import save
 from xaihelpers.datasets.dataset import class_name
 from xaihelpers.devices import require_one_device
 from xaihelpers.paths import write_whole
-from xaihelpers.text_files import places, plain, words
+from xaihelpers.text_files import places, plain, require_distinct, words
 
 log = logging.getLogger(__name__)
 AXES = {
@@ -35,21 +35,11 @@ TOLERANCE = 0.01  # what half precision may make of a number, as a share of it
 
 
 def check_names(concepts: Sequence[str]) -> None:
-    """Check a list of concepts.
-
-    Raises ValueError for an empty list, an empty name, and a name that stands twice (see `text_files.words`).
-    """
-    if not concepts:
-        raise ValueError("the list of concepts is empty: give at least one")
-    seen = {}
-    for place, name in enumerate(concepts):
-        if not plain(name):
-            raise ValueError(f"concept {place} has an empty name")
-        first = seen.setdefault(words(name), place)
-        if first != place:
-            raise ValueError(
-                f"concept {name!r} stands twice, at places {first} and {place}: keep one of them"
-            )
+    """Raise ValueError for an empty list of concepts, an empty name, and two that `text_files.words` takes
+    for one."""
+    if not all(map(plain, concepts)) or not concepts:
+        raise ValueError("the list of concepts is empty, or holds an empty name: give each concept a name")
+    require_distinct(concepts, "concepts")
 
 
 @dataclass
@@ -99,14 +89,8 @@ class ConceptOutputs:
                     f"{name} has {len(not_finite)} values that are NaN or infinite, the first in row "
                     f"{int(not_finite[0, 0])}, {column!r}"
                 )
-        if self.image_ids is not None:
-            self._check_ids()
-
-    def _tensors(self) -> dict[str, torch.Tensor]:
-        """The tensors that there are, by name."""
-        return {name: getattr(self, name) for name in AXES if getattr(self, name) is not None}
-
-    def _check_ids(self) -> None:
+        if self.image_ids is None:
+            return
         if len(self.image_ids) != len(self.values):
             raise ValueError(
                 f"{len(self.image_ids)} image ids for {len(self.values)} images: give one for each image"
@@ -116,17 +100,17 @@ class ConceptOutputs:
             if last[row] != row:
                 raise ValueError(f"image {name!r} stands twice among the image ids: keep one of its rows")
 
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        """The tensors that there are, by name."""
+        return {name: getattr(self, name) for name in AXES if getattr(self, name) is not None}
+
     @property
     def predictions(self) -> torch.Tensor:
         """(N,) int64, the class of the largest logit."""
         return self.logits.argmax(1)
 
     def accuracy(self, labels: torch.Tensor) -> float:
-        """Share of images whose predicted class is their label (N,), in the order of the rows (see `align`).
-
-        Raises ValueError for labels on another device.
-        """
-        require_one_device(logits=self.logits, labels=labels)
+        """Share of images whose predicted class is their label (N,), in the order of the rows."""
         return (self.predictions == labels).float().mean().item()
 
     def align(self, image_ids: Sequence[str], source: str = "these outputs") -> "ConceptOutputs":
@@ -142,22 +126,17 @@ class ConceptOutputs:
         if self.image_ids is None:
             raise ValueError(
                 f"{source}: {len(self.values)} rows without image ids, so it cannot be told which images "
-                "they are of. Write them with image_ids=, file names such as "
-                f"{', '.join(map(repr, wanted[:1]))}"
+                f"they are of. Write them with image_ids=, file names such as {wanted[0]!r}"
             )
-        if wanted == self.image_ids:
-            return self
         rows, missing = places(wanted, self.image_ids)
         if missing:
             raise ValueError(
                 f"{source}: outputs of other images. {len(missing)} of the {len(wanted)} images wanted have "
-                f"no row, the first {', '.join(map(repr, missing[:3]))}; the rows there are of "
-                f"{', '.join(map(repr, self.image_ids[:3]))}, …"
+                f"no row, the first {missing[0]!r}; the first row there is is of {self.image_ids[0]!r}"
             )
         if len(rows) < len(self.image_ids):
-            log.info(
-                "%s: %d images more than are asked for are left out", source, len(self.image_ids) - len(rows)
-            )
+            left_out = len(self.image_ids) - len(rows)
+            log.info("%s: %d images more than are asked for are left out", source, left_out)
         return self._picked("images", rows, image_ids=wanted)
 
     def take(self, rows: Sequence[int] | torch.Tensor) -> "ConceptOutputs":
@@ -305,14 +284,15 @@ def _image(outputs: ConceptOutputs, row: int) -> str:
 def save_outputs(outputs: ConceptOutputs, file: str | Path) -> Path:
     """Write outputs as safetensors, whole or not at all; names go into the header, as JSON lists.
 
-    What is written is the memory as it lies, so tensors are made contiguous, each apart from the others.
     Returns the file's path. Raises OSError where it cannot be written.
     """
-    tensors = {}
+    tensors, header = {}, {}
     for name, tensor in outputs._tensors().items():
+        # apart from the others: safetensors refuses memory that two share
         tensors[name] = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-    names = {name: getattr(outputs, name) for name in NAMES}
-    header = {name: json.dumps(held) for name, held in names.items() if held is not None}
+    for name in NAMES:
+        if getattr(outputs, name) is not None:
+            header[name] = json.dumps(getattr(outputs, name))
     return write_whole(file, save(tensors, header))
 
 

@@ -25,6 +25,8 @@ from xaihelpers.datasets import Dataset, load, load_image
 from xaihelpers.outputs import OPTIONAL, ConceptOutputs, hold_against_itself, outputs_of_fields, save_outputs
 from xaihelpers.paths import find
 
+BATCH_SIZE = 64  # images that a function is asked about at a time
+
 
 class OwnModelError(ValueError):
     """A user's file or what its function returned; the message names the file, the place and the remedy."""
@@ -56,13 +58,7 @@ def load_function(file: str | Path, name: str) -> Callable:
     module = _run(file, place, "<module>", _module, place, file_hash(place))
     function = getattr(module, name, None)
     if not callable(function):
-        found = [
-            one for one in vars(module) if getattr(vars(module)[one], "__module__", "") == module.__name__
-        ]
-        raise OwnModelError(
-            f"{file} has no function {name} (it defines {', '.join(found) or 'nothing'}): write "
-            f"def {name}(...) in it, at the top level"
-        )
+        raise OwnModelError(f"{file} has no function {name}: write def {name}(...) in it, at the top level")
     return functools.update_wrapper(functools.partial(_run, file, place, name, function), function)
 
 
@@ -92,12 +88,12 @@ def _run(file: str | Path, place: Path, name: str, function: Callable, *argument
 
 
 def outputs_of_file(
-    file: str | Path, images: Sequence[str | Path], image_ids: Sequence[str], batch_size: int = 64
+    file: str | Path, images: Sequence[str | Path], image_ids: Sequence[str]
 ) -> ConceptOutputs:
-    """The outputs of a user's bottleneck for N image files, on the CPU in float32, under the images' ids.
+    """The outputs of a user's bottleneck for image files, one row for each, called by the ids given.
 
     file: with `outputs_of(images)`, which returns ConceptOutputs, or a dict of fields as `outputs_of_fields`
-        takes it, for n RGB images, of which `batch_size` at a time are opened.
+        takes it, for n RGB images, of which `BATCH_SIZE` at a time are opened.
     Raises OwnModelError: as `load_function` and `outputs_of_fields`; something else returned, another number
         of rows, names or weights that change between batches. Raises ValueError as `hold_against_itself`;
         DatasetError for an image that cannot be read.
@@ -105,9 +101,9 @@ def outputs_of_file(
     function, parts = load_function(file, "outputs_of"), []
     if not len(images):
         raise OwnModelError(f"{file}: there is no image to ask it about")
-    starts = range(0, len(images), batch_size)
+    starts = range(0, len(images), BATCH_SIZE)
     for start in tqdm(starts, desc=Path(file).stem, disable=len(starts) < 2):
-        opened = [load_image(image) for image in images[start : start + batch_size]]
+        opened = [load_image(image) for image in images[start : start + BATCH_SIZE]]
         parts.append(_checked(file, function(opened), len(opened)))
         for name in ("concepts", "classes", *OPTIONAL):
             one, other = getattr(parts[0], name), getattr(parts[-1], name)
@@ -133,10 +129,10 @@ def _checked(file: str | Path, returned: object, n_images: int) -> ConceptOutput
     """What outputs_of returned, as ConceptOutputs of so many images."""
     fields = vars(returned) if isinstance(returned, ConceptOutputs) else returned
     if not isinstance(fields, Mapping):
-        kind = "nothing" if returned is None else f"an object of type {type(returned).__name__}"
         raise OwnModelError(
-            f"{file}: outputs_of returned {kind}: it has to return ConceptOutputs, or a dict with "
-            "concepts, classes, values, logits and class_weights (or contributions)"
+            f"{file}: outputs_of returned an object of type {type(returned).__name__}: it has to return "
+            "ConceptOutputs, or a dict with concepts, classes, values, logits and class_weights (or "
+            "contributions)"
         )
     try:
         outputs = outputs_of_fields(fields)
@@ -152,19 +148,14 @@ def _checked(file: str | Path, returned: object, n_images: int) -> ConceptOutput
     return outputs
 
 
-def outputs_of_data(file: str | Path, data: Dataset, split: str = "test") -> ConceptOutputs:
-    """The outputs of a user's bottleneck for the images of a data set.
+def outputs_of_data(file: str | Path, data: Dataset) -> ConceptOutputs:
+    """The outputs of a user's bottleneck for the test images of a data set, for all where it has none.
 
-    split: "test", "train" or "all"; "test" takes all where no image is for testing.
-    Raises OwnModelError as `outputs_of_file`, and for an unknown split.
+    Raises OwnModelError as `outputs_of_file`.
     """
-    if split not in ("test", "train", "all"):
-        raise OwnModelError(f"split is test, train or all, not {split!r}")
-    train = data.train
-    wanted = torch.ones_like(train) if split == "all" or train.all() else train == (split == "train")
-    rows = wanted.nonzero()[:, 0].tolist()
-    ids = data.image_ids
-    return outputs_of_file(file, data.images.path.iloc[rows].tolist(), [ids[row] for row in rows])
+    wanted = data.train.numpy() if data.train.all() else ~data.train.numpy()
+    ids = [name for name, asked in zip(data.image_ids, wanted, strict=True) if asked]
+    return outputs_of_file(file, data.images.path[wanted].tolist(), ids)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -175,17 +166,15 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("file", help="a Python file with outputs_of(images)")
     parser.add_argument("--data", default="aviary", help="a data set by name or path (default: %(default)s)")
-    parser.add_argument("--split", default="test", help="test (default), train or all")
     parser.add_argument("--out", required=True, help="safetensors file to write")
     options = parser.parse_args(arguments)
     try:
-        outputs = outputs_of_data(options.file, load(options.data, attributes="class"), options.split)
+        outputs = outputs_of_data(options.file, load(options.data, attributes="class"))
         save_outputs(outputs, options.out)
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    shape = f"{len(outputs.values)} images, {len(outputs.concepts)} concepts, {len(outputs.classes)} classes"
-    print(f"{options.out}: {shape}")
+    print(f"{options.out}: {len(outputs.values)} images, {len(outputs.concepts)} concepts")
     return 0
 
 

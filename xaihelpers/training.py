@@ -3,6 +3,7 @@
 AdamW, a warm-up and a cosine schedule, and a checkpoint from which a killed run goes on.
 """
 
+import io
 import logging
 import math
 import pickle
@@ -35,7 +36,6 @@ def train(
     peak: float = 1e-3,
     folder: str | Path = "",
     parameters: Iterable[torch.nn.Parameter] | None = None,
-    quiet: bool = False,
     slow: torch.nn.Module | None = None,
     mixed: bool = True,
 ) -> float:
@@ -51,7 +51,6 @@ def train(
     folder: where <stage>.checkpoint lies, written every hundred steps; "" keeps none. A damaged
         one is set aside, and the stage begins anew.
     parameters: those trained, by default all of `modules` that require a gradient.
-    quiet: no progress bar.
     slow: a part of `modules` that is trained at `SLOW` times the rate, as one that knows much already.
 
     Raises ValueError where a loss is not finite.
@@ -79,7 +78,7 @@ def train(
             "%s: %d of %d steps are in %s; delete it to begin anew", stage, first, steps, checkpoint.name
         )
     modules.train()
-    for step in tqdm(range(first, steps), desc=stage, disable=quiet or first >= steps):
+    for step in tqdm(range(first, steps), desc=stage, disable=first >= steps):
         start = time.perf_counter()
         with torch.autocast(device.type, torch.bfloat16, enabled=mixed and device.type == "cuda"):
             loss = loss_of()
@@ -130,11 +129,10 @@ def read_checkpoint(file: Path) -> dict | None:
 
 
 def save_checkpoint(state: dict, file: Path) -> None:
-    """Write a checkpoint in one step, so that a killed run never leaves half of one."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(".part")
-    torch.save(state, partial)
-    partial.replace(file)
+    """Write what `read_checkpoint` reads, whole or not at all. Raises OSError: no room, not allowed."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    paths.write_whole(file, content.getvalue())
 
 
 def group_loss(logits: torch.Tensor, wanted: torch.Tensor, groups: Iterable[slice]) -> torch.Tensor:

@@ -16,10 +16,9 @@ Koh et al. 2020, section 3, with x the features, c the concept labels and y the 
 | p | `values` | (N, L) |
 | c | `present` | (N, L) |
 | θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
-| λ | `concept_weight` | |
+| λ | `CONCEPT_WEIGHT` | |
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
 from xaihelpers.bottlenecks.head import fit_head, linear_head_outputs
 from xaihelpers.bottlenecks.intervention import intervene
 from xaihelpers.bottlenecks.networks import (
+    CONCEPT_WEIGHT,
     ConceptNetwork,
     common_fields,
     layer,
@@ -40,7 +40,6 @@ from xaihelpers.bottlenecks.networks import (
 )
 from xaihelpers.outputs import ConceptOutputs
 
-KINDS = ("joint", "independent", "sequential")
 CONCEPT_LAYERS = ("concept_weights", "concept_bias", "hidden_weights", "hidden_bias")
 CLASS_LAYERS = ("class_weights", "class_bias")
 
@@ -59,10 +58,7 @@ class ConceptBottleneck(ConceptNetwork):
     hidden_bias: torch.Tensor | None = None
 
     def explain(
-        self,
-        inputs: torch.Tensor,
-        known: torch.Tensor | None = None,
-        image_ids: list[str] | None = None,
+        self, inputs: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
     ) -> ConceptOutputs:
         """Outputs for features or pixels of N images, on the model's device; values are probabilities.
 
@@ -75,7 +71,7 @@ class ConceptBottleneck(ConceptNetwork):
         probability = concept_logits(self.encode(inputs).to(self.class_weights), self).sigmoid()  # (N, L)
         values = intervene(probability, known)
         logits = values @ self.class_weights + self.class_bias
-        return linear_head_outputs(values, logits, self, image_ids, values.new_full(values.shape[1:], 0.5))
+        return linear_head_outputs(self, values, logits, image_ids, values.new_full(values.shape[1:], 0.5))
 
 
 def concept_logits(features: torch.Tensor, model: ConceptBottleneck) -> torch.Tensor:
@@ -96,7 +92,6 @@ def fit_cbm(
     kind: str = "joint",
     per_concept: bool = False,
     hidden: int = 128,
-    concept_weight: float = 5.0,
     epochs: int = 60,
     learning_rate: float = 3e-3,
     weight_decay: float = 1e-2,
@@ -109,28 +104,21 @@ def fit_cbm(
 
     dataset: with labels of its concepts, hard or soft. Where it has a trunk, this is trained with the rest,
         from where it stands, on pixels, at a tenth of the `learning_rate`; else its features are frozen.
-    kind: "joint", "sequential" or "independent". per_concept: a network for each concept, sharing no weights.
-    hidden: units between features and concepts; none from pixels. concept_weight: λ, of "joint" alone.
+    kind: "joint", "sequential" or "independent". per_concept: a network for each concept, sharing no weights;
+        from pixels they are trained one after the other, so none sees the class.
+    hidden: units between features and concepts; none from pixels.
     recipe: "adamw", or "koh" for the optimiser, the weights of rare concepts and the augmentation of Koh et
         al. 2020; their learning rate and weight decay are to be given with it.
     device: where the model is fitted and stays.
     checkpoints: a folder that keeps the state of each network after each epoch, so that a run that was killed
         goes on where it was. It must be of these data and settings alone.
 
-    Raises ValueError for an unknown kind, "joint" from pixels with a network for each concept, a loss that is
-    not finite, and as `training_images` does.
+    Raises ValueError for an unknown recipe and for a loss that is not finite.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     inputs, present, labels = training_images(dataset, device)
     training = {"epochs": epochs, "learning_rate": learning_rate, "weight_decay": weight_decay}
     training["recipe"] = recipe
     if per_concept and dataset.trunk is not None:
-        if kind == "joint":
-            raise ValueError(
-                "from pixels the networks of the concepts are trained one after the other, so none sees the "
-                "class: choose kind independent or sequential"
-            )
         networks = []
         for j, name in enumerate(dataset.concepts):
             alone = replace(dataset, concepts=[name], present=dataset.present[:, j : j + 1])
@@ -142,8 +130,17 @@ def fit_cbm(
     else:
         generator = torch.Generator().manual_seed(seed)
         model = _untrained(dataset, present, per_concept, hidden, generator)
-        weight = concept_weight if kind == "joint" else None
-        loss = _loss(model, present, labels, weight, rarity(present, recipe))
+        rare = rarity(present, recipe)
+
+        def loss(features, rows):
+            logits = concept_logits(features, model)
+            of_concepts = F.binary_cross_entropy_with_logits(logits, present[rows], pos_weight=rare)
+            if kind == "joint":
+                class_logits = logits.sigmoid() @ model.class_weights + model.class_bias
+                return CONCEPT_WEIGHT * of_concepts + F.cross_entropy(class_logits, labels[rows])
+            # one network per concept: the sum of separate losses, so that each learns as if alone
+            return of_concepts * (len(model.concepts) if per_concept else 1)
+
         names = [name for name in CONCEPT_LAYERS if getattr(model, name) is not None]
         names += CLASS_LAYERS if kind == "joint" else ()
         train(model, names, loss, inputs, generator, checkpoints, **training)
@@ -179,34 +176,14 @@ def _untrained(dataset, present, per_concept, hidden, generator) -> ConceptBottl
     return model
 
 
-def _loss(model, present, labels, concept_weight, rare) -> Callable:
-    """The loss of a batch; without a `concept_weight` that of the concepts alone."""
-
-    def loss(features, rows):
-        logits = concept_logits(features, model)
-        of_concepts = F.binary_cross_entropy_with_logits(logits, present[rows], pos_weight=rare)
-        if concept_weight is not None:
-            class_logits = logits.sigmoid() @ model.class_weights + model.class_bias
-            return concept_weight * of_concepts + F.cross_entropy(class_logits, labels[rows])
-        # one network per concept: the sum of separate losses, so that each learns as if alone
-        return of_concepts * (len(model.concepts) if model.per_concept else 1)
-
-    return loss
-
-
 def _joined(networks: list[ConceptBottleneck], concepts: list[str]) -> ConceptBottleneck:
     """One model of the networks of single concepts, its head not yet fitted."""
-    first = networks[0]
     weights = torch.cat([network.concept_weights for network in networks], 1)  # (d, L)
-    return ConceptBottleneck(
-        mean=first.mean,
-        std=first.std,
+    return replace(
+        networks[0],
         concept_weights=weights.T.contiguous(),
         concept_bias=torch.cat([network.concept_bias for network in networks]),
-        class_weights=first.class_weights,
-        class_bias=first.class_bias,
         concepts=list(concepts),
-        classes=first.classes,
         per_concept=True,
         trunks=[network.trunks[0] for network in networks],
     )

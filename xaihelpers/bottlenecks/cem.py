@@ -33,6 +33,7 @@ from einops import einsum, rearrange
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
 from xaihelpers.bottlenecks.intervention import intervene
 from xaihelpers.bottlenecks.networks import (
+    CONCEPT_WEIGHT,
     ConceptNetwork,
     common_fields,
     layer,
@@ -62,10 +63,7 @@ class ConceptEmbeddingModel(ConceptNetwork):
     score_bias: torch.Tensor
 
     def explain(
-        self,
-        inputs: torch.Tensor,
-        known: torch.Tensor | None = None,
-        image_ids: list[str] | None = None,
+        self, inputs: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
     ) -> ConceptOutputs:
         """Outputs for features or pixels of N images, on the model's device; values are probabilities.
 
@@ -109,7 +107,6 @@ def mix_embeddings(pairs: torch.Tensor, probability: torch.Tensor) -> torch.Tens
 
 def fit_cem(
     dataset: ConceptDataset,
-    concept_weight: float = 5.0,
     epochs: int = 20,
     learning_rate: float = 2e-3,
     weight_decay: float = 1e-2,
@@ -118,11 +115,11 @@ def fit_cem(
     device: str | torch.device = "cpu",
     checkpoints: Path | None = None,
 ) -> tuple[ConceptEmbeddingModel, dict[str, str]]:
-    """Concept embedding model of training images, by cross-entropy + `concept_weight` · mean concept loss.
+    """Concept embedding model of training images, by cross-entropy + `CONCEPT_WEIGHT` · mean concept loss.
 
     dataset, recipe, device, checkpoints: as of `fit_cbm`.
 
-    Raises ValueError for a loss that is not finite, and as `training_images` does.
+    Raises ValueError for an unknown recipe and for a loss that is not finite.
     Source: Espinosa Zarlenga et al. 2022, sections 3.1 and 3.2.
     """
     inputs, present, labels = training_images(dataset, device)
@@ -147,7 +144,7 @@ def fit_cem(
         embeddings = rearrange(mix_embeddings(pairs, probability), "n l m -> n (l m)")
         logits = embeddings @ rearrange(model.class_weights, "l m k -> (l m) k") + model.class_bias
         of_concepts = F.binary_cross_entropy_with_logits(scores, present[rows], pos_weight=rare)
-        return F.cross_entropy(logits, labels[rows]) + concept_weight * of_concepts
+        return F.cross_entropy(logits, labels[rows]) + CONCEPT_WEIGHT * of_concepts
 
     training = {"epochs": epochs, "learning_rate": learning_rate, "weight_decay": weight_decay}
     train(model, TRAINED, loss, inputs, generator, checkpoints, recipe=recipe, **training)

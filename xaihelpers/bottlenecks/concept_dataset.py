@@ -26,60 +26,45 @@ from xaihelpers.paths import find
 from xaihelpers.text_files import read_text, words
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConceptDataset:
     """N images of K classes; row n of every tensor is row n of `images`, all on the CPU.
 
     `concepts`: the L annotated concepts in plain words, none where nobody annotated; `attributes`: their
     names in the data set.
     `present`: the labels that models are trained on. `truth`: those that they are judged by.
-    `phrases`: L' concepts by name only, with `phrase_truth` where the annotations happen to tell them.
-    `told`: (N,) of 0 and 1 by the `words` that any annotated attribute may be said in.
-    `backbone_name`, `backbone_identity`: the network and the weights that `pooled` comes from;
-    `clip_identity`: those of `image_embeddings`.
+    `phrases`: concepts by name only.
+    `told`: the labels (N,) of 0 and 1 of all that is annotated, by its `words`.
+    `backbone_name`, `backbone_identity`: the network and the weights that `pooled` comes from.
     `pixels`, `trunk`: for training end to end, else None.
     """
 
-    data: str  # name of the data set
+    name: str  # of the data set
     images: pd.DataFrame  # path, label, train
     image_ids: list[str]  # N file names
     classes: list[str]
     labels: torch.Tensor  # (N,) int64
     train: torch.Tensor  # (N,) bool
-    pooled: torch.Tensor  # (N, d), of a frozen backbone; d is 0 without one
-    backbone_name: str
-    backbone_identity: str
-    concepts: list[str]
-    attributes: list[str]
-    present: torch.Tensor | None  # (N, L) in [0, 1]
-    truth: torch.Tensor | None  # (N, L) of 0 and 1
-    phrases: list[str]
-    phrase_truth: torch.Tensor | None  # (N, L') of 0 and 1
-    told: dict[str, torch.Tensor] = field(default_factory=dict)
     drawn: bool = False  # whether its images are of a drawn world, which the shipped networks know
+    pooled: torch.Tensor  # (N, d), of a frozen backbone; d is 0 without one
+    backbone_name: str = ""
+    backbone_identity: str = ""
+    concepts: list[str] = field(default_factory=list)
+    attributes: list[str] = field(default_factory=list)
+    present: torch.Tensor | None = None  # (N, L) in [0, 1]
+    truth: torch.Tensor | None = None  # (N, L) of 0 and 1
+    phrases: list[str] = field(default_factory=list)
+    told: dict[str, torch.Tensor] = field(default_factory=dict)
     clip: Clip | None = None
-    clip_identity: str = ""
     image_embeddings: torch.Tensor | None = None  # (N, e) unit rows
     embed_texts: Callable[[list[str]], torch.Tensor] | None = None  # texts -> (n, e) unit rows
     pixels: torch.Tensor | None = None  # (N, 3, H, W) uint8
     trunk: Callable[[], nn.Module] | None = None  # makes a network pixels -> (B, d), the same at every call
 
     @property
-    def name(self) -> str:
-        """The name of the data set, as `datasets.Dataset` has it."""
-        return self.data
-
-    @property
     def test_ids(self) -> list[str]:
         """File names of the test images, in order."""
         return [name for name, train in zip(self.image_ids, self.train.tolist(), strict=True) if not train]
-
-    def __repr__(self) -> str:
-        return (
-            f"ConceptDataset({self.data}: {len(self.images):,} images, {int(self.train.sum()):,} of them for "
-            f"training, {len(self.classes)} classes, {len(self.concepts)} annotated concepts, "
-            f"{len(self.phrases)} phrases)"
-        )
 
 
 def load_concept_dataset(
@@ -125,24 +110,33 @@ def load_concept_dataset(
         labels = truth_labels = "class"
     truth_labels = truth_labels or labels
     world = load(data, attributes="image" if "image" in (labels, truth_labels) else "class")
-    network = load_backbone(backbone, weights, layer, device, transform) if backbone else None
-    annotations = _annotations(world, concepts, labels, label_kind, truth_labels)
+    parts = {"pooled": torch.empty(len(world.images), 0)}
+    if world.attributes is not None:
+        parts |= _annotations(world, concepts, labels, label_kind, truth_labels)
     if nobody_tells:
-        annotations = _without_labels(annotations["phrases"])
+        parts = {"pooled": parts["pooled"], "phrases": parts.get("phrases", [])}
     if concept_file:
-        annotations |= {"phrases": read_concepts(concept_file), "phrase_truth": None}
+        parts["phrases"] = read_concepts(concept_file)
+    if backbone:
+        network = load_backbone(backbone, weights, layer, device, transform)
+        parts |= {"backbone_name": network.name, "backbone_identity": network.identity}
+        parts["pooled"] = extract_features(network, world.images.path, maps=False).pooled
+    if clip:
+        parts["clip"] = loaded = load_clip(clip, clip_weights, long, device)
+        parts["image_embeddings"] = embed_images(loaded, world.images.path)
+        parts["embed_texts"] = lambda texts: embed_texts(loaded, texts).rows
+    if finetune:
+        parts["pixels"] = read_pixels(network, world.images.path)
+        parts["trunk"] = lambda: Trunk(load_backbone(backbone, weights, layer, transform=transform))
     return ConceptDataset(
-        data=world.name,
+        name=world.name,
         images=world.images,
         image_ids=world.image_ids,
         classes=world.class_names,
         labels=world.labels,
         train=world.train,
         drawn=world.drawn,
-        **_features(network, world),
-        **annotations,
-        **(_clip_parts(load_clip(clip, clip_weights, long, device), world) if clip else {}),
-        **(_trainable_parts(network, world, backbone, weights, layer, transform) if finetune else {}),
+        **parts,
     )
 
 
@@ -171,12 +165,8 @@ def concept_truth(dataset: ConceptDataset, concepts: list[str]) -> torch.Tensor:
     A concept has an attribute's own name (as SUB writes it, too), or is in plain words or a phrase; case,
     underscores and blanks make no difference.
     """
-    columns = dict(dataset.told)
-    for names, truth in ((dataset.phrases, dataset.phrase_truth), (dataset.concepts, dataset.truth)):
-        if truth is not None:
-            columns |= zip(map(words, names), truth.T, strict=True)
     unknown = torch.full((len(dataset.images),), torch.nan)
-    return torch.stack([columns.get(words(normalise_attribute(name)), unknown) for name in concepts], 1)
+    return torch.stack([dataset.told.get(words(normalise_attribute(name)), unknown) for name in concepts], 1)
 
 
 def draw_test_rows(dataset: ConceptDataset, n: int = 0, seed: int = 0) -> torch.Tensor:
@@ -220,57 +210,19 @@ class Trunk(nn.Module):
         return feature_maps(self.backbone, self.backbone.normalised(pixels))[0].mean((2, 3))
 
 
-def _features(network: ImageNetwork | None, world: Dataset) -> dict:
-    """The pooled features of all images, and where they come from; empty ones without a network."""
-    if network is None:
-        return {"backbone_name": "", "backbone_identity": "", "pooled": torch.empty(len(world.images), 0)}
-    pooled = extract_features(network, world.images.path, maps=False).pooled
-    return {"backbone_name": network.name, "backbone_identity": network.identity, "pooled": pooled}
-
-
 def _annotations(world: Dataset, concepts: str, labels: str, label_kind: str, truth_labels: str) -> dict:
-    """The concepts and all attributes as phrases, with their labels; empty without attributes."""
-    if world.attributes is None:
-        return _without_labels([])
+    """The concepts and all attributes as phrases, with their labels."""
     attributes, every = choose_concepts(world, concepts), world.attributes.name.tolist()
+    truth, names = concept_labels(world, attributes, level=truth_labels), list(map(plain_name, attributes))
     told: dict[str, torch.Tensor] = {}  # several attributes may be said in the same words
     for name, column in zip(every, concept_labels(world, every, level=truth_labels).T, strict=True):
         for key in {words(said) for said in (name, plain_name(name), phrase(name))}:
             told[key] = torch.maximum(told[key], column) if key in told else column
-    phrases = list(dict.fromkeys(map(phrase, every)))
     return {
-        "concepts": [plain_name(name) for name in attributes],
+        "concepts": names,
         "attributes": attributes,
         "present": concept_labels(world, attributes, level=labels, kind=label_kind),
-        "truth": concept_labels(world, attributes, level=truth_labels),
-        "phrases": phrases,
-        "phrase_truth": torch.stack([told[words(said)] for said in phrases], 1),
-        "told": told,
+        "truth": truth,
+        "phrases": list(dict.fromkeys(map(phrase, every))),
+        "told": told | dict(zip(map(words, names), truth.T, strict=True)),
     }
-
-
-def _without_labels(phrases: list[str]) -> dict:
-    """Annotations of data in which concepts have names at most."""
-    unknown = dict.fromkeys(("present", "truth", "phrase_truth"))
-    return {"concepts": [], "attributes": [], "phrases": phrases} | unknown
-
-
-def _clip_parts(clip: Clip, world: Dataset) -> dict:
-    def embed(texts: list[str]) -> torch.Tensor:
-        return embed_texts(clip, texts).rows
-
-    return {
-        "clip": clip,
-        "clip_identity": clip.identity,
-        "image_embeddings": embed_images(clip, world.images.path),
-        "embed_texts": embed,
-    }
-
-
-def _trainable_parts(
-    network: ImageNetwork, world: Dataset, backbone: str, weights: str, layer: str, transform: str
-) -> dict:
-    def new_trunk() -> Trunk:
-        return Trunk(load_backbone(backbone, weights, layer, transform=transform))
-
-    return {"pixels": read_pixels(network, world.images.path), "trunk": new_trunk}

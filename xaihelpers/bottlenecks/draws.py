@@ -1,13 +1,23 @@
-"""One bottleneck fitted several times: what of its explanations is the model's, and what the draw's."""
+"""One bottleneck fitted several times, and where in the image its concept values come from.
+
+A bottleneck on pooled features takes f(X) = mean of E(X) over places, so it can be asked of E at one place as
+well. Of a linear concept layer this is the concept activation map of paper alignment, eq. 2, up to a factor
+and a constant for each concept, which change no rank of a place; other layers (hidden units, concept
+embeddings) have no map that adds up to their value.
+"""
 
 from typing import NamedTuple
 
 import torch
+from einops import rearrange
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, concept_truth
-from xaihelpers.bottlenecks.local_values import local_values
-from xaihelpers.bottlenecks.zoo import fit_or_load, is_own, seed_of, zoo_outputs
+from xaihelpers.bottlenecks.posthoc import PosthocCBM
+from xaihelpers.bottlenecks.zoo import fit_or_load, is_own, own_outputs, seed_of
+from xaihelpers.kernels import coam
 from xaihelpers.outputs import ConceptOutputs
+
+CHUNK = 65536  # places at a time
 
 
 class Draw(NamedTuple):
@@ -34,11 +44,11 @@ def fit_draws(
     draws: how many; concepts that a draw lacks are left out of all.
     settings: of the model, as of `zoo.fit_or_load`.
 
-    Raises ValueError as `fit_or_load` and `zoo_outputs` do.
+    Raises ValueError as `fit_or_load` and `own_outputs` do.
     """
     test = ~dataset.train
     if is_own(name):
-        (outputs,) = zoo_outputs([name], dataset).values()
+        (outputs,) = own_outputs([name], dataset).values()
         outputs = outputs.to(device)
         present = concept_truth(dataset, outputs.concepts)[test].to(device)
         return [Draw(outputs, present, outputs.values.mean(0), None)]
@@ -51,14 +61,20 @@ def fit_draws(
         present = concept_truth(dataset, outputs.concepts)[test].to(device)
         centre = fitted.model.explain(training).values.mean(0)
         found.append(Draw(outputs, present, centre, fitted.model))
-    return _with_shared_concepts(found)
+    everywhere = set.intersection(*(set(draw.outputs.concepts) for draw in found))
+    shared = []
+    for draw in found:
+        columns = [j for j, concept in enumerate(draw.outputs.concepts) if concept in everywhere]
+        outputs = draw.outputs.of_concepts([draw.outputs.concepts[j] for j in columns])
+        shared.append(Draw(outputs, draw.present[:, columns], draw.centre[columns], draw.model))
+    return shared
 
 
 def concept_maps_of(draw: Draw, maps: torch.Tensor) -> torch.Tensor:
     """Concept maps (N, L, H, W) of the test images, or those that a file of outputs brings.
 
     maps: (N, d, H, W), last feature maps of the frozen backbone.
-    Raises ValueError for a file without maps, and as `local_values` does.
+    Raises ValueError for a file without maps.
     """
     if draw.model is None:
         if draw.outputs.concept_maps is None:
@@ -68,12 +84,14 @@ def concept_maps_of(draw: Draw, maps: torch.Tensor) -> torch.Tensor:
     return local_values(draw.model, maps)[:, columns]
 
 
-def _with_shared_concepts(draws: list[Draw]) -> list[Draw]:
-    """The draws with the concepts that all of them have: a label-free model may drop others each time."""
-    everywhere = set.intersection(*(set(draw.outputs.concepts) for draw in draws))
-    kept = []
-    for draw in draws:
-        columns = [j for j, name in enumerate(draw.outputs.concepts) if name in everywhere]
-        outputs = draw.outputs.of_concepts([draw.outputs.concepts[j] for j in columns])
-        kept.append(Draw(outputs, draw.present[:, columns], draw.centre[columns], draw.model))
-    return kept
+def local_values(model, maps: torch.Tensor) -> torch.Tensor:
+    """Concept values (N, L, H, W) of every place of feature maps (N, d, H, W), on the maps' device.
+
+    model: a bottleneck on pooled features, with `explain`. Of a post-hoc CBM the concept activation maps.
+    Source: paper alignment, eq. 2.
+    """
+    if isinstance(model, PosthocCBM):
+        return coam.concept_maps(maps, model.bank)
+    places = rearrange(maps, "n d h w -> (n h w) d")
+    values = torch.cat([model.explain(chunk).values for chunk in places.split(CHUNK)])  # (N H W, L)
+    return rearrange(values, "(n h w) l -> n l h w", n=len(maps), h=maps.shape[2])

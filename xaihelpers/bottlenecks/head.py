@@ -14,14 +14,15 @@ The paper does not say how its head was fitted: solver and standardisation are a
 | y | `labels` | (N,) |
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from scipy.optimize import minimize
 from sklearn.linear_model import SGDClassifier
 
-from xaihelpers.bottlenecks.inputs import check_values
-from xaihelpers.devices import require_one_device
+from xaihelpers.bottlenecks.intervention import intervene
 from xaihelpers.outputs import ConceptOutputs
 
 SOLVERS = ("optimum", "few steps", "one-vs-rest")
@@ -44,9 +45,9 @@ def fit_head(
     penalty: of the squared weights, as in the module's formula; of the elastic net where one class is fitted
         against the rest.
     steps: of the solver, at most; one class against the rest goes on until nothing improves.
-    offset: (N, K), logits that are there already and stay as they are. Then the optimum is found to the end,
-        by Newton's method: what the given logits leave over is little, and where L-BFGS stops on its way
-        there hangs on the last bits, so that each processor would have another layer.
+    offset: (N, K), logits that are there already and stay as they are. Then, whatever the solver, the optimum
+        is found to the end, by Newton's method: what the given logits leave over is little, and where L-BFGS
+        stops on its way there hangs on the last bits, so that each processor would have another layer.
     solver: "optimum", softmax cross-entropy by full-batch L-BFGS; "few steps", the same by Adam from zero,
         which stops long before its optimum; "one-vs-rest", logistic regressions of each class against the
         others by stochastic gradient descent with an elastic net, as post-hoc CBM's own code fits them.
@@ -54,13 +55,12 @@ def fit_head(
         vectors, which changes by orders of magnitude with the SVM's λ, decides how far it is trained.
     seed: of "one-vs-rest".
 
-    Raises ValueError for NaN or infinite values, labels out of range, an unknown solver, an offset that the
-    solver cannot take, and tensors on different devices.
+    Raises ValueError for NaN or infinite values and an unknown solver.
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, not {solver!r}")
-    require_one_device(values=values, labels=labels, offset=offset)
-    check_values(values, labels, n_classes)
+    if not values.isfinite().all():
+        raise ValueError(f"concept values have {int((~values.isfinite()).sum())} NaN or infinite entries")
     mean, std = torch.zeros_like(values[0]), torch.ones_like(values[0])
     if standardise:
         mean, std = values.mean(0), values.std(0)
@@ -68,8 +68,6 @@ def fit_head(
         std = std.where(std > 1e-6 * values.abs().amax(0), torch.inf)
     inputs = (values - mean) / std
     if offset is not None:
-        if solver != "optimum":
-            raise ValueError(f'the solver "{solver}" takes no offset: choose "optimum"')
         weights, bias = _beyond_offset(inputs, labels, n_classes, penalty, offset)
     elif solver == "one-vs-rest":
         weights, bias = _one_vs_rest(inputs, labels, n_classes, penalty, seed)
@@ -155,26 +153,55 @@ def _one_vs_rest(inputs, labels, n_classes, penalty, seed):
     return weights.T.contiguous(), bias
 
 
+@dataclass(kw_only=True)
+class LinearBottleneck:
+    """Concepts that are linear in frozen features, and a linear head: û = (C f − shift) / scale.
+
+    `bank` (L, d), the rows of C; `shift`, `scale` (L,); `class_weights` (L, K), `class_bias` (K,).
+    `low`, `high` (L,): what a concept that a person calls absent or present is set to.
+    `residual_weights` (d, K), `residual_bias` (K,): of a path from the features past the concepts, or None.
+    """
+
+    bank: torch.Tensor
+    shift: torch.Tensor
+    scale: torch.Tensor
+    class_weights: torch.Tensor
+    class_bias: torch.Tensor
+    low: torch.Tensor
+    high: torch.Tensor
+    concepts: list[str]
+    classes: list[str]
+    residual_weights: torch.Tensor | None = None
+    residual_bias: torch.Tensor | None = None
+
+    def explain(
+        self, pooled: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
+    ) -> ConceptOutputs:
+        """Outputs for features (N, d) of images, on the model's device.
+
+        Contributions are those of the concepts; a residual is added to the logits.
+
+        known: (N, L), a person's truth, 0 or 1, NaN where nothing is corrected.
+        image_ids: N file names, kept with the outputs.
+
+        Raises ValueError as `intervene` and `ConceptOutputs` do.
+        """
+        pooled = pooled.to(self.bank)
+        values = intervene((pooled @ self.bank.T - self.shift) / self.scale, known, self.low, self.high)
+        logits = values @ self.class_weights + self.class_bias
+        if self.residual_weights is not None:
+            logits = logits + pooled @ self.residual_weights + self.residual_bias
+        return linear_head_outputs(self, values, logits, image_ids, (self.low + self.high) / 2)
+
+
 def linear_head_outputs(
-    values: torch.Tensor,
-    logits: torch.Tensor,
-    model,
-    image_ids: list[str] | None,
-    thresholds: torch.Tensor | None,
+    model, values: torch.Tensor, logits: torch.Tensor, image_ids: list[str] | None, thresholds: torch.Tensor
 ) -> ConceptOutputs:
     """Outputs of a model with a linear head: concept j contributes θ_jk û_ij, k being the predicted class.
 
-    values: (N, L). logits: (N, K). model: with `class_weights` (L, K), `concepts` and `classes`.
+    model: with `class_weights` (L, K), `concepts` and `classes`. values: (N, L). logits: (N, K).
     thresholds: (L,), the values above which the model calls a concept present.
     """
     contributions = values * model.class_weights.T[logits.argmax(1)]  # (N, L)
-    return ConceptOutputs(
-        values,
-        contributions,
-        model.class_weights,
-        logits,
-        model.concepts,
-        model.classes,
-        image_ids,
-        thresholds=thresholds,
-    )
+    given = values, contributions, model.class_weights, logits, model.concepts, model.classes, image_ids
+    return ConceptOutputs(*given, thresholds=thresholds)

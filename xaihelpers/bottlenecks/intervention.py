@@ -32,8 +32,8 @@ def value_range(values: torch.Tensor, rounds: int = 50) -> tuple[torch.Tensor, t
 def intervene(
     values: torch.Tensor,
     known: torch.Tensor | None,
-    low: torch.Tensor | float | None = 0.0,
-    high: torch.Tensor | float | None = 1.0,
+    low: torch.Tensor | float = 0.0,
+    high: torch.Tensor | float = 1.0,
 ) -> torch.Tensor:
     """Concept values with a person's truth put in.
 
@@ -41,16 +41,10 @@ def intervene(
     low, high: numbers or (L,), the values of what is absent and present. Where `known` is 1, the value
         becomes at least `high`; where it is 0, at most `low`. A value that lies beyond these already stays.
 
-    Returns (N, L). Raises ValueError for `known` of another shape, truths other than 0 and 1, and a `low` or
-    `high` of None, of a model that has no range of training values.
+    Returns (N, L). Raises ValueError for `known` of another shape and truths other than 0 and 1.
     """
     if known is None:
         return values
-    if low is None or high is None:
-        raise ValueError(
-            "this model has no range of training values (low and high), so a corrected concept cannot be "
-            "put on its scale: fit it again"
-        )
     if known.shape != values.shape:
         raise ValueError(
             f"known is {tuple(known.shape)}, but {values.shape[0]} images and {values.shape[1]} concepts "

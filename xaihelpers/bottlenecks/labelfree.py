@@ -3,12 +3,13 @@
     q_j = C_j f,   P_j = CLIP's cosines of all images with concept j                 section 3
     sim(P_j, q_j) = P̄_j³ · q̄_j³ / (‖P̄_j³‖ ‖q̄_j³‖),   P̄, q̄ standardised    eq. 2
     max over C:  Σ_j sim(P_j, q_j)
-    û = (C f − mean) / std,   logits = θᵀ û + b,   θ sparse (`sparse.elastic_net_head`)
+    û = (C f − shift) / scale,   logits = θᵀ û + b,   θ sparse (`sparse.elastic_net_head`)
 
 | symbol | name | shape |
 |---|---|---|
 | f, features | `pooled` | (N, d) |
-| C | `projection` | (L, d) |
+| C | `bank`, `projection` | (L, d) |
+| mean and spread of C f in training | `shift`, `scale` | (L,) |
 | P | `target` | (N, L) |
 | sim | `similarity` | (L,) |
 | û | `values` | (N, L) |
@@ -16,17 +17,14 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
-from xaihelpers.bottlenecks.head import linear_head_outputs
-from xaihelpers.bottlenecks.inputs import check_finite_rows, check_labels
-from xaihelpers.bottlenecks.intervention import intervene, value_range
+from xaihelpers.bottlenecks.head import LinearBottleneck
+from xaihelpers.bottlenecks.intervention import value_range
 from xaihelpers.bottlenecks.sparse import elastic_net_head
-from xaihelpers.outputs import ConceptOutputs, check_names
 
 MAX_LENGTH = 30  # letters in a concept
 CLASS_CUTOFF, OTHER_CUTOFF = 0.85, 0.9  # cosines above which a concept is too like a class, or another
@@ -35,43 +33,8 @@ STEPS = 1000  # of the projection, at most
 LEARNING_RATE = 1e-3
 
 
-@dataclass
-class LabelFreeCBM:
-    """A bottleneck whose concepts were learnt from CLIP; shapes as in the module's table.
-
-    `mean`, `std` (L,): of the projections of the training images.
-    `low`, `high` (L,): what a concept that a person calls absent or present is set to.
-    `similarity` (L,): of û and CLIP's cosines on held-out training images, at most 1.
-    """
-
-    projection: torch.Tensor
-    mean: torch.Tensor
-    std: torch.Tensor
-    class_weights: torch.Tensor
-    class_bias: torch.Tensor
-    low: torch.Tensor
-    high: torch.Tensor
-    similarity: torch.Tensor
-    concepts: list[str]
-    classes: list[str]
-
-    def explain(
-        self,
-        pooled: torch.Tensor,
-        known: torch.Tensor | None = None,
-        image_ids: list[str] | None = None,
-    ) -> ConceptOutputs:
-        """Outputs for features (N, d) of images, on the model's device.
-
-        known: (N, L), a person's truth, 0 or 1, NaN where nothing is corrected.
-        image_ids: N file names, kept with the outputs.
-
-        Raises ValueError as `intervene` and `ConceptOutputs` do.
-        """
-        projected = pooled.to(self.projection) @ self.projection.T
-        values = intervene((projected - self.mean) / self.std, known, self.low, self.high)
-        logits = values @ self.class_weights + self.class_bias
-        return linear_head_outputs(values, logits, self, image_ids, (self.low + self.high) / 2)
+class LabelFreeCBM(LinearBottleneck):
+    """A bottleneck whose concepts were learnt from CLIP; shapes as in the module's table."""
 
 
 def filter_concepts(
@@ -81,18 +44,16 @@ def filter_concepts(
 
     embed_text: n texts -> (n, e), unit rows. Of two similar concepts the earlier one stays.
 
-    Returns the concepts kept, and {dropped concept: reason}. Raises ValueError for an empty list, names that
-    stand twice, and if no concept is left.
+    Returns the concepts kept, and {dropped concept: reason}. Raises ValueError if no concept is left.
     Source: Oikarinen et al. 2023, section 3.1 and appendix A.
     """
-    check_names(concepts)
     short = [name for name in concepts if len(name) <= MAX_LENGTH]
-    rows = embed_text(short or concepts)
-    to_class = rows @ embed_text(list(classes)).T  # (n, K)
-    to_other = rows @ rows.T  # (n, n)
-    kept, dropped = [], {}
+    dropped = {}
     for name in set(concepts) - set(short):
         dropped[name] = f"{len(name)} letters, more than {MAX_LENGTH}"
+    rows = embed_text(short or concepts)
+    to_class, to_other = rows @ embed_text(list(classes)).T, rows @ rows.T  # (n, K), (n, n)
+    kept = []
     for i, name in enumerate(short):
         cosine, k = to_class[i].max(0)
         other, place = to_other[i, kept].max(0) if kept else (-1, 0)
@@ -108,7 +69,7 @@ def filter_concepts(
             f"none of {len(concepts)} concepts is left by the filters; the first, {concepts[0]!r}, is "
             f"dropped as {dropped[concepts[0]]}: give other concepts"
         )
-    return [short[i] for i in kept], {name: dropped[name] for name in concepts if name in dropped}
+    return [short[i] for i in kept], dropped
 
 
 def cubed_similarity(values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -116,12 +77,11 @@ def cubed_similarity(values: torch.Tensor, target: torch.Tensor) -> torch.Tensor
 
     The third power gives the images of extreme activation the most weight. Oikarinen et al. 2023, eq. 2.
     """
-    return F.cosine_similarity(_cubed(values), _cubed(target), dim=0)
-
-
-def _cubed(columns: torch.Tensor) -> torch.Tensor:
-    deviations = columns - columns.mean(0)
-    return (deviations / columns.std(0, correction=0).clamp(min=1e-12)) ** 3
+    cubes = []
+    for columns in (values, target):
+        deviations = columns - columns.mean(0)
+        cubes.append((deviations / columns.std(0, correction=0).clamp(min=1e-12)) ** 3)
+    return F.cosine_similarity(*cubes, dim=0)
 
 
 def fit_labelfree_cbm(
@@ -147,22 +107,15 @@ def fit_labelfree_cbm(
     device: where the model is fitted and stays.
 
     Returns the model, and {dropped concept: reason}. Raises ValueError if no concept survives, naming the
-    nearest and the parameter to lower, for features that are NaN or infinite, classes out of range, and fewer
-    than 10 training images. Source: Oikarinen et al. 2023, section 3.
+    nearest and the parameter to lower. Source: Oikarinen et al. 2023, section 3.
     """
     concepts, dropped = dataset.concepts or dataset.phrases, {}
     if named:
         concepts, dropped = filter_concepts(dataset.phrases, dataset.classes, dataset.embed_texts)
-    check_names(concepts)
     # in float64: a thousand steps in float32 enlarge what two processors round otherwise
     pooled = dataset.pooled[dataset.train].to(device).double()
     images = dataset.image_embeddings[dataset.train].to(device).double()
     labels = dataset.labels[dataset.train].to(device)
-    check_finite_rows(pooled)
-    check_finite_rows(images, "image embeddings")
-    check_labels(labels, len(dataset.classes))
-    if len(pooled) < 10:
-        raise ValueError(f"{len(pooled)} training images are too few to hold some out: give 10 or more")
     target = images @ dataset.embed_texts(concepts).to(images).T  # (N, L)
     strongest = target.topk(5, 0).values.mean(0)
     detected = (strongest > top_activation).nonzero()[:, 0].tolist()
@@ -181,13 +134,13 @@ def fit_labelfree_cbm(
             f"{seen[reached.argmax()]!r}, reaches a similarity of {reached.max():.3f}. Lower similarity "
             f"(now {similarity}) below that, or give other concepts."
         )
-    kept, similarity_of = [seen[j] for j in learnt], dict(zip(seen, reached, strict=True))
+    reached_by, kept = dict(zip(seen, reached, strict=True)), [seen[j] for j in learnt]
     for name, activation in zip(concepts, strongest, strict=True):
         if name not in seen:
             level = f"mean of the five strongest activations {activation:.3f}, not above {top_activation}"
             dropped[name] = f"not detected: {level}"
         elif name not in kept:
-            level = f"similarity {similarity_of[name]:.3f} on held-out images, not above {similarity}"
+            level = f"similarity {reached_by[name]:.3f} on held-out images, not above {similarity}"
             dropped[name] = f"not learnt: {level}"
     projection = projection[learnt]
     values = pooled @ projection.T
@@ -196,14 +149,13 @@ def fit_labelfree_cbm(
     weights, bias = elastic_net_head(values, labels, len(dataset.classes), penalty)
     low, high = value_range(values)
     model = LabelFreeCBM(
-        projection=projection.float(),
-        mean=mean.float(),
-        std=std.float(),
+        bank=projection.float(),
+        shift=mean.float(),
+        scale=std.float(),
         class_weights=weights.float(),
         class_bias=bias.float(),
         low=low.float(),
         high=high.float(),
-        similarity=reached[learnt].float(),
         concepts=kept,
         classes=list(dataset.classes),
     )

@@ -1,6 +1,5 @@
 """What the trained bottlenecks share: layers, the training loop, and networks that see pixels."""
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +12,11 @@ from torchvision.transforms import functional as transforms
 from tqdm.auto import tqdm
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
-from xaihelpers.bottlenecks.inputs import check_finite_rows, check_labels
-from xaihelpers.outputs import check_names
-from xaihelpers.paths import write_whole
-from xaihelpers.training import read_checkpoint
+from xaihelpers.training import read_checkpoint, save_checkpoint
 
 RECIPES = ("adamw", "koh")
 BATCH_SIZE = 64
+CONCEPT_WEIGHT = 5.0  # λ, of the concepts' loss beside that of the classes
 
 
 @dataclass(kw_only=True)
@@ -69,24 +66,10 @@ def training_images(dataset: ConceptDataset, device) -> tuple[torch.Tensor, torc
 
     The inputs are pixels (N, 3, H, W) uint8 where the data set has a trunk, else features (N, d); all are on
     `device` but the pixels.
-
-    Raises ValueError, naming the first that is wrong, for features that are NaN or infinite, concept labels
-    outside [0, 1], classes out of range, and concepts that are none or stand twice.
     """
-    check_names(dataset.concepts)
-    present, labels = dataset.present[dataset.train].float(), dataset.labels[dataset.train]
-    outside = (~((present >= 0) & (present <= 1))).nonzero()
-    if len(outside):
-        row, concept = outside[0].tolist()
-        raise ValueError(
-            f"concept labels must be in [0, 1], but row {row}, {dataset.concepts[concept]!r} is "
-            f"{present[row, concept].item():.3g} ({len(outside)} such in all)"
-        )
-    check_labels(labels, len(dataset.classes))
-    if dataset.trunk is not None:
-        return dataset.pixels[dataset.train], present.to(device), labels.to(device)
-    check_finite_rows(dataset.pooled[dataset.train])
-    return dataset.pooled[dataset.train].to(device), present.to(device), labels.to(device)
+    train = dataset.train
+    inputs = dataset.pixels[train] if dataset.trunk else dataset.pooled[train].to(device)
+    return inputs, dataset.present[train].float().to(device), dataset.labels[train].to(device)
 
 
 def common_fields(dataset: ConceptDataset, device) -> dict:
@@ -146,8 +129,15 @@ def train(
         schedule = CosineAnnealingLR(optimiser, max(epochs * n_batches, 1))
     parts = {"optimiser": optimiser, "schedule": schedule} | ({"trunk": trunk} if trunk else {})
     checkpoint = checkpoints / "training.checkpoint" if checkpoints else None
-    done = _restore(checkpoint, layers, parts, generator) if checkpoint else 0
-    value = torch.zeros(())
+    done, value = 0, torch.zeros(())
+    if checkpoint and (state := read_checkpoint(checkpoint)):
+        for name in parts.keys() & state.keys():
+            parts[name].load_state_dict(state[name])
+        generator.set_state(state["generator"])
+        done = state["epoch"]
+        with torch.no_grad():
+            for layer, kept in zip(layers, state["layers"], strict=True):
+                layer.copy_(kept)
     for epoch in tqdm(range(done + 1, epochs + 1), desc=type(model).__name__, leave=False, delay=2):
         order = torch.randperm(len(inputs), generator=generator)[: n_batches * batch_size]
         for rows in order.split(batch_size):
@@ -167,35 +157,11 @@ def train(
                 parts = {"trunk": trunk} if trunk else {}
             state = {name: part.state_dict() for name, part in parts.items()}
             state |= {"epoch": epoch, "layers": [layer.detach() for layer in layers]}
-            write_state(checkpoint, state | {"generator": generator.get_state()})
+            save_checkpoint(state | {"generator": generator.get_state()}, checkpoint)
     for name, layer in zip(names, layers, strict=True):
         setattr(model, name, layer.detach())
     for trunk in model.trunks:
         trunk.eval().requires_grad_(False)
-
-
-def write_state(file: Path, state: dict) -> None:
-    """Write what `read_checkpoint` reads, whole or not at all.
-
-    Raises OSError: no room, not allowed.
-    """
-    content = io.BytesIO()
-    torch.save(state, content)
-    write_whole(file, content.getvalue())
-
-
-def _restore(checkpoint: Path, layers: list[torch.Tensor], parts: dict, generator: torch.Generator) -> int:
-    """Set a training to what its checkpoint holds; returns the epochs that are done, 0 without one."""
-    state = read_checkpoint(checkpoint)
-    if state is None:
-        return 0
-    for name in parts.keys() & state.keys():
-        parts[name].load_state_dict(state[name])
-    generator.set_state(state["generator"])
-    with torch.no_grad():
-        for layer, kept in zip(layers, state["layers"], strict=True):
-            layer.copy_(kept)
-    return state["epoch"]
 
 
 def pixel_features(

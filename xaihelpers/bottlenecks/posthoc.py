@@ -14,7 +14,7 @@ PCBM-h is the hybrid form, with a residual layer on the features.
 |---|---|---|
 | f(X) | `pooled` | (N, d) |
 | C, rows c_j | `bank` | (L, d) |
-| b_j of the hyperplanes | `intercepts` | (L,) |
+| b_j of the hyperplanes, ‖c_j‖ | −`shift`, `scale` | (L,) |
 | û | `values` | (N, L) |
 | θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
 | R, r | `residual_weights`, `residual_bias` | (d, K), (K,) |
@@ -22,17 +22,15 @@ PCBM-h is the hybrid form, with a residual layer on the features.
 | λ, the SVM's C | `svm_c` | |
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
-from xaihelpers.bottlenecks.head import fit_head, linear_head_outputs
-from xaihelpers.bottlenecks.inputs import check_finite_rows
-from xaihelpers.bottlenecks.intervention import intervene, value_range
-from xaihelpers.devices import require_one_device
+from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
+from xaihelpers.bottlenecks.head import LinearBottleneck, fit_head
+from xaihelpers.bottlenecks.intervention import value_range
 from xaihelpers.kernels.linear_svm import linear_svm
-from xaihelpers.outputs import ConceptOutputs, check_names
 
 
 class ConceptSamples(NamedTuple):
@@ -84,159 +82,97 @@ def concept_samples(present: torch.Tensor, n: int, seed: int = 0) -> ConceptSamp
     return ConceptSamples(torch.stack(rows), torch.cat([ones, -ones]), kept, dropped)
 
 
-@dataclass
-class PosthocCBM:
-    """A post-hoc concept bottleneck; symbols and shapes as in the module's table.
-
-    `margin`: which of the two ways of reading values.
-    `low`, `high` (L,): what a concept that a person calls absent or present is set to.
-    `residual_weights`, `residual_bias`: of the hybrid form, else None.
-    """
-
-    bank: torch.Tensor
-    intercepts: torch.Tensor
-    class_weights: torch.Tensor
-    class_bias: torch.Tensor
-    margin: bool
-    concepts: list[str]
-    classes: list[str]
-    low: torch.Tensor | None = None
-    high: torch.Tensor | None = None
-    residual_weights: torch.Tensor | None = None
-    residual_bias: torch.Tensor | None = None
-
-    def explain(
-        self,
-        pooled: torch.Tensor,
-        known: torch.Tensor | None = None,
-        image_ids: list[str] | None = None,
-    ) -> ConceptOutputs:
-        """Outputs for features (N, d) of images, which must be on the model's device.
-
-        Contributions are those of the concepts; in the hybrid form the residual is added to the logits.
-
-        known: (N, L), a person's truth, 0 or 1, NaN where nothing is corrected.
-        image_ids: N file names, kept with the outputs.
-
-        Raises ValueError for features on another device, and as `intervene` and `ConceptOutputs` do.
-        """
-        values = concept_values(pooled, self.bank, self.intercepts, self.margin)
-        values = intervene(values, known, self.low, self.high)
-        logits = values @ self.class_weights + self.class_bias
-        if self.residual_weights is not None:
-            logits = logits + pooled @ self.residual_weights + self.residual_bias
-        thresholds = None if self.low is None else (self.low + self.high) / 2
-        return linear_head_outputs(values, logits, self, image_ids, thresholds)
-
-
-def concept_values(
-    pooled: torch.Tensor, bank: torch.Tensor, intercepts: torch.Tensor, margin: bool = False
-) -> torch.Tensor:
-    """û (N, L): C f(X), or with `margin` the signed distance to each concept's hyperplane.
-
-    pooled: (N, d). bank: (L, d). intercepts: (L,). Raises ValueError for tensors on different devices.
-    """
-    require_one_device(pooled=pooled, bank=bank, intercepts=intercepts)
-    values = pooled @ bank.T
-    if not margin:
-        return values
-    return (values + intercepts) / bank.norm(dim=1).clamp(min=1e-12)
+class PosthocCBM(LinearBottleneck):
+    """A post-hoc concept bottleneck; symbols and shapes as in the module's table."""
 
 
 def fit_posthoc_cbm(
-    pooled: torch.Tensor,
-    present: torch.Tensor,
-    labels: torch.Tensor,
-    concepts: list[str],
-    classes: list[str],
-    n: int = 100,
+    dataset: ConceptDataset,
+    residual: bool = False,
+    n: int = 50,
     svm_c: float = 1.0,
     margin: bool = False,
     penalty: float = 1e-3,
     seed: int = 0,
+    device: str | torch.device = "cpu",
     **head,
-) -> tuple[PosthocCBM, ConceptSamples]:
-    """Post-hoc CBM of training images: a linear SVM per concept, then the head on all images.
+) -> tuple[PosthocCBM, dict[str, str]]:
+    """Post-hoc CBM of a data set's training images: a linear SVM per concept, then the head on all images.
 
-    pooled: (N, d) float32 features. present: (N, L) of 0 and 1. labels: (N,) int64. All on one device, where
-        the model is fitted and stays.
+    residual: the hybrid form (PCBM-h): a linear layer on the features learns what the bottleneck leaves over,
+        by softmax cross-entropy over R and r alone.
     n: positive and negative examples per concept; a concept with fewer is left out.
-    svm_c: λ, the C of the SVMs. penalty: of the head, see `fit_head`. seed: of the examples' draw.
-    head: further settings of `fit_head`: solver, steps, standardise.
+    svm_c: λ, the C of the SVMs. margin: values are distances to the hyperplanes.
+    penalty: of the head and of the residual, see `fit_head`. seed: of the examples' draw.
+    device: where the model is fitted and stays. head: further settings of `fit_head`: solver, steps,
+        standardise.
 
-    Returns the model and the samples, whose `kept` and `dropped` say which concepts it has. Raises ValueError
-    for tensors on different devices, features that are NaN or infinite, concept labels that are neither 0 nor
-    1, too few examples of every concept, and class labels out of range.
-    Source: paper alignment, sections 2 and C.
+    Returns the model, and {dropped concept: reason}. Raises ValueError for too few examples of every concept.
+    Source: paper alignment, sections 2 and C; Yuksekgonul et al. 2023, section 2.2.
     """
-    require_one_device(pooled=pooled, present=present, labels=labels)
-    check_finite_rows(pooled)
+    pooled, labels = dataset.pooled[dataset.train].to(device), dataset.labels[dataset.train].to(device)
+    present = (dataset.present[dataset.train] >= 0.5).float().to(device)
     samples = concept_samples(present, n, seed)
     svm = linear_svm(pooled[samples.rows], samples.labels.expand(len(samples.rows), -1), [svm_c])
-    bank, intercepts = svm.normals[:, 0], svm.intercepts[:, 0]
-    kept = [concepts[j] for j in samples.kept]
-    return _with_head(pooled, labels, bank, intercepts, margin, kept, classes, penalty, **head), samples
+    bank, shift, scale = svm.normals[:, 0], None, None
+    if margin:
+        shift, scale = -svm.intercepts[:, 0], bank.norm(dim=1).clamp(min=1e-12)
+    kept, dropped = [dataset.concepts[j] for j in samples.kept], {}
+    for j, (positives, negatives) in samples.dropped.items():
+        dropped[dataset.concepts[j]] = f"{positives} positive and {negatives} negative examples, {n} needed"
+    model = posthoc_cbm(pooled, bank, labels, kept, dataset.classes, penalty, shift, scale, **head)
+    if residual:
+        given = model.explain(pooled).logits
+        weights, bias = fit_head(pooled, labels, len(model.classes), penalty, offset=given)
+        model = replace(model, residual_weights=weights, residual_bias=bias)
+    return model, dropped
 
 
-def posthoc_cbm_from_text(
-    image_embeddings: torch.Tensor,
-    text_embeddings: torch.Tensor,
+def fit_posthoc_cbm_from_text(
+    dataset: ConceptDataset, penalty: float = 1e-3, seed: int = 0, device: str | torch.device = "cpu"
+) -> tuple[PosthocCBM, dict[str, str]]:
+    """Post-hoc CBM whose concept vectors are CLIP's embeddings of the concepts' names, without their labels.
+
+    Its features are CLIP's of the images; as their rows are units, û is the cosine with the text. Nothing is
+    drawn, so that the seed changes nothing. penalty, device: as of `fit_posthoc_cbm`.
+
+    Source: Yuksekgonul et al. 2023, section 2.
+    """
+    concepts = dataset.concepts or dataset.phrases
+    images = dataset.image_embeddings[dataset.train].to(device)
+    bank, labels = dataset.embed_texts(concepts).to(images), dataset.labels[dataset.train].to(device)
+    return posthoc_cbm(images, bank, labels, list(concepts), dataset.classes, penalty), {}
+
+
+def posthoc_cbm(
+    pooled: torch.Tensor,
+    bank: torch.Tensor,
     labels: torch.Tensor,
     concepts: list[str],
     classes: list[str],
     penalty: float = 1e-3,
+    shift: torch.Tensor | None = None,
+    scale: torch.Tensor | None = None,
+    **head,
 ) -> PosthocCBM:
-    """Post-hoc CBM whose concept vectors are CLIP's embeddings of the concepts' names, without their labels.
+    """The bottleneck of a bank of concept vectors (L, d): its head is fitted on training images.
 
-    image_embeddings: (N, e), CLIP's of the training images; with unit rows û is the cosine with the text.
-    text_embeddings: (L, e), of the concepts' names. labels: (N,) int64, on the device of the images.
-
-    Raises ValueError for an empty list of concepts, names that stand twice, texts that are not as many or as
-    wide as they should be, NaN or infinite embeddings, and labels out of range or on another device.
-    Source: Yuksekgonul et al. 2023, section 2.
+    pooled: (N, d) features. labels: (N,) int64. All on one device.
+    shift, scale: (L,), see `LinearBottleneck`; by default û is C f(X). penalty, head: as of `fit_head`.
     """
-    check_names(concepts)
-    wanted = (len(concepts), image_embeddings.shape[1])
-    if text_embeddings.shape != wanted:
-        raise ValueError(
-            f"text_embeddings is {tuple(text_embeddings.shape)}, but {len(concepts)} concepts and image "
-            f"embeddings of {image_embeddings.shape[1]} need {wanted}: embed the names with the same CLIP as "
-            "the images"
-        )
-    check_finite_rows(image_embeddings)
-    bank = text_embeddings.to(image_embeddings)
-    intercepts = bank.new_zeros(len(bank))
-    return _with_head(image_embeddings, labels, bank, intercepts, False, list(concepts), classes, penalty)
-
-
-def add_residual(
-    model: PosthocCBM, pooled: torch.Tensor, labels: torch.Tensor, penalty: float = 1e-3
-) -> PosthocCBM:
-    """The hybrid form (PCBM-h): a linear layer on the features learns what the bottleneck leaves over.
-
-    The bottleneck stays as it is; softmax cross-entropy is minimised over R and r alone.
-
-    pooled: (N, d), the training features. labels: (N,) int64. Both on the model's device.
-
-    Raises ValueError as `fit_head` and `explain` do. Source: Yuksekgonul et al. 2023, section 2.2.
-    """
-    base = replace(model, residual_weights=None, residual_bias=None)
-    weights, bias = fit_head(pooled, labels, len(model.classes), penalty, offset=base.explain(pooled).logits)
-    return replace(base, residual_weights=weights, residual_bias=bias)
-
-
-def _with_head(pooled, labels, bank, intercepts, margin, concepts, classes, penalty, **head) -> PosthocCBM:
-    values = concept_values(pooled, bank, intercepts, margin)
+    shift = bank.new_zeros(len(bank)) if shift is None else shift
+    scale = bank.new_ones(len(bank)) if scale is None else scale
+    values = (pooled @ bank.T - shift) / scale
     class_weights, class_bias = fit_head(values, labels, len(classes), penalty, **head)
     low, high = value_range(values)
     return PosthocCBM(
         bank=bank,
-        intercepts=intercepts,
+        shift=shift,
+        scale=scale,
         class_weights=class_weights,
         class_bias=class_bias,
-        margin=margin,
-        concepts=concepts,
-        classes=classes,
         low=low,
         high=high,
+        concepts=concepts,
+        classes=list(classes),
     )

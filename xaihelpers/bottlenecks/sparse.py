@@ -12,7 +12,7 @@ LogisticRegression with C = 1/(λ N) and l1_ratio = α.
 | x, concept values | `values` | (N, L) |
 | y | `labels` | (N,) |
 | W, b | `weights`, `bias` | (L, K), (K,); in the solver one matrix (L + 1, K) |
-| λ, α | `penalty`, `alpha` | |
+| λ, α | `penalty`, `ALPHA` | |
 
 Solved by accelerated proximal gradient steps (Beck and Teboulle 2009) whose length follows the loss's own
 curvature, with restarts (O'Donoghue and Candès 2015). Every step is two matrix products over all classes at
@@ -22,35 +22,25 @@ once, on CPU or GPU.
 import torch
 import torch.nn.functional as F
 
-from xaihelpers.bottlenecks.inputs import check_values
-
+ALPHA = 0.99  # α, the share of the l1 penalty
+TOLERANCE = 1e-6  # no coordinate of the optimality condition may be off by more than this share of λα
 MAX_STEPS = 20_000
 
 
 def elastic_net_head(
-    values: torch.Tensor,
-    labels: torch.Tensor,
-    n_classes: int,
-    penalty: float,
-    alpha: float = 0.99,
-    tolerance: float = 1e-6,
+    values: torch.Tensor, labels: torch.Tensor, n_classes: int, penalty: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """A sparse linear head on concept values: weights W (L, K) and bias b (K,), in float64.
 
     values: (N, L), standardised or not; the solution stays on their device. labels: (N,) int64.
-    penalty: λ. alpha: α, the share of the l1 penalty.
-    tolerance: no coordinate of the optimality condition may be off by more than this share of λα.
+    penalty: λ.
 
-    Raises ValueError for NaN or infinite values, labels out of range, a penalty that is not positive, an
-    `alpha` outside [0, 1], and if `MAX_STEPS` steps do not suffice.
+    Raises ValueError for a penalty that is not positive, and if `MAX_STEPS` steps do not suffice.
     """
-    check_values(values, labels, n_classes)
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha is the share of the l1 penalty, from 0 to 1, not {alpha}")
     if not penalty > 0:
         raise ValueError(f"penalty must be a positive number, not {penalty}")
-    l1, l2 = penalty * alpha, penalty * (1 - alpha)
-    tolerance *= l1 or 1.0
+    l1, l2 = penalty * ALPHA, penalty * (1 - ALPHA)
+    tolerance = TOLERANCE * l1
     x = values.double()
     x = torch.cat([x, x.new_ones(len(x), 1)], 1)  # (N, L + 1): the bias is the weight of a constant
     # (L + 1, K), the optimum for an infinite penalty: a bias that gives each class its share
@@ -88,8 +78,8 @@ def elastic_net_head(
             momentum = following
         weights, logits = new, logits_new
     raise ValueError(
-        f"the elastic net at penalty {l1 + l2:.3g} has not converged after {MAX_STEPS} steps: standardise "
-        "the values, or raise tolerance or the penalty"
+        f"the elastic net at penalty {penalty:.3g} has not converged after {MAX_STEPS} steps: standardise "
+        "the values, or raise the penalty"
     )
 
 
