@@ -19,23 +19,23 @@ def explained(birds):
     return saliency.load_explained(names, birds, draws=2, epochs=2)
 
 
-def test_kinds_draws_and_backbones(explained):
-    kinds = {name: (one.kind[:3], one.backbone, one.draws) for name, one in explained.items()}
-    assert kinds["segmenter/aviary_resnet"] == ("seg", "aviary_resnet", 2)
-    assert kinds["classifier/aviary_resnet"] == ("cla", "aviary_resnet", 2)
-    assert kinds["aviary_resnet"] == ("cla", "aviary_resnet", 1)
-    assert explained["segmenter/aviary_resnet"].names[0] == "background"
-    assert explained["segmenter/aviary_resnet"].network is explained["aviary_resnet"].network
-
-
 def test_everyone_is_mostly_right_and_seeds_differ(birds, explained):
     rows = np.flatnonzero(~birds.images.train)[::60]
-    cases, maps, pixels, energy = saliency.attend_all(explained, birds, rows)
-    assert len(cases) == 6 * len(rows) and set(pixels) == set(energy) == {"aviary_resnet", "aviary_reader"}
+    seen = saliency.attend_all(explained, birds, rows)
+    cases, name = seen.cases, "segmenter/aviary_resnet"
+    assert len(cases) == 6 * len(rows) and set(seen.pixels) == {"aviary_resnet", "aviary_reader"}
+    assert set(cases.network[cases.kind == "segmentation"]) == {name}
+    assert explained[name].names[0] == "background"
     assert (cases.groupby("network").right.mean() > 0.7).all()
-    assert not torch.equal(maps["segmenter/aviary_resnet", 0], maps["segmenter/aviary_resnet", 1])
-    asked, _ = saliency.attention_cases(explained["segmenter/aviary_resnet"], birds, rows, asked="label")
+    assert not torch.equal(seen.maps[name, 0], seen.maps[name, 1])
+    asked, _ = saliency.attention_cases(explained[name], birds, rows, asked="label")
     assert asked.name.tolist() == asked.label.tolist()
+    found, lit = saliency.lit_cases(seen, birds)
+    assert len(lit) == len(found) and found.coverage.between(0, 1).all()
+    whole = found.network.isin(["aviary_resnet", "aviary_reader"])
+    assert (found.confidence.notna() == whole).all()  # a head sees maps, and cannot be asked of other pixels
+    found = saliency.measures(seen, 2, 3)
+    assert found.notna().all(axis=1).sum() == 2 * 3 and not found[~whole].notna().any(axis=None)
 
 
 def test_a_linear_segmenters_gradcam_is_its_logit_without_bias():
@@ -49,21 +49,10 @@ def test_a_linear_segmenters_gradcam_is_its_logit_without_bias():
 
 
 def test_a_head_leaves_the_random_state_alone():
-    torch.manual_seed(3)
-    wanted = torch.rand(2)
-    torch.manual_seed(3)
-    first = torch.rand(1)
-    heads = [
-        train_head(
-            torch.rand(8, 3, 2, 2, generator=torch.Generator().manual_seed(0)),
-            torch.arange(8) % 2,
-            2,
-            1,
-            seed,
-        )
-        for seed in (0, 0, 1)
-    ]
-    assert torch.equal(torch.cat([first, torch.rand(1)]), wanted)
+    maps = torch.rand(8, 3, 2, 2, generator=torch.Generator().manual_seed(0))
+    before = torch.random.get_rng_state()
+    heads = [train_head(maps, torch.arange(8) % 2, 2, 1, seed) for seed in (0, 0, 1)]
+    assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.equal(heads[0].linear.weight, heads[1].linear.weight)
     assert not torch.equal(heads[0].linear.weight, heads[2].linear.weight)
 

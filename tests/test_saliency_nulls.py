@@ -5,7 +5,7 @@ import torch
 from timm.models.resnet import BasicBlock, ResNet
 
 from xaihelpers.models.image_network import as_target
-from xaihelpers.saliency import NULLS, SaliencyError, attention_maps, null_maps, shuffled_weights
+from xaihelpers.saliency import NULLS, attention_maps, null_maps, shuffled_weights
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +45,3 @@ def test_what_each_null_knows(network, images):
     for name in ("random map", "random weights"):
         again, other = (null_maps(network, images, layer="layer2", seed=seed)[name].maps for seed in (0, 1))
         assert torch.equal(found[name].maps, again) and not torch.equal(again, other)
-
-
-def test_bad_input_is_named(network, images):
-    with pytest.raises(SaliencyError, match="unknown null 'noise': there are centre prior, random map"):
-        null_maps(network, images, names=["noise"])
-    with pytest.raises(SaliencyError, match="one for each of the 4 images, got 3"):
-        null_maps(network, images, names=["random map"], classes=torch.tensor([0, 1, 2]))
-    with pytest.raises(ValueError, match="lies between 0 and 1, not at 1.5"):
-        shuffled_weights(network, 1.5)

@@ -20,7 +20,7 @@ from xaihelpers.yardsticks.statements import only_true
 def attention_items(cases: pd.DataFrame, pictures: Sequence) -> list[rating.Item]:
     """An item for each map: its masked picture, and the object that the network names.
 
-    cases: as of `attended_cases`.
+    cases: as of `lit_cases`.
     """
     items = []
     for case, picture in zip(cases.itertuples(), pictures, strict=True):
@@ -71,7 +71,7 @@ def accepted_texts(
     """Whether a judge's texts are accepted, in % for each map: by readers, by the masks, by another's masks.
 
     By readers if all of them said yes; by the masks as of `only_true`; another's are those of the next map of
-    the same network. NaN where nobody has read, of constant maps, and where nobody knows the object.
+    the same network. NaN where nobody has read, of maps that show nothing, and where nobody knows the object.
 
     answers: as of `judging.judge`. read: ratings as of `read_ratings`, perhaps none.
     """
@@ -80,7 +80,7 @@ def accepted_texts(
     found = {"acceptance rate": 100.0 * rated.eq(1).where(rated.notna())}
     light = cases[["coverage", "precision", "parts"]].to_numpy()
     following = cases.groupby("network", sort=False)["item"].transform(lambda one: np.roll(one.index, -1))
-    known = ~cases["constant"] & cases["coverage"].notna()
+    known = ~cases["nothing"] & cases["coverage"].notna()
     for whose, places in (("the masks", cases.index), ("another's masks", following)):
         passed = pd.Series(only_true(answers["text"], answers["score"], light[places]))
         found[f"accepted by {whose}"] = passed.where(known)

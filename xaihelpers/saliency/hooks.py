@@ -33,12 +33,12 @@ class ClassScores(NamedTuple):
         return class_scores(logits_of(output), self.classes[rows], pixels, probability)
 
 
-def score_classes(output, classes=None, background: int = 0, all_pixels: bool = False) -> ClassScores:
+def score_classes(output, classes=None, all_pixels: bool = False) -> ClassScores:
     """Logits with the classes asked for, by default the predicted ones.
 
     output: what a classifier or a segmenter returns.
     classes: (N,); None takes the class of the largest logit, of a segmenter the class with most pixels,
-        `background` only where there is nothing else.
+        the background, class 0, only where there is nothing else.
     all_pixels: of a segmenter, `class_pixels` are all pixels, as in the authors' code, and not those that
         are predicted to be of the class.
     Raises SaliencyError for classes that are not one per image or out of range; ModelError for an output that
@@ -49,9 +49,9 @@ def score_classes(output, classes=None, background: int = 0, all_pixels: bool = 
     if classes is None:
         classes = labels
         if logits.ndim == 4:
-            counts = torch.stack([one.bincount(minlength=n_classes) for one in labels.flatten(1)])  # (N, K)
-            is_object = torch.arange(n_classes, device=counts.device) != background
-            classes = counts.where(is_object, 0.5).argmax(1)  # less than one pixel, more than none
+            counts = torch.stack([one.bincount(minlength=n_classes) for one in labels.flatten(1)]).float()
+            counts[:, 0] = 0.5  # the background's: less than one pixel, more than none
+            classes = counts.argmax(1)
     classes = torch.as_tensor(classes, device=logits.device).long()
     if classes.shape != logits.shape[:1] or not ((classes >= 0) & (classes < n_classes)).all():
         raise SaliencyError(
@@ -83,8 +83,7 @@ def activations_and_gradients(
     Nothing is recorded before the layer, so the backward pass costs only what lies behind it.
 
     model: a classifier or a segmenter; it is put into evaluation mode.
-    inputs: (N, 3, H, W), on the model's device. classes: (N,), and asked, background and all_pixels: as of
-        `score_classes`.
+    inputs: (N, 3, H, W), on the model's device. classes: (N,), and asked, all_pixels: as of `score_classes`.
     with_gradients: False gives None in the place of the gradients.
     Raises SaliencyError: a layer that is not used or that the score does not depend on, classes out of
         range, NaN or infinite maps; ModelError: no such layer, one that does not lie over space,

@@ -55,7 +55,6 @@ def attention_maps(
     classes=None,
     layer: str = "",
     batch_size: int = 64,
-    background: int = 0,
     all_pixels: bool = False,
     **of_rise,
 ) -> AttentionMaps:
@@ -64,7 +63,7 @@ def attention_maps(
     model: a classifier or a segmenter, (N, 3, H, W) -> (N, K) or (N, K, H, W), which is put into evaluation
         mode, or an ImageNetwork.
     inputs: (N, 3, H, W) floating point, normalised, on the model's device. method: one of METHODS.
-    classes: (N,), by default those predicted. background, all_pixels: as of `score_classes`.
+    classes: (N,), by default those predicted. all_pixels: as of `score_classes`.
     layer: a submodule's name; "" takes the last over space, by `models.find_layer`. A segmenter's CAM needs
         the layer before its last 1 x 1 convolution.
     of_rise: n_masks, cells, keep, seed, see `rise`; other methods take no notice.
@@ -78,7 +77,6 @@ def attention_maps(
         raise SaliencyError(f"inputs must be floating point (N, 3, H, W), one image or more, {given}")
     if isinstance(model, ImageNetwork):
         layer, model = layer or model.layer, model.model
-    about = {"background": background, "all_pixels": all_pixels}
     parts = []
     model.eval()
     if not layer and method != "rise":
@@ -87,10 +85,10 @@ def attention_maps(
         batch = inputs[start : start + batch_size]
         asked = None if classes is None else classes[start : start + batch_size]
         if method == "rise":
-            parts.append(rise(model, batch, asked, background, batch_size=batch_size, **of_rise))
+            parts.append(rise(model, batch, asked, batch_size=batch_size, **of_rise))
             continue
         scores, maps, gradients = hooks.activations_and_gradients(
-            model, batch, layer, asked, method in GRADIENT_METHODS, **about
+            model, batch, layer, asked, method in GRADIENT_METHODS, all_pixels=all_pixels
         )
         weights = None
         if method == "cam":
@@ -141,12 +139,8 @@ def _principal_component(maps: torch.Tensor) -> torch.Tensor:
     """
     cells = maps.flatten(2).mT.double()  # (N, hw, d)
     centred = cells - cells.mean(1, keepdim=True)
-    if maps.shape[1] <= cells.shape[1]:
-        axes = torch.linalg.eigh(centred.mT @ centred)[1]
-        projection = (centred @ axes[:, :, -1:])[:, :, 0]
-    else:
-        variances, axes = torch.linalg.eigh(centred @ centred.mT)
-        projection = axes[:, :, -1] * variances[:, -1:].clamp(min=0).sqrt()
+    left, scales, _ = torch.linalg.svd(centred, full_matrices=False)
+    projection = left[:, :, 0] * scales[:, :1]
     sign = (projection * centred.mean(2)).sum(1, keepdim=True).sign()
     return (projection * torch.where(sign == 0, 1, sign)).unflatten(1, maps.shape[2:]).float()
 

@@ -22,7 +22,7 @@ import torch
 
 from xaihelpers.kernels.masking import upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
-from xaihelpers.saliency.hooks import SaliencyError, activations_and_gradients
+from xaihelpers.saliency.hooks import activations_and_gradients
 from xaihelpers.saliency.methods import AttentionMaps, attention_maps, scaled_maps
 
 CELLS = 7
@@ -45,18 +45,12 @@ def null_maps(
     method, layer: of "random weights" and "energy".
     classes: (N,), those asked about; by default the network's predictions.
     seed: of "random map" and "random weights", which another seed draws anew. names: those wanted.
-    Raises SaliencyError for an unknown name, for classes that are not one per image, and as `attention_maps`
-        does.
+    Raises SaliencyError as `attention_maps` does.
     """
-    unknown = [name for name in names if name not in NULLS]
-    if unknown:
-        raise SaliencyError(f"unknown null {unknown[0]!r}: there are {', '.join(NULLS)}")
     energy = None
     if classes is None or "energy" in names:
         energy, classes = _energy(network, inputs, layer or network.layer, classes, batch_size)
     classes = torch.as_tensor(classes, device=inputs.device)
-    if len(classes) != len(inputs):
-        raise SaliencyError(f"classes must be one for each of the {len(inputs)} images, got {len(classes)}")
     along = (torch.arange(32) + 0.5) / 32 - 0.5
     gaussian = torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2))
     noise = torch.rand(len(inputs), CELLS, CELLS, generator=torch.Generator().manual_seed(seed))
@@ -104,10 +98,7 @@ def shuffled_weights(network: ImageNetwork, share: float = 1.0, seed: int = 0) -
     A layer is a module with parameters of its own; the values of each of its tensors are put in random order.
     The last layers are those that the model names last. share: from 0, none, to 1, all; of a share between
     them, at least one.
-    Raises ValueError for another share.
     """
-    if not 0 <= share <= 1:
-        raise ValueError(f"the share of the layers to be shuffled lies between 0 and 1, not at {share}")
     model = copy.deepcopy(network.model)
     layers = [module for module in model.modules() if list(module.parameters(recurse=False))]
     generator = torch.Generator().manual_seed(seed)

@@ -98,18 +98,21 @@ def as_trained(pictures: Pictures, dot: float, corner: str, biased: bool) -> Pic
     return pictures._replace(pixels=pixels)
 
 
+def _inputs(network: ImageNetwork, pixels: torch.Tensor) -> torch.Tensor:
+    return network.normalised(pixels.to(next(network.model.parameters()).device))
+
+
 @torch.no_grad()
 def log_odds(network: ImageNetwork, pixels: torch.Tensor) -> torch.Tensor:
     """d(x), logit of the first class less that of the second, (N,)."""
-    device = next(network.model.parameters()).device
-    logits = [network.model(network.normalised(part.to(device))) for part in pixels.split(64)]
+    logits = [network.model(_inputs(network, part)) for part in pixels.split(64)]
     first, second = torch.cat(logits).cpu().T
     return first - second
 
 
 def maps_of(network: ImageNetwork, pixels: torch.Tensor, classes: torch.Tensor, method: str) -> torch.Tensor:
     """Attention (N, H, W) for the classes (N,), in the pictures' own resolution."""
-    inputs = network.normalised(pixels.to(next(network.model.parameters()).device))
+    inputs = _inputs(network, pixels)
     found = attention_maps(network, inputs, method, classes.to(inputs.device), network.layer)
     return upsample_maps(found.maps, pixels.shape[2:]).cpu()
 
@@ -129,7 +132,7 @@ def show_of(
     draws: of the nulls that are random.
     """
     first = torch.zeros(len(pixels), dtype=torch.long)
-    inputs = network.normalised(pixels.to(next(network.model.parameters()).device))
+    inputs = _inputs(network, pixels)
     maps = {method: [maps_of(network, pixels, first, method)]}
     for draw in range(draws):
         names = ("random map", "random weights") if draw else NULLS
@@ -158,9 +161,8 @@ def detectors_of(
 
     maps: (N, H, W) for the classes that are predicted, (N,).
     """
-    inputs = network.normalised(pictures.pixels.to(next(network.model.parameters()).device))
     about = {"classes": predicted, "names": ("energy",)}
-    energy = null_maps(network, inputs, "gradcam", network.layer, **about)["energy"].maps
+    energy = null_maps(network, _inputs(network, pictures.pixels), **about)["energy"].maps
     energy = upsample_maps(energy, pictures.pixels.shape[2:]).cpu()
     y, x = torch.meshgrid(*(torch.linspace(-1, 1, n) for n in maps.shape[1:]), indexing="ij")
     off_centre = (torch.maximum(y.abs(), x.abs()) > math.sqrt(0.5)).expand(len(maps), -1, -1)

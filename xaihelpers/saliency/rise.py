@@ -16,11 +16,11 @@ from xaihelpers.saliency.hooks import SaliencyError, score_classes
 
 @torch.no_grad()
 def rise(
-    model, inputs, classes=None, background=0, n_masks=2000, cells=7, keep=0.5, seed=0, batch_size=64
+    model, inputs, classes=None, n_masks=2000, cells=7, keep=0.5, seed=0, batch_size=64
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Maps v (N, H, W), not scaled, and the classes (N,) asked about.
 
-    inputs: (N, 3, H, W), normalised, on the model's device. classes, background: as of `score_classes`.
+    inputs: (N, 3, H, W), normalised, on the model's device. classes: as of `score_classes`.
     n_masks: random masks, of cells x cells each, of which a cell is kept with probability `keep`; they are
         the same on every device.
     batch_size: masks in a pass of one image.
@@ -30,7 +30,7 @@ def rise(
     if n_masks < 1 or cells < 1 or not 0 < keep < 1:
         given = f"not n_masks {n_masks}, cells {cells}, keep {keep}"
         raise SaliencyError(f"RISE needs a mask of a cell or more, and keep between 0 and 1; {given}")
-    scores = score_classes(model(inputs), classes, background)
+    scores = score_classes(model(inputs), classes)
     size = inputs.shape[2:]
     cell_size = [-(-side // cells) for side in size]  # pixels, rounded up
     full = tuple((cells + 1) * side for side in cell_size)
