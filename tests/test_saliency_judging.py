@@ -14,7 +14,6 @@ def test_scores_are_read_and_never_guessed():
         "**Score:** 2/5": 2,
         "Score: 10": None,
         "Score: 4-5": None,
-        "Score: 4/10": None,
         '{"evaluation": "It lies, score: 2, so", "justification": "b", "score": 4}': 4,
         '{"evaluation": "a", "justification": "b", "score": 9}': None,
         '{"evaluation": "a", "justification": "b", "score": 4': 4,
@@ -28,7 +27,6 @@ def test_scores_are_read_and_never_guessed():
         "Score: 1,000": None,
         "Score: 4 (on a scale of 1-10)": None,
         "Score: 4 (on a scale from 0 to 5)": 4,
-        "Score: 4 points out of 10": None,
         "Score: 5 percent of it": None,
         "Score: 4, as 2 of the wings are dark": 4,
     }

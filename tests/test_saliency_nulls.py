@@ -12,7 +12,7 @@ from xaihelpers.saliency import NULLS, attention_maps, null_maps, shuffled_weigh
 def network():
     torch.manual_seed(0)
     model = ResNet(BasicBlock, (1, 1, 1, 1), 7, channels=(8, 12, 16, 24))
-    return as_target("tiny", model, 64, "tiny")
+    return as_target("tiny", model, 64, "tiny", layer="layer2")
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +31,17 @@ def test_random_draws_stay(network, images):
 
 
 def test_what_each_null_knows(network, images):
-    found = null_maps(network, images, layer="layer2")
+    found = null_maps(network, images)
     assert tuple(found) == NULLS
-    real = attention_maps(network, images, layer="layer2")
+    real = attention_maps(network, images)
     for name, result in found.items():
         assert len(result.maps) == 4 and result.maps.min() == 0 and result.maps.max() == 1
         # random weights are asked about what they predict themselves
         assert name == "random weights" or torch.equal(result.classes, real.classes), name
     centre = found["centre prior"].maps
     assert torch.equal(centre[0], centre[1]) and torch.allclose(centre, centre.flip(1))  # sees no picture
-    of_another = null_maps(network, images, layer="layer2", classes=(real.classes + 1) % 7)
+    of_another = null_maps(network, images, classes=(real.classes + 1) % 7)
     assert torch.equal(of_another["energy"].maps, found["energy"].maps)  # whatever the class
     for name in ("random map", "random weights"):
-        again, other = (null_maps(network, images, layer="layer2", seed=seed)[name].maps for seed in (0, 1))
+        again, other = (null_maps(network, images, seed=seed)[name].maps for seed in (0, 1))
         assert torch.equal(found[name].maps, again) and not torch.equal(again, other)

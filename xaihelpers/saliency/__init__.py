@@ -7,5 +7,5 @@ from xaihelpers.saliency.judging import KINDS, judge, judge_images
 from xaihelpers.saliency.light import lit_cases, measures
 from xaihelpers.saliency.methods import METHODS, AttentionMaps, attention_maps, combine_maps
 from xaihelpers.saliency.nulls import NULLS, null_maps, same_area, shuffled_weights
-from xaihelpers.saliency.own_maps import OwnMaps, is_own_maps, own_attention, own_maps, picture_view
+from xaihelpers.saliency.own_maps import own_attention, own_maps, picture_view
 from xaihelpers.saliency.perturbation import perturb

@@ -104,7 +104,7 @@ def energy_of(seen: Attended) -> dict[str, torch.Tensor]:
         if one.network.model is not None:
             inputs = one.network.normalised(pixels.to(next(one.network.model.parameters()).device))
             about = {"classes": torch.zeros(len(cases), dtype=torch.int64), "names": ["energy"]}
-            found = null_maps(one.network, inputs, layer=one.layer, batch_size=BATCH, **about)
+            found = null_maps(one.network, inputs, batch_size=BATCH, **about)
             energy[one.backbone] = found["energy"].maps.cpu()
     return energy
 

@@ -44,11 +44,10 @@ def text_items(
     answers: as of `judging.judge`, in the order of cases.
     """
     items = []
-    lines = zip(
-        cases.itertuples(), text_names(cases, judge, kind), answers.itertuples(), pictures, strict=True
-    )
+    names = text_names(cases, judge, kind)
+    lines = zip(cases.itertuples(), names, answers.itertuples(), pictures, strict=True)
     for case, name, answer, picture in lines:
-        if answer.score == answer.score:
+        if pd.notna(answer.score):
             text = f"The model says: {case.object}\n\nThe score is {answer.score:g}. "
             text += f"Is all of this right, and does the score fit?\n\n{answer.text}"
             hidden = {"shown": [f"{judge}, {kind}"], "image": case.image}

@@ -10,7 +10,7 @@ so that two heads on one backbone differ in the task of a layer and in nothing e
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,7 @@ from xaihelpers.models import (
 from xaihelpers.parameters import ParameterError
 from xaihelpers.saliency.hooks import SaliencyError
 from xaihelpers.saliency.methods import AttentionMaps, attention_maps
-from xaihelpers.saliency.own_maps import is_own_maps, own_attention, picture_view
+from xaihelpers.saliency.own_maps import own_attention, picture_view
 
 SEGMENTER, CLASSIFIER = "segmenter/", "classifier/"
 BATCH = 16
@@ -63,7 +63,6 @@ class Explained:
     network: ImageNetwork  # the backbone, or how pictures are cut for a file of maps
     names: list[str]  # of its outputs
     outputs: dict[str, set[int]]  # of each label of the data
-    layer: str = ""
     heads: list[Head] = field(default_factory=list)  # a draw each; none of a network as it is
     file: str = ""  # of maps
 
@@ -133,13 +132,14 @@ def load_explained(
         of = {what: given[n] if n < len(given) else "" for what, given in options.items()}
         backbone, of_cells = backbone_of(name), name.startswith(SEGMENTER)
         if backbone not in networks:
-            view = picture_view(name) if is_own_maps(name) else None
+            view = picture_view(name) if Path(name).suffix == ".npz" else None
             networks[backbone] = view or load_target(backbone, of.get("weights", ""), device, data, size)
         network, is_head, heads = networks[backbone], name != backbone, []
         if is_head or network.model is None:
             outputs = ["background", *data.class_names] if of_cells else list(data.class_names)
         else:
             outputs = target_class_names(network, data, of.get("class_names", ""))
+            network = replace(network, layer=of.get("layer", "") or network.layer)
         if is_head:
             if backbone not in maps_of:
                 files = data.images["path"].iloc[train].tolist()
@@ -161,7 +161,7 @@ def load_explained(
         short, file = (Path(name).stem, name) if network.model is None else (name, "")
         if short in found:
             raise ParameterError(f"two of the networks are {short}: name each once")
-        about = network, outputs, matched, of.get("layer", ""), heads, file
+        about = network, outputs, matched, heads, file
         found[short] = Explained(short, kind, backbone if short == name else short, *about)
     return found
 
@@ -189,6 +189,6 @@ def attend(
         model, layer = one.heads[draw], "maps"
         inputs = extract_features(one.network, files).maps.to(device)
     else:
-        model, layer = one.network, one.layer
+        model, layer = one.network, ""
         inputs = one.network.normalised(read_pixels(one.network, files).to(device))
     return attention_maps(model, inputs, method, classes, layer, BATCH, all_pixels=all_pixels)

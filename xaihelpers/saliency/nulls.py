@@ -33,7 +33,6 @@ def null_maps(
     network: ImageNetwork,
     inputs: torch.Tensor,
     method: str = "gradcam",
-    layer: str = "",
     classes=None,
     batch_size: int = 64,
     seed: int = 0,
@@ -42,14 +41,14 @@ def null_maps(
     """The maps of NULLS for N images, as `attention_maps` gives those of a method.
 
     inputs: (N, 3, H, W), normalised, on the network's device.
-    method, layer: of "random weights" and "energy".
+    method: of "random weights".
     classes: (N,), those asked about; by default the network's predictions.
     seed: of "random map" and "random weights", which another seed draws anew. names: those wanted.
     Raises SaliencyError as `attention_maps` does.
     """
     energy = None
     if classes is None or "energy" in names:
-        energy, classes = _energy(network, inputs, layer or network.layer, classes, batch_size)
+        energy, classes = _energy(network, inputs, classes, batch_size)
     classes = torch.as_tensor(classes, device=inputs.device)
     along = (torch.arange(32) + 0.5) / 32 - 0.5
     gaussian = torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2))
@@ -59,7 +58,7 @@ def null_maps(
     for name in names:
         if name == "random weights":
             shuffled = shuffled_weights(network, seed=seed)
-            found[name] = attention_maps(shuffled, inputs, method, None, layer, batch_size, seed=seed)
+            found[name] = attention_maps(shuffled, inputs, method, batch_size=batch_size, seed=seed)
         else:
             scaled, constant = scaled_maps(values[name].to(inputs.device))
             found[name] = AttentionMaps(scaled, classes, constant)
@@ -79,12 +78,12 @@ def same_area(maps: torch.Tensor, like: torch.Tensor, side: int, level: float = 
     return (whole + level - torch.stack(reached)[:, None, None]).clamp(0, 1)
 
 
-def _energy(network, inputs, layer, classes, batch_size) -> tuple[torch.Tensor, torch.Tensor]:
+def _energy(network, inputs, classes, batch_size) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean over the layer's maps of their squares, (N, h, w), and the classes (N,) asked about."""
     energy, asked = [], []
     for start in range(0, len(inputs), batch_size):
         rows = slice(start, start + batch_size)
-        of_rows = inputs[rows], layer, None if classes is None else classes[rows]
+        of_rows = inputs[rows], network.layer, None if classes is None else classes[rows]
         scores, maps, _ = activations_and_gradients(network.model, *of_rows, with_gradients=False)
         energy.append(maps.square().mean(1))
         asked.append(scores.classes)

@@ -38,11 +38,6 @@ class OwnMaps(NamedTuple):
     predicted: list[str] | None  # N names of classes
 
 
-def is_own_maps(name: str) -> bool:
-    """Whether a name is that of a file of maps."""
-    return Path(name).suffix == ".npz"
-
-
 def picture_view(name: str, side: int = 224) -> ImageNetwork:
     """How pictures are cut for a model that is known by its maps alone; its `model` is None.
 

@@ -16,7 +16,7 @@ of the papers that it takes the measures from. Its authors' code inserts into ze
 removes the least relevant first for AOPC (`least_relevant_first`), and takes S = 30.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -24,7 +24,6 @@ from torchvision.transforms.functional import gaussian_blur
 
 from xaihelpers.kernels.masking import mask_images, upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
-from xaihelpers.models.layers import logits_of
 from xaihelpers.saliency.hooks import class_scores, score_classes
 
 STARTS = ("blur", "zeros")  # of insertion
@@ -98,12 +97,14 @@ def perturb(
     if insertion_from == "blur":
         start = gaussian_blur(inputs, min(BLUR["kernel_size"], 2 * min(size) - 1), BLUR["sigma"])
     images = torch.arange(len(inputs), device=inputs.device)
+    parts = [score_classes(model(inputs[rows]), classes[rows]) for rows in images.split(batch_size)]
+    whole = torch.cat([class_scores(*part, probability=True) for part in parts])[:, None]
+    pixels = None if parts[0].class_pixels is None else torch.cat([part.class_pixels for part in parts])
+    scores = parts[0]._replace(classes=classes.long(), class_pixels=pixels)
 
-    def curve(render: Callable, *shown_at: int) -> torch.Tensor:
+    def curve(render: Callable, at: Iterable[int]) -> torch.Tensor:
         """p of render(rows, first) at these steps, (N, n); first: the pixels of the first ranks, bool."""
-        if not shown_at:
-            return inputs.new_empty(len(inputs), 0)
-        points = torch.cartesian_prod(images, torch.tensor(shown_at, device=inputs.device))
+        points = torch.cartesian_prod(images, torch.tensor([*at], device=inputs.device))
         found = []
         for rows, step in (part.T for part in points.split(batch_size)):
             n_first = (step * n_pixels / steps).round()
@@ -111,19 +112,15 @@ def perturb(
             found.append(scores.again(model(render(rows, first)), rows, probability=True))
         return torch.cat(found).view(len(inputs), -1)
 
+    def deleted(rows: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+        return inputs[rows].masked_fill_(first, 0)
+
     def inserted(rows: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
         return start[rows].where(~first, inputs[rows])
 
-    parts = [score_classes(model(inputs[rows]), classes[rows]) for rows in images.split(batch_size)]
-    whole = torch.cat([class_scores(*part, probability=True) for part in parts])[:, None]
-    pixels = None if parts[0].class_pixels is None else torch.cat([part.class_pixels for part in parts])
-    scores = parts[0]._replace(classes=classes.long(), class_pixels=pixels)
-    grey = logits_of(model(torch.zeros_like(inputs[:1])))  # the same for all images
-    grey = scores.again(grey.expand(len(inputs), *grey.shape[1:]), images, probability=True)[:, None]
-    deletion = curve(lambda rows, first: inputs[rows].masked_fill_(first, 0), *range(1, steps))
-    blank = curve(inserted, 0)
-    insertion = curve(inserted, *range(1, steps))
-    masked = curve(lambda rows, first: mask_images(inputs[rows], maps[rows], alpha=None), 0)
-    return PerturbationCurves(
-        torch.cat([whole, deletion, grey], 1), torch.cat([blank, insertion, whole], 1), masked[:, 0]
-    )
+    def masked(rows: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+        return mask_images(inputs[rows], maps[rows], alpha=None)
+
+    deletion = torch.cat([whole, curve(deleted, range(1, steps + 1))], 1)
+    insertion = torch.cat([curve(inserted, range(steps)), whole], 1)
+    return PerturbationCurves(deletion, insertion, curve(masked, [0])[:, 0])
