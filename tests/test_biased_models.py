@@ -78,7 +78,7 @@ def test_use_and_show_of_a_network_that_sees_nothing_but_red():
     shown = red_dots.show_of(network, marked, place, True, "gradcam", draws=2)
     assert shown["ceiling"] == 100 and shown["centre prior"] == 0 and 0 < shown["random map"] < 30
     exact = (marked[:, 0] > 0).float()
-    rows = red_dots.detectors_of(network, test._replace(pixels=marked), exact, torch.zeros(4).long(), place)
+    rows = red_dots.detectors_of(network, test._replace(pixels=marked), exact, place)
     assert (rows["attention at the place"] == 100).all() and (rows["energy at the place"] == 100).all()
     assert (rows["attention beside the object"] == 100).all()
 

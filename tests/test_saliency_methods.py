@@ -111,7 +111,7 @@ def test_bad_input_is_named(images):
         ({"layer": "fc"}, r"gives \(3, 7\), which does not lie over space"),
         ({"classes": [0, 1]}, r"classes must be 3 numbers in 0\.\.6"),
         ({"method": "cam", "layer": "layer3"}, "does not make its 7 logits of the means of these 16 maps"),
-        ({"method": "rise", "keep": 1.0}, "keep between 0 and 1"),
+        ({"method": "rise", "n_masks": 0}, "a mask or more, not n_masks 0"),
         ({"inputs": images.to(torch.uint8)}, "inputs must be floating point"),
         ({"method": "rise", "classes": [9] * 3}, r"in 0\.\.6"),
     ):

@@ -22,10 +22,10 @@ def attention_items(cases: pd.DataFrame, pictures: Sequence) -> list[rating.Item
 
     cases: as of `lit_cases`.
     """
+    question = "Only what a model attends to is visible. How well does it attend to the object that it names?"
     items = []
     for case, picture in zip(cases.itertuples(), pictures, strict=True):
-        text = f"The model says: {case.object}\n\nOnly what a model attends to is visible. "
-        text += "How well does it attend to the object that it names?"
+        text = f"The model says: {case.object}\n\n{question}"
         hidden = {"shown": [case.network], "image": case.image}
         items.append(rating.item(case.item, text, rating.FORMS["attention"], picture, hidden))
     return items
@@ -43,8 +43,7 @@ def text_items(
 
     answers: as of `judging.judge`, in the order of cases.
     """
-    items = []
-    names = text_names(cases, judge, kind)
+    items, names = [], text_names(cases, judge, kind)
     lines = zip(cases.itertuples(), names, answers.itertuples(), pictures, strict=True)
     for case, name, answer, picture in lines:
         if pd.notna(answer.score):

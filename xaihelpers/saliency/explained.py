@@ -9,6 +9,7 @@ so that two heads on one backbone differ in the task of a layer and in nothing e
 4.3, compares networks that differ in everything). Of a segmenter, output 0 is the background.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,31 +27,14 @@ from xaihelpers.models import (
     extract_features,
     load_target,
     match_labels,
-    read_pixels,
     segmenters,
     target_class_names,
 )
 from xaihelpers.parameters import ParameterError
 from xaihelpers.saliency.hooks import SaliencyError
-from xaihelpers.saliency.methods import AttentionMaps, attention_maps
-from xaihelpers.saliency.own_maps import own_attention, picture_view
+from xaihelpers.saliency.own_maps import picture_view
 
 SEGMENTER, CLASSIFIER = "segmenter/", "classifier/"
-BATCH = 16
-
-
-class Head(nn.Module):
-    """One linear layer on maps (N, d, h, w): logits of their mean (N, K), or of cells (N, K, h, w)."""
-
-    def __init__(self, n_features: int, n_classes: int, of_cells: bool):
-        super().__init__()
-        self.maps = nn.Identity()  # the layer whose maps are explained
-        self.of_cells = of_cells
-        self.linear = nn.Conv2d(n_features, n_classes, 1) if of_cells else nn.Linear(n_features, n_classes)
-
-    def forward(self, maps: torch.Tensor) -> torch.Tensor:
-        maps = self.maps(maps)
-        return self.linear(maps if self.of_cells else maps.mean((2, 3)))
 
 
 @dataclass(eq=False)
@@ -60,11 +44,10 @@ class Explained:
     name: str
     kind: str  # "classification" or "segmentation"
     backbone: str  # the name without what stands on it
-    network: ImageNetwork  # the backbone, or how pictures are cut for a file of maps
+    network: ImageNetwork  # the backbone, or how pictures are cut for a file of maps, whose name it has
     names: list[str]  # of its outputs
     outputs: dict[str, set[int]]  # of each label of the data
-    heads: list[Head] = field(default_factory=list)  # a draw each; none of a network as it is
-    file: str = ""  # of maps
+    heads: list[nn.Module] = field(default_factory=list)  # a draw each; none of a network as it is
 
     @property
     def sees_pixels(self) -> bool:
@@ -83,23 +66,28 @@ def objects_in(network: ImageNetwork, data: Dataset, rows: Sequence[int]) -> tor
     return crop_boxes(network, data, rows) if outlines is None else outlines > 0
 
 
-def train_head(maps: torch.Tensor, wanted: torch.Tensor, n_classes: int, epochs: int, seed: int) -> Head:
-    """A head by cross-entropy.
+def train_head(
+    maps: torch.Tensor, wanted: torch.Tensor, n_classes: int, epochs: int, seed: int
+) -> nn.Sequential:
+    """A head by cross-entropy, whose layer "0" passes on the maps: logits (N, K), or of cells (N, K, h, w).
 
     maps: (N, d, h, w). wanted: classes (N,) of pictures, or (N, h, w) of cells.
     seed: of its first weights, and of the order of the pictures.
     """
+    of_cells = wanted.ndim == 3
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        head = Head(maps.shape[1], n_classes, wanted.ndim == 3).to(maps.device)
-        inputs = maps if head.of_cells else maps.mean((2, 3))
-        optimiser = torch.optim.AdamW(head.parameters(), lr=0.01, weight_decay=0.01)
+        linear = nn.Conv2d(maps.shape[1], n_classes, 1) if of_cells else nn.Linear(maps.shape[1], n_classes)
+        linear = linear.to(maps.device)
+        inputs = maps if of_cells else maps.mean((2, 3))
+        optimiser = torch.optim.AdamW(linear.parameters(), lr=0.01, weight_decay=0.01)
         for _ in range(epochs):
             for batch in torch.randperm(len(maps)).to(maps.device).split(64):
                 optimiser.zero_grad()
-                F.cross_entropy(head.linear(inputs[batch]), wanted[batch]).backward()
+                F.cross_entropy(linear(inputs[batch]), wanted[batch]).backward()
                 optimiser.step()
-    return head.eval().requires_grad_(False)
+    mean = [] if of_cells else [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return nn.Sequential(nn.Identity(), *mean, linear).eval().requires_grad_(False)
 
 
 def load_explained(
@@ -129,18 +117,14 @@ def load_explained(
     networks, maps_of, objects, found = {}, {}, {}, {}
     train = np.flatnonzero(data.images.train)
     for n, name in enumerate(names):
-        of = {what: given[n] if n < len(given) else "" for what, given in options.items()}
-        backbone, of_cells = backbone_of(name), name.startswith(SEGMENTER)
+        of = defaultdict(str, {what: given[n] for what, given in options.items() if n < len(given)})
+        backbone, of_cells, heads = backbone_of(name), name.startswith(SEGMENTER), []
         if backbone not in networks:
             view = picture_view(name) if Path(name).suffix == ".npz" else None
-            networks[backbone] = view or load_target(backbone, of.get("weights", ""), device, data, size)
-        network, is_head, heads = networks[backbone], name != backbone, []
-        if is_head or network.model is None:
-            outputs = ["background", *data.class_names] if of_cells else list(data.class_names)
-        else:
-            outputs = target_class_names(network, data, of.get("class_names", ""))
-            network = replace(network, layer=of.get("layer", "") or network.layer)
-        if is_head:
+            networks[backbone] = view or load_target(backbone, of["weights"], device, data, size)
+        network = networks[backbone]
+        outputs = ["background", *data.class_names] if of_cells else list(data.class_names)
+        if name != backbone:
             if backbone not in maps_of:
                 files = data.images["path"].iloc[train].tolist()
                 maps_of[backbone] = extract_features(network, files).maps.to(device)
@@ -155,40 +139,15 @@ def load_explained(
                 wanted = torch.where(covered >= 0.5, 1 + wanted[:, None, None], 0)
             about = maps, wanted.to(device), len(outputs), epochs
             heads = [train_head(*about, seed + draw) for draw in range(draws)]
-        matched = match_labels(outputs, data.class_names, of.get("same_as", ""), missing_ok=True)
+        elif network.model is not None:
+            outputs = target_class_names(network, data, of["class_names"])
+            network = replace(network, layer=of["layer"] or network.layer)
         is_segmenter = of_cells or name.removeprefix("torchvision/") in segmenters()
         kind = "segmentation" if is_segmenter else "classification"
-        short, file = (Path(name).stem, name) if network.model is None else (name, "")
-        if short in found:
-            raise ParameterError(f"two of the networks are {short}: name each once")
-        about = network, outputs, matched, heads, file
-        found[short] = Explained(short, kind, backbone if short == name else short, *about)
+        if network.model is None:
+            name = backbone = Path(name).stem
+        if name in found:
+            raise ParameterError(f"two of the networks are {name}: name each once")
+        matched = match_labels(outputs, data.class_names, of["same_as"], missing_ok=True)
+        found[name] = Explained(name, kind, backbone, network, outputs, matched, heads)
     return found
-
-
-def attend(
-    one: Explained,
-    data: Dataset,
-    rows: Sequence[int],
-    method: str = "gradcam",
-    draw: int = 0,
-    classes: torch.Tensor | None = None,
-    all_pixels: bool = False,
-) -> AttentionMaps:
-    """Attention of one of `load_explained` for the pictures at `rows`, as of `attention_maps`.
-
-    draw: which of its heads. Methods that mask the picture mask the maps that a head is shown.
-    Raises what `attention_maps` and `own_attention` raise.
-    """
-    files = data.images["path"].iloc[np.asarray(rows)].tolist()
-    if one.network.model is None:
-        found, one.names = own_attention(one.file, data, rows, one.network)
-        return found
-    device = next(one.network.model.parameters()).device
-    if one.heads:
-        model, layer = one.heads[draw], "maps"
-        inputs = extract_features(one.network, files).maps.to(device)
-    else:
-        model, layer = one.network, ""
-        inputs = one.network.normalised(read_pixels(one.network, files).to(device))
-    return attention_maps(model, inputs, method, classes, layer, BATCH, all_pixels=all_pixels)

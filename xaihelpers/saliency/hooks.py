@@ -12,11 +12,17 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.layers import logits_of, submodule, to_feature_maps
 
 
 class SaliencyError(ValueError):
     """A model, a layer, a class or a batch that has no attention map; the message names it and the remedy."""
+
+
+def network_inputs(network: ImageNetwork, pixels: torch.Tensor) -> torch.Tensor:
+    """Pixels (N, 3, H, W) uint8 as a network takes them, on its device."""
+    return network.normalised(pixels.to(next(network.model.parameters()).device))
 
 
 class ClassScores(NamedTuple):
@@ -80,8 +86,6 @@ def activations_and_gradients(
 ) -> tuple[ClassScores, torch.Tensor, torch.Tensor | None]:
     """Scores, a layer's maps (N, d, h, w), and the gradients of the scores by them (N, d, h, w), of a batch.
 
-    Nothing is recorded before the layer, so the backward pass costs only what lies behind it.
-
     model: a classifier or a segmenter; it is put into evaluation mode.
     inputs: (N, 3, H, W), on the model's device. classes: (N,), and asked, all_pixels: as of `score_classes`.
     with_gradients: False gives None in the place of the gradients.
@@ -89,7 +93,7 @@ def activations_and_gradients(
         range, NaN or infinite maps; ModelError: no such layer, one that does not lie over space,
         an output that is no logits.
     """
-    leaf = gradients = None
+    leaf = gradients = None  # nothing is recorded before the leaf
 
     def catch(module, arguments, output):
         nonlocal leaf

@@ -124,8 +124,7 @@ def judge(
 ) -> pd.DataFrame:
     """Ask a vision-language model for a judgement of each image.
 
-    model: as `load_vlm` gives it. images: N images or files, as `judge_images` makes them; None asks without
-        a picture.
+    model: as `load_vlm` gives it. images: N images or files; None asks without a picture.
     objects: the predicted class of each in plain words. kind: of the images, as of `judge_images`.
     length: "short" or "long", or "" for the paper's own prompt (data/prompts). file: name of another prompt.
     max_tokens: of an answer. settings: of `ask`.

@@ -66,7 +66,7 @@ def attention_maps(
     classes: (N,), by default those predicted. all_pixels: as of `score_classes`.
     layer: a submodule's name; "" takes the last over space, by `models.find_layer`. A segmenter's CAM needs
         the layer before its last 1 x 1 convolution.
-    of_rise: n_masks, cells, keep, seed, see `rise`; other methods take no notice.
+    of_rise: n_masks, cells, seed, see `rise`; other methods take no notice.
     Raises SaliencyError: an unknown method, a model for which CAM is not defined, other inputs; and as
         `activations_and_gradients` and `rise`, also ModelError.
     """
@@ -117,7 +117,13 @@ def combine_maps(method: str, maps: torch.Tensor, gradients=None, weights=None) 
     gradients: G (N, d, h, w), for the methods that need them. weights: (N, d), for CAM and Score-CAM.
     """
     if method == "eigencam":
-        return _principal_component(maps).relu()
+        cells = maps.flatten(2).mT.double()  # (N, hw, d)
+        centred = cells - cells.mean(1, keepdim=True)
+        left, scales, _ = torch.linalg.svd(centred, full_matrices=False)
+        projection = left[:, :, 0] * scales[:, :1]
+        sign = (projection * centred.mean(2)).sum(1, keepdim=True).sign()
+        projection = projection * torch.where(sign == 0, 1, sign)  # so that it grows with the mean
+        return projection.unflatten(1, maps.shape[2:]).float().relu()
     if method == "layercam":
         return (gradients.relu() * maps).sum(1).relu()
     if method == "gradcam":
@@ -130,19 +136,6 @@ def combine_maps(method: str, maps: torch.Tensor, gradients=None, weights=None) 
         weights = (gradients * maps).sum((2, 3)) / (maps.sum((2, 3)) + 1e-7)
     weighted = torch.einsum("nd,ndhw->nhw", weights, maps)
     return weighted if method == "cam" else weighted.relu()
-
-
-def _principal_component(maps: torch.Tensor) -> torch.Tensor:
-    """Projection of an image's cells on their first principal component, (N, h, w).
-
-    Its sign is chosen so that it grows with the mean activation.
-    """
-    cells = maps.flatten(2).mT.double()  # (N, hw, d)
-    centred = cells - cells.mean(1, keepdim=True)
-    left, scales, _ = torch.linalg.svd(centred, full_matrices=False)
-    projection = left[:, :, 0] * scales[:, :1]
-    sign = (projection * centred.mean(2)).sum(1, keepdim=True).sign()
-    return (projection * torch.where(sign == 0, 1, sign)).unflatten(1, maps.shape[2:]).float()
 
 
 @torch.no_grad()

@@ -26,16 +26,15 @@ from xaihelpers.kernels.masking import mask_images, upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.saliency.hooks import class_scores, score_classes
 
-STARTS = ("blur", "zeros")  # of insertion
-BLUR = {"kernel_size": 11, "sigma": 5.0}  # as RISE's authors do; pixels
+BLUR, SIGMA = 11, 5.0  # pixels, as RISE's authors have it
 
 
 class PerturbationCurves(NamedTuple):
     """Probability of each image's class as pixels go or come, usually the most relevant first."""
 
-    deletion: torch.Tensor  # (N, S + 1): p with k / S of the pixels replaced, k = 0 ... S
-    insertion: torch.Tensor  # (N, S + 1): p with k / S of the pixels shown, over a blurred image or zeros
-    masked: torch.Tensor  # (N,): p of the image multiplied with its map
+    deletion: torch.Tensor  # p
+    insertion: torch.Tensor  # q
+    masked: torch.Tensor  # p_v
 
     @property
     def deletion_auc(self) -> torch.Tensor:
@@ -49,7 +48,7 @@ class PerturbationCurves(NamedTuple):
 
     @property
     def aopc(self) -> torch.Tensor:
-        """Area over the perturbation curve, the mean of p(0) - p(k) over k = 0 ... S, (N,); high is good."""
+        """Area over the perturbation curve, (N,); high is good."""
         return (self.deletion[:, :1] - self.deletion).mean(1)
 
     @property
@@ -74,7 +73,6 @@ def perturb(
 
     Of a segmenter, p is the mean over the pixels that it gave to the class before any were replaced.
 
-    model: a classifier or a segmenter; it is put into evaluation mode.
     inputs: (N, 3, H, W), normalised, so that 0 is the mean pixel, by which pixels are replaced.
     maps: (N, h, w) in [0, 1], each ranked once; ties go in row-major order. classes: (N,). steps: S.
     insertion_from: "blur" inserts into the blurred image, "zeros" into the mean pixel everywhere.
@@ -83,8 +81,8 @@ def perturb(
     Raises ValueError for maps and classes that are not one per image, fewer than one step, and another start
         of insertion; SaliencyError for classes out of range; ModelError for an output that is no logits.
     """
-    if insertion_from not in STARTS:
-        raise ValueError(f"insertion_from must be one of {', '.join(STARTS)}, not {insertion_from!r}")
+    if insertion_from not in ("blur", "zeros"):
+        raise ValueError(f"insertion_from must be blur or zeros, not {insertion_from!r}")
     if not 0 < len(inputs) == len(maps) == len(classes) or steps < 1:
         given = f"{len(maps)} maps, {len(classes)} classes and {steps} steps"
         raise ValueError(f"{len(inputs)} images need as many maps and classes, and a step; got {given}")
@@ -95,7 +93,7 @@ def perturb(
     rank = (n_pixels - 1 - rank if least_relevant_first else rank).unflatten(1, size)
     start = torch.zeros_like(inputs)
     if insertion_from == "blur":
-        start = gaussian_blur(inputs, min(BLUR["kernel_size"], 2 * min(size) - 1), BLUR["sigma"])
+        start = gaussian_blur(inputs, min(BLUR, 2 * min(size) - 1), SIGMA)
     images = torch.arange(len(inputs), device=inputs.device)
     parts = [score_classes(model(inputs[rows]), classes[rows]) for rows in images.split(batch_size)]
     whole = torch.cat([class_scores(*part, probability=True) for part in parts])[:, None]

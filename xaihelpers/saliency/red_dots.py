@@ -19,6 +19,7 @@ from xaihelpers.models import read_pixels
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.parameters import ParameterError
 from xaihelpers.saliency.explained import objects_in
+from xaihelpers.saliency.hooks import network_inputs
 from xaihelpers.saliency.judging import judge_images
 from xaihelpers.saliency.methods import attention_maps
 from xaihelpers.saliency.nulls import NULLS, null_maps
@@ -90,22 +91,17 @@ def as_trained(pictures: Pictures, dot: float, corner: str, biased: bool) -> Pic
     return pictures._replace(pixels=pixels)
 
 
-def _inputs(network: ImageNetwork, pixels: torch.Tensor) -> torch.Tensor:
-    """Pictures as the network takes them, on its device."""
-    return network.normalised(pixels.to(next(network.model.parameters()).device))
-
-
 @torch.no_grad()
 def log_odds(network: ImageNetwork, pixels: torch.Tensor) -> torch.Tensor:
     """d(x), logit of the first class less that of the second, (N,)."""
-    logits = [network.model(_inputs(network, part)) for part in pixels.split(64)]
+    logits = [network.model(network_inputs(network, part)) for part in pixels.split(64)]
     first, second = torch.cat(logits).cpu().T
     return first - second
 
 
 def maps_of(network: ImageNetwork, pixels: torch.Tensor, classes: torch.Tensor, method: str) -> torch.Tensor:
     """Attention (N, H, W) for the classes (N,), in the pictures' own resolution."""
-    found = attention_maps(network, _inputs(network, pixels), method, classes)
+    found = attention_maps(network, network_inputs(network, pixels), method, classes)
     return upsample_maps(found.maps, pixels.shape[2:]).cpu()
 
 
@@ -124,38 +120,32 @@ def show_of(
     draws: of the nulls that are random.
     """
     first = torch.zeros(len(pixels), dtype=torch.long)
+    inputs, size = network_inputs(network, pixels), pixels.shape[2:]
     maps = {method: [maps_of(network, pixels, first, method)]}
     for draw in range(draws):
         names = ("random map", "random weights") if draw else NULLS
-        about = {"classes": first, "seed": seed + draw, "names": names}
-        for name, found in null_maps(network, _inputs(network, pixels), method, **about).items():
-            maps.setdefault(name, []).append(upsample_maps(found.maps, pixels.shape[2:]).cpu())
+        for name, found in null_maps(network, inputs, method, seed=seed + draw, names=names).items():
+            maps.setdefault(name, []).append(upsample_maps(found, size).cpu())
     maps["ceiling"] = [(place if used else ~place).float()]
     shown = {}
     for name, of_draws in maps.items():
-        shown[name] = (
-            100 * inside_at_equal_area(torch.cat(of_draws), place.repeat(len(of_draws), 1, 1)).mean().item()
-        )
+        inside = inside_at_equal_area(torch.cat(of_draws), place.repeat(len(of_draws), 1, 1))
+        shown[name] = 100 * inside.mean().item()
     return shown
 
 
 def detectors_of(
-    network: ImageNetwork,
-    pictures: Pictures,
-    maps: torch.Tensor,
-    predicted: torch.Tensor,
-    place: torch.Tensor,
+    network: ImageNetwork, pictures: Pictures, maps: torch.Tensor, place: torch.Tensor
 ) -> pd.DataFrame:
     """Where attention lies, in % of it, a row for each picture: what may find a shortcut without a judge.
 
     "beside the object" knows the objects, "off the centre", outside a centred square of half the picture,
     knows nothing, "at the place" knows the dot. Energy is that of the layer, whatever the class.
 
-    maps: (N, H, W) for the classes that are predicted, (N,).
+    maps: (N, H, W) for the classes that are predicted. place: P.
     """
-    about = {"classes": predicted, "names": ("energy",)}
-    energy = null_maps(network, _inputs(network, pictures.pixels), **about)["energy"].maps
-    energy = upsample_maps(energy, pictures.pixels.shape[2:]).cpu()
+    energy = null_maps(network, network_inputs(network, pictures.pixels), names=["energy"])["energy"]
+    energy = upsample_maps(energy, maps.shape[1:]).cpu()
     y, x = torch.meshgrid(*(torch.linspace(-1, 1, n) for n in maps.shape[1:]), indexing="ij")
     off_centre = (torch.maximum(y.abs(), x.abs()) > math.sqrt(0.5)).expand(len(maps), -1, -1)
     known = pictures.objects.flatten(1).any(1)
