@@ -73,14 +73,6 @@ def test_turned_options_hold_every_place_once():
     assert [row.options[row.position] for row in turned.itertuples()] == ["w", "v"] * 5
 
 
-def test_where_there_are_no_cases_there_is_nothing_to_guess():
-    """Images that no classifier has seen have no sets of their own."""
-    data = SimpleNamespace(labels=torch.from_numpy(LABELS), class_names=NAMES)
-    pool = Pool("drawn", data, np.arange(300), Dictionary(NEAR, "attributes"))
-    none = fastslow.guess_blind(fastslow.case_table(pool, "image"), pool, {})
-    assert none.empty and fastslow.blind_floor(none).empty
-
-
 def test_the_floor_is_the_best_of_all_that_see_the_options_alone():
     guesses = pd.DataFrame({fastslow.CHANCE: 20.0, "knows the dictionary": [100.0, 0, 0, 0]}, [*"wxyz"])
     floor = fastslow.blind_floor(guesses)

@@ -89,11 +89,9 @@ def choice_request(
     concepts: c^t as `chain_prefix` gives it. image: a file or a PIL image.
     file: a prompt in place of the mode's own.
     max_tokens: of the answer; a model that reasons before the letter needs thousands.
-    Raises ValueError: an unknown mode, other than five different options, something given that the mode must
-        not see, or something missing. Raises AskError as `ask.prompt` does.
+    Raises ValueError: other than five different options, something given that the mode must not see, or
+        something missing. Raises AskError as `ask.prompt` does.
     """
-    if mode not in SHOWN:
-        raise ValueError(f"unknown mode {mode!r}; there are {', '.join(SHOWN)}")
     if len(options) != CANDIDATES or len(set(options)) < CANDIDATES:
         raise ValueError(f"{CANDIDATES} different options are needed, not {', '.join(map(repr, options))}")
     if (image is not None, bool(concepts)) != ("image" in SHOWN[mode], "concepts" in SHOWN[mode]):

@@ -30,13 +30,11 @@ class ClassScores(NamedTuple):
 
     logits: torch.Tensor  # (N, K), or (N, K, H, W) of a segmenter
     classes: torch.Tensor  # (N,) int64, those asked for or the predicted ones
-    # (N, H, W) bool, the pixels that a segmenter's score is the mean over; None for a classifier
-    class_pixels: torch.Tensor | None
+    class_pixels: torch.Tensor  # (N, H W) bool, which the score is the mean over; (N, 1) of a classifier
 
     def again(self, output, rows: torch.Tensor, probability: bool = False) -> torch.Tensor:
         """Scores (n,) of the same classes, over the same pixels, for changed images of these rows (n,)."""
-        pixels = None if self.class_pixels is None else self.class_pixels[rows]
-        return class_scores(logits_of(output), self.classes[rows], pixels, probability)
+        return class_scores(logits_of(output), self.classes[rows], self.class_pixels[rows], probability)
 
 
 def score_classes(output, classes=None, all_pixels: bool = False) -> ClassScores:
@@ -47,38 +45,29 @@ def score_classes(output, classes=None, all_pixels: bool = False) -> ClassScores
         the background, class 0, only where there is nothing else.
     all_pixels: of a segmenter, `class_pixels` are all pixels, as in the authors' code, and not those that
         are predicted to be of the class.
-    Raises SaliencyError for classes that are not one per image or out of range; ModelError for an output that
-        is no logits.
+    Raises ModelError for an output that is no logits.
     """
     logits = logits_of(output)
-    n_classes, labels = logits.shape[1], logits.argmax(1)  # (N,) or (N, H, W)
+    n_images, n_classes = logits.shape[:2]
+    labels = logits.argmax(1).reshape(n_images, -1)  # (N, H W), or (N, 1)
     if classes is None:
-        classes = labels
-        if logits.ndim == 4:
-            counts = torch.stack([one.bincount(minlength=n_classes) for one in labels.flatten(1)]).float()
-            counts[:, 0] = 0.5  # the background's: less than one pixel, more than none
-            classes = counts.argmax(1)
+        counts = torch.stack([one.bincount(minlength=n_classes) for one in labels]).float()
+        counts[:, 0] = 0.5  # the background's: less than one pixel, more than none
+        classes = counts.argmax(1)
     classes = torch.as_tensor(classes, device=logits.device).long()
-    if classes.shape != logits.shape[:1] or not ((classes >= 0) & (classes < n_classes)).all():
-        raise SaliencyError(
-            f"classes must be {len(logits)} numbers in 0..{n_classes - 1}, one per image; got "
-            f"{classes.tolist()[:8]}"
-        )
-    class_pixels = None if logits.ndim == 2 else (labels == classes[:, None, None]) | all_pixels
+    class_pixels = (labels == classes[:, None]) | all_pixels | (logits.ndim == 2)
     return ClassScores(logits, classes, class_pixels)
 
 
-def class_scores(logits, classes, class_pixels=None, probability: bool = False) -> torch.Tensor:
-    """The score of each image's class, (N,): its logit, or its probability.
+def class_scores(logits, classes, class_pixels, probability: bool = False) -> torch.Tensor:
+    """The score of each image's class, (N,): its logit or probability, of a segmenter the mean over pixels.
 
     logits: (N, K), or (N, K, H, W) of a segmenter. classes: (N,).
-    class_pixels: (N, H, W) bool, over which a segmenter's score is the mean; it is 0 where there are none.
+    class_pixels: as of `ClassScores`; the score is 0 where there are none.
     """
     values = logits.float().softmax(1) if probability else logits.float()
-    values = values[torch.arange(len(values), device=values.device), classes]  # (N,) or (N, H, W)
-    if class_pixels is None:
-        return values
-    return (values * class_pixels).sum((1, 2)) / class_pixels.sum((1, 2)).clamp(min=1)
+    values = values[torch.arange(len(values), device=values.device), classes].reshape(len(values), -1)
+    return (values * class_pixels).sum(1) / class_pixels.sum(1).clamp(min=1)
 
 
 def activations_and_gradients(
@@ -89,9 +78,8 @@ def activations_and_gradients(
     model: a classifier or a segmenter; it is put into evaluation mode.
     inputs: (N, 3, H, W), on the model's device. classes: (N,), and asked, all_pixels: as of `score_classes`.
     with_gradients: False gives None in the place of the gradients.
-    Raises SaliencyError: a layer that is not used or that the score does not depend on, classes out of
-        range, NaN or infinite maps; ModelError: no such layer, one that does not lie over space,
-        an output that is no logits.
+    Raises SaliencyError: a layer that is not used or that the score does not depend on, maps that are not
+        finite; ModelError: no such layer, one that does not lie over space, an output that is no logits.
     """
     leaf = gradients = None  # nothing is recorded before the leaf
 

@@ -78,14 +78,12 @@ def perturb(
     insertion_from: "blur" inserts into the blurred image, "zeros" into the mean pixel everywhere.
     least_relevant_first: in both curves the least relevant pixels go or come first, ties the last ones first.
         Inserting them into zeros is the usual deletion backwards, and deleting them the usual insertion.
-    Raises ValueError for maps and classes that are not one per image, fewer than one step, and another start
-        of insertion; SaliencyError for classes out of range; ModelError for an output that is no logits.
+    Raises ValueError: no step, another start of insertion; ModelError: an output that is no logits.
     """
     if insertion_from not in ("blur", "zeros"):
         raise ValueError(f"insertion_from must be blur or zeros, not {insertion_from!r}")
-    if not 0 < len(inputs) == len(maps) == len(classes) or steps < 1:
-        given = f"{len(maps)} maps, {len(classes)} classes and {steps} steps"
-        raise ValueError(f"{len(inputs)} images need as many maps and classes, and a step; got {given}")
+    if steps < 1:
+        raise ValueError(f"steps is {steps}: it has to be 1 or more")
     model = (model.model if isinstance(model, ImageNetwork) else model).eval()
     size, n_pixels = inputs.shape[2:], inputs[0, 0].numel()
     order = upsample_maps(maps, size).flatten(1).argsort(dim=1, descending=True, stable=True)
@@ -97,7 +95,7 @@ def perturb(
     images = torch.arange(len(inputs), device=inputs.device)
     parts = [score_classes(model(inputs[rows]), classes[rows]) for rows in images.split(batch_size)]
     whole = torch.cat([class_scores(*part, probability=True) for part in parts])[:, None]
-    pixels = None if parts[0].class_pixels is None else torch.cat([part.class_pixels for part in parts])
+    pixels = torch.cat([part.class_pixels for part in parts])
     scores = parts[0]._replace(classes=classes.long(), class_pixels=pixels)
 
     def curve(render: Callable, at: Iterable[int]) -> torch.Tensor:
