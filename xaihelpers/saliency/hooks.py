@@ -71,13 +71,12 @@ def class_scores(logits, classes, class_pixels, probability: bool = False) -> to
 
 
 def activations_and_gradients(
-    model: nn.Module, inputs: torch.Tensor, layer: str, classes=None, with_gradients: bool = True, **asked
-) -> tuple[ClassScores, torch.Tensor, torch.Tensor | None]:
+    model: nn.Module, inputs: torch.Tensor, layer: str, classes=None, all_pixels: bool = False
+) -> tuple[ClassScores, torch.Tensor, torch.Tensor]:
     """Scores, a layer's maps (N, d, h, w), and the gradients of the scores by them (N, d, h, w), of a batch.
 
     model: a classifier or a segmenter; it is put into evaluation mode.
-    inputs: (N, 3, H, W), on the model's device. classes: (N,), and asked, all_pixels: as of `score_classes`.
-    with_gradients: False gives None in the place of the gradients.
+    inputs: (N, 3, H, W), on the model's device. classes: (N,), and all_pixels: as of `score_classes`.
     Raises SaliencyError: a layer that is not used or that the score does not depend on, maps that are not
         finite; ModelError: no such layer, one that does not lie over space, an output that is no logits.
     """
@@ -86,27 +85,25 @@ def activations_and_gradients(
     def catch(module, arguments, output):
         nonlocal leaf
         is_tensor = torch.is_tensor(output)
-        leaf = (output if is_tensor else output[0]).detach().clone().requires_grad_(with_gradients)
-        torch.set_grad_enabled(with_gradients)  # from here on; the caller's setting comes back below
+        leaf = (output if is_tensor else output[0]).detach().clone().requires_grad_()
+        torch.set_grad_enabled(True)  # from here on; the caller's setting comes back below
         passed_on = leaf.clone()  # later layers may write into this one
         return passed_on if is_tensor else type(output)([passed_on, *output[1:]])
 
     hook = submodule(model.eval(), layer).register_forward_hook(catch)
     try:
         with torch.inference_mode(False), torch.no_grad():
-            scores = score_classes(model(inputs), classes, **asked)
+            scores = score_classes(model(inputs), classes, all_pixels)
             total = class_scores(*scores).sum()
             if total.requires_grad:
                 (gradients,) = torch.autograd.grad(total, leaf, allow_unused=True)
     finally:
         hook.remove()
-    if leaf is None or (with_gradients and gradients is None):
+    if gradients is None:
         why = "is not used when the network runs" if leaf is None else "does not change the score"
         raise SaliencyError(f"the layer {layer!r} {why}: name another one")
-    maps = to_feature_maps(leaf.detach(), inputs.shape[2:]).float()
+    maps, gradients = (to_feature_maps(one, inputs.shape[2:]).float() for one in (leaf.detach(), gradients))
     require_finite(maps, f"the maps at layer {layer!r}")
-    if with_gradients:
-        gradients = to_feature_maps(gradients, inputs.shape[2:]).float()
     return scores._replace(logits=scores.logits.detach()), maps, gradients
 
 

@@ -39,7 +39,6 @@ from xaihelpers.saliency import hooks
 from xaihelpers.saliency.hooks import SaliencyError
 
 METHODS = ("cam", "gradcam", "gradcam++", "layercam", "scorecam", "eigencam", "xgradcam", "rise")
-GRADIENT_METHODS = ("gradcam", "gradcam++", "layercam", "xgradcam")
 
 
 class AttentionMaps(NamedTuple):
@@ -85,9 +84,8 @@ def attention_maps(
         if method == "rise":
             parts.append(rise(model, batch, asked, batch_size=batch_size, **of_rise))
             continue
-        scores, maps, gradients = hooks.activations_and_gradients(
-            model, batch, layer, asked, method in GRADIENT_METHODS, all_pixels=all_pixels
-        )
+        about = model, batch, layer, asked, all_pixels
+        scores, maps, gradients = hooks.activations_and_gradients(*about)
         weights = None
         if method == "cam":
             weights = hooks.class_weights(model, maps, scores.logits)[scores.classes]

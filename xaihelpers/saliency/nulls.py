@@ -52,8 +52,8 @@ def null_maps(
         elif name == "energy":
             energy = []
             for part in inputs.split(batch_size):
-                about = network.model, part, network.layer
-                energy.append(activations_and_gradients(*about, with_gradients=False)[1].square().mean(1))
+                _, of_part, _ = activations_and_gradients(network.model, part, network.layer)
+                energy.append(of_part.square().mean(1))
             maps = torch.cat(energy)
         else:
             shuffled = shuffled_weights(network, seed=seed)
