@@ -10,6 +10,7 @@ import torch
 
 from xaihelpers import fastslow
 from xaihelpers.datasets import Dataset
+from xaihelpers.fastslow.candidates import Pool
 from xaihelpers.fastslow.dictionary import Dictionary
 
 NAMES = [f"class {k}" for k in range(30)]
@@ -22,7 +23,7 @@ def guesses(sets, neighbours=NEAR, vectors=None, seed=0):
     """The mean of each guesser's shares in 1,500 cases, in %."""
     files = pd.DataFrame({"path": [f"{row}.png" for row in range(300)]})
     data = SimpleNamespace(labels=torch.from_numpy(LABELS), images=files, class_names=NAMES)
-    pool = fastslow.Pool("drawn", data, np.arange(300), Dictionary(neighbours, "probe"))
+    pool = Pool("drawn", data, np.arange(300), Dictionary(neighbours, "probe"))
     cases = fastslow.case_table(pool, sets, 1500)
     return fastslow.guess_blind(cases, pool, vectors or {}).mean()
 
@@ -72,31 +73,18 @@ def test_turned_options_hold_every_place_once():
     assert [row.options[row.position] for row in turned.itertuples()] == ["w", "v"] * 5
 
 
-def test_where_there_are_no_cases_there_is_nothing_to_guess():
-    """Images that no classifier has seen have no sets of their own."""
-    data = SimpleNamespace(labels=torch.from_numpy(LABELS), class_names=NAMES)
-    pool = fastslow.Pool("drawn", data, np.arange(300), Dictionary(NEAR, "attributes"))
-    none = fastslow.guess_blind(fastslow.case_table(pool, "image"), pool, {})
-    assert none.empty and fastslow.blind_floor(none).right.empty
-
-
-class TestFloor:
+def test_the_floor_is_the_best_of_all_that_see_the_options_alone():
     guesses = pd.DataFrame({fastslow.CHANCE: 20.0, "knows the dictionary": [100.0, 0, 0, 0]}, [*"wxyz"])
-
-    def source(self, own, guesses=guesses):
-        return fastslow.blind_floor(guesses, pd.Series(own, [*"zyxw"], dtype=float)).source
-
-    def test_it_is_the_best_of_all_that_see_the_options_alone(self):
-        floor = fastslow.blind_floor(self.guesses)
-        assert (floor.source, floor.right.tolist()) == ("knows the dictionary", [100, 0, 0, 0])
-        assert self.source([40, 20, 20, 40]) == fastslow.ITSELF
-        assert self.source([20, 0, 20, 20]) == "knows the dictionary"
-        assert self.source([0] * 4, self.guesses.assign(**{"knows the dictionary": 0.0})) == fastslow.CHANCE
-
-    def test_a_case_that_the_model_did_not_answer_counts_for_none(self):
-        """Where the guesser is right the model was not heard."""
-        assert self.source([10, 0, 0, np.nan]) == fastslow.CHANCE
-        assert self.source([np.nan] * 4) == fastslow.CHANCE
+    floor = fastslow.blind_floor(guesses)
+    assert (floor.name, floor.tolist()) == ("knows the dictionary", [100, 0, 0, 0])
+    for own, source in (
+        ([40, 20, 20, 40], fastslow.ITSELF),
+        ([20, 0, 20, 20], "knows the dictionary"),
+        # where the guesser is right the model was not heard: a case counts for all or for none
+        ([10, 0, 0, np.nan], fastslow.CHANCE),
+        ([np.nan] * 4, fastslow.CHANCE),
+    ):
+        assert fastslow.blind_floor(guesses, pd.Series(own, [*"zyxw"], dtype=float)).name == source
 
 
 def data_of(tmp_path, train, attributes=None):
@@ -132,6 +120,10 @@ def test_the_head_serves_where_it_is_of_these_classes(tmp_path, backbone):
     data = data_of(tmp_path, SPLIT)
     found = fastslow.class_neighbours(data, backbone)
     assert found.source == "head" and (found.neighbours[:, 0] == (np.arange(30) + 1) % 30).all()
+    rows = np.flatnonzero(~SPLIT)
+    assert (found.nearest(rows, LABELS[rows])[:, 0] == (LABELS[rows] + 1) % 30).all()
+    with pytest.raises(ValueError, match="take test images"):
+        found.nearest(np.arange(4), LABELS[:4])
     backbone.class_names = NAMES[::-1]  # the same outputs in another order
     again = fastslow.class_neighbours(data, backbone)
     assert again.source == "head" and (again.neighbours[:, 0] == found.neighbours[:, 0]).all()
@@ -145,14 +137,6 @@ def test_else_a_probe_serves(tmp_path, backbone):
         found = fastslow.class_neighbours(data_of(tmp_path, train), backbone)
         nexts = [(k + 1) % 30 in found.neighbours[k] for k in range(30)]
         assert found.source == "probe" and np.mean(nexts) > 0.9
-
-
-def test_an_image_s_own_look_alikes_are_those_of_test_images(tmp_path, backbone):
-    found = fastslow.class_neighbours(data_of(tmp_path, SPLIT), backbone)
-    rows = np.flatnonzero(~SPLIT)
-    assert (found.nearest(rows, LABELS[rows])[:, 0] == (LABELS[rows] + 1) % 30).all()
-    with pytest.raises(ValueError, match="take test images"):
-        found.nearest(np.arange(4), LABELS[:4])
 
 
 def test_attributes_serve_where_pictures_are_missing(tmp_path):
@@ -186,33 +170,24 @@ mésange,None,NA,1.0,nan
 """
 
 
-def own_dictionary(tmp_path, text):
+def test_a_dictionary_of_one_s_own_holds_names_as_they_are_written(tmp_path):
     images = pd.DataFrame({"path": [str(tmp_path)] * 6, "label": range(6), "train": True})
     data = Dataset(tmp_path, images, pd.DataFrame({"name": BIRDS, "label": range(6)}))
-    (tmp_path / "own.csv").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
-    return fastslow.class_neighbours(data, source=str(tmp_path / "own.csv")).neighbours
 
+    def read(text):
+        (tmp_path / "own.csv").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
+        return fastslow.class_neighbours(data, source=str(tmp_path / "own.csv")).neighbours.tolist()
 
-def test_a_dictionary_of_one_s_own_holds_names_as_they_are_written(tmp_path):
     expected = [[1, 2, 3, 4], [0, 2, 3, 5], [0, 1, 3, 5], [0, 1, 2, 5], [0, 1, 2, 5], [0, 1, 2, 3]]
-    assert own_dictionary(tmp_path, OWN).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    "old, new, message",
-    [
+    assert read(OWN) == expected
+    for old, new, message in (
         ("nan,None", "nan,nan", "line 2 has nan, nan"),  # its own look-alike
         ("nan,None", "nan,sparrow", "line 2 has nan, sparrow"),
         ("nan,None,NA", "None,nan,NA", "line 2 has None, nan"),  # a second line
         (",mésange,1.0\n", ",mésange\n", "line 2 has nan, None, NA, m"),
         ("nan,None,NA,mésange,1.0\n", "", r"no line for 'nan' \(1 such in all\)"),
-    ],
-)
-def test_a_broken_dictionary_is_told_with_its_line(old, new, message, tmp_path):
-    with pytest.raises(ValueError, match=f"own.csv.*{message}"):
-        own_dictionary(tmp_path, OWN.replace(old, new, 1))
-
-
-def test_an_unknown_source_of_the_dictionary_is_told(tmp_path):
+    ):
+        with pytest.raises(ValueError, match=f"own.csv.*{message}"):
+            read(OWN.replace(old, new, 1))
     with pytest.raises(ValueError, match="auto, head, probe, attributes or a CSV file, not 'by heart'"):
-        fastslow.class_neighbours(data_of(tmp_path, SPLIT), source="by heart")
+        fastslow.class_neighbours(data, source="by heart")

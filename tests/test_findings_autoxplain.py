@@ -15,29 +15,25 @@ FAULTS = ["looks at no object", "brightness"]
 CONTROL = "sees the map"
 
 
-def maps_of_two_networks(n=100):
+def test_which_network_is_left_with_nothing_and_the_light_has_no_lead():
     """Numbers of maps, most of whose reference is the network's and some of it the light's."""
     rng = np.random.default_rng(0)
-    network = np.repeat([0, 1], n)
-    maps = pd.DataFrame({"network": network, "image": np.tile(np.arange(n), 2)})
-    area, seen = rng.normal(size=(2, 2 * n))
+    network = np.repeat([0, 1], 100)
+    maps = pd.DataFrame({"network": network, "image": np.tile(np.arange(100), 2)})
+    area, seen = rng.normal(size=(2, 200))
     maps["reference"] = 3 * network + 0.5 * area + seen
-    return maps, pd.DataFrame({"area": area}), seen
-
-
-def test_which_network_is_left_with_nothing_and_the_light_has_no_lead():
-    maps, features, seen = maps_of_two_networks()
+    features = pd.DataFrame({"area": area})
     judges = {
         "network": maps.network + 0.0,
         "light": -features.area,
         "looks": seen + 0.5 * features.area,
         "wavers": maps.reference + np.random.default_rng(1).normal(0, 3, len(maps)),
     }
-    within, pooled, blind = blind_rivals.rival_rows(judges, features, maps)
+    within, pooled, _ = blind_rivals.rival_rows(judges, features, maps)
     of = pooled.set_index(["judge", "scores"]).value
     assert of["network", "as given"] > 0.8 and abs(of["network", "within"]) < 1e-6
     assert of["network", "shuffled"] == pytest.approx(of["network", "as given"])
-    assert of["light", "within"] < -0.3 < 0.3 < np.corrcoef(blind.area, maps.reference)[0, 1] + 0.2
+    assert of["light", "within"] < -0.3
     assert within["looks"]["lead"].low > 0 and within["light"]["lead"].high < 0
     assert within["wavers"]["lead"].low < 0  # not shown, for want of maps
 
@@ -77,16 +73,13 @@ def test_judges_that_look_at_no_object_are_found_out(tmp_path):
         judges.append(f"python:{file}")
     given = BASE["42"] | {"judges": judges, "networks": ["aviary_resnet", "clip/aviary_clip"]}
     given |= {"n_images": 120, "n_birds": 60, "beta": 0.4, "seed": 0, "heat_card": False}
-    given["code_prompt"] = ""
-    records = run_cells(
-        "42", given | {"other_alphas": [], "other_betas": []}, tmp_path / "results", rendered=False
-    )
+    given |= {"code_prompt": "", "other_alphas": [], "other_betas": []}
+    records = run_cells("42", given, tmp_path / "results", rendered=False)
     who = records[records.table == "who looks"].set_index(["judge", "metric"])
     looks = who.xs("looks at the object", level="metric").value
     lead = who.xs("lead over blind", level="metric")
-    pooled = (
-        records[(records.table == "1, shuffled") & (records.scores == "as given")].set_index("judge").value
-    )
+    pooled = records[(records.table == "1, shuffled") & (records.scores == "as given")]
+    pooled = pooled.set_index("judge").value
     (ran,) = read_runs(tmp_path / "results")
     verdict = ran["verdicts"][0]
     assert pooled[judges[0]] > 0.4  # as high as the paper's judges are with people

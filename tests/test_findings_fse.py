@@ -29,37 +29,27 @@ def page_of(tmp_path):
     return run
 
 
-def test_who_recites_the_species_is_found_out(page_of):
-    """Its words are true of ordinary birds; where a bird departs from its species, they are not."""
-    records, verdicts = page_of("32", "recites")
+@pytest.mark.parametrize(
+    "fault, true_of, high, low",
+    [
+        # its words are true of ordinary birds; where a bird departs from its species, they are not
+        ("recites", "this bird", "ordinary", "random attributes"),
+        # it looks at birds of random attributes, whose species it does not know
+        ("recites whom it knows", "this bird, not the usual", "random attributes", "ordinary"),
+    ],
+)
+def test_who_recites_is_found_out(page_of, fault, true_of, high, low):
+    records, verdicts = page_of("32", fault, n_drawn=96)
     said = records[(records.table == "recited") & records.model.str.contains("my_model")]
-    said = said[said["true of"] == "this bird"].set_index("birds").value
-    assert said["ordinary"] > 90 and said["random attributes"] < 40
-    for claim in ("fse-slow-below-fast", "fse-concepts-leave-many-wrong", "fse-cri-rises-with-stages"):
-        assert verdicts[claim]["outcome"] == FAILED
-        assert not verdicts[claim]["controls"]["the words describe the picture"]
-
-
-def test_who_recites_whom_it_knows_is_found_out(page_of):
-    """It looks at birds of random attributes, whose species it does not know."""
-    records, verdicts = page_of("32", "recites whom it knows", n_drawn=96)
-    said = records[(records.table == "recited") & records.model.str.contains("my_model")]
-    said = said[said["true of"] == "this bird, not the usual"].set_index("birds").value
-    assert said["random attributes"] > 60 and said["ordinary"] < 50
-    assert not verdicts["fse-cri-rises-with-stages"]["controls"]["the words describe the picture"]
+    said = said[said["true of"] == true_of].set_index("birds").value
+    assert said[high] > 60 and said[low] < 50
+    rises = verdicts["fse-cri-rises-with-stages"]
+    assert rises["outcome"] == FAILED and not rises["controls"]["the words describe the picture"]
 
 
 def test_who_names_the_class_in_its_words_is_found_out(page_of):
     _, verdicts = page_of("32", "names the class")
-    controls = verdicts["fse-slow-below-fast"]["controls"]
-    assert not controls["they do not name the class"]
-
-
-def test_who_reads_no_words_beside_a_picture_is_the_paper_s_own_case(page_of):
-    """Fused mode is then fast mode, and no control refuses it."""
-    _, verdicts = page_of("32", "deaf", n_cases=40)
-    near = verdicts["fse-fused-near-fast"]
-    assert near["value"] == 0 and near["outcome"] != FAILED
+    assert not verdicts["fse-slow-below-fast"]["controls"]["they do not name the class"]
 
 
 def test_who_reads_no_words_beside_a_picture_follows_the_picture(page_of):
@@ -71,23 +61,16 @@ def test_who_reads_no_words_beside_a_picture_follows_the_picture(page_of):
     assert (values(records, table="conflict, steps") == 0).all()
 
 
-def test_who_sees_only_the_options_decides_nothing(page_of):
-    _, verdicts = page_of("31", "sees only the options")
-    assert verdicts["fse-lookalikes-contradict-more"]["outcome"] == FAILED
-
-
 @pytest.mark.parametrize(
-    "fault, control",
+    "number, claim, parameters",
     [
-        ("recites whom it knows", "the words describe the picture"),
-        ("names the class", "they do not name the class"),
-        ("sees only the options", "the choice follows the words"),
+        ("31", "fse-lookalikes-contradict-more", {}),
+        ("A4", "fse-picture-description-below-name", {"n_doses": 10}),
     ],
 )
-def test_names_are_compared_with_pictures_by_who_looks_and_reads(page_of, fault, control):
-    _, verdicts = page_of("A4", fault, n_doses=10)
-    verdict = verdicts["fse-picture-description-below-name"]
-    assert verdict["outcome"] == FAILED and not verdict["controls"][control]
+def test_who_sees_only_the_options_decides_nothing(page_of, number, claim, parameters):
+    _, verdicts = page_of(number, "sees only the options", **parameters)
+    assert verdicts[claim]["outcome"] == FAILED
 
 
 @pytest.mark.parametrize("number", ["31", "32", "33", "34", "A4"])

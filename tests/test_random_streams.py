@@ -5,7 +5,7 @@ import torch
 
 from xaihelpers.bottlenecks import concept_samples, fit_head
 from xaihelpers.fastslow import draw_cases
-from xaihelpers.saliency.rise import rise
+from xaihelpers.saliency.methods import rise
 
 LABELS = np.repeat(np.arange(8), 6)
 NEAR = np.array([[(k + i) % 8 for i in (1, 2, 3, 4)] for k in range(8)])

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from xaihelpers import datasets, saliency
-from xaihelpers.saliency.explained import Head, train_head
+from xaihelpers.saliency.explained import train_head
 
 
 @pytest.fixture(scope="module")
@@ -19,60 +20,42 @@ def explained(birds):
     return saliency.load_explained(names, birds, draws=2, epochs=2)
 
 
-def test_kinds_draws_and_backbones(explained):
-    kinds = {name: (one.kind[:3], one.backbone, one.draws) for name, one in explained.items()}
-    assert kinds["segmenter/aviary_resnet"] == ("seg", "aviary_resnet", 2)
-    assert kinds["classifier/aviary_resnet"] == ("cla", "aviary_resnet", 2)
-    assert kinds["aviary_resnet"] == ("cla", "aviary_resnet", 1)
-    assert explained["segmenter/aviary_resnet"].names[0] == "background"
-    assert explained["segmenter/aviary_resnet"].network is explained["aviary_resnet"].network
-
-
 def test_everyone_is_mostly_right_and_seeds_differ(birds, explained):
     rows = np.flatnonzero(~birds.images.train)[::60]
-    cases, maps, pixels, energy = saliency.attend_all(explained, birds, rows)
-    assert len(cases) == 6 * len(rows) and set(pixels) == set(energy) == {"aviary_resnet", "aviary_reader"}
+    seen = saliency.attend_all(explained, birds, rows)
+    cases, name = seen.cases, "segmenter/aviary_resnet"
+    assert len(cases) == 6 * len(rows) and set(seen.pixels) == {"aviary_resnet", "aviary_reader"}
+    assert set(cases.network[cases.kind == "segmentation"]) == {name}
+    assert explained[name].names[0] == "background"
     assert (cases.groupby("network").right.mean() > 0.7).all()
-    assert not torch.equal(maps["segmenter/aviary_resnet", 0], maps["segmenter/aviary_resnet", 1])
-    asked, _ = saliency.attention_cases(explained["segmenter/aviary_resnet"], birds, rows, asked="label")
+    assert not torch.equal(seen.maps[name, 0], seen.maps[name, 1])
+    asked, _ = saliency.attention_cases(explained[name], birds, rows, asked="label")
     assert asked.name.tolist() == asked.label.tolist()
+    found, lit = saliency.lit_cases(seen, birds)
+    assert len(lit) == len(found) and found.coverage.between(0, 1).all()
+    whole = found.network.isin(["aviary_resnet", "aviary_reader"])
+    assert (found.confidence.notna() == whole).all()  # a head sees maps, and cannot be asked of other pixels
+    found = saliency.measures(seen, 2, 3)
+    assert found.notna().all(axis=1).sum() == 2 * 3 and not found[~whole].notna().any(axis=None)
 
 
 def test_a_linear_segmenters_gradcam_is_its_logit_without_bias():
     torch.manual_seed(0)
-    head, maps = Head(5, 4, of_cells=True), torch.randn(3, 5, 6, 6)
-    found = saliency.attention_maps(head, maps, "gradcam", torch.tensor([1, 2, 3]), "maps", all_pixels=True)
-    logits = head(maps) - head.linear.bias[:, None, None]
+    head, maps = nn.Sequential(nn.Identity(), nn.Conv2d(5, 4, 1)), torch.randn(3, 5, 6, 6)
+    found = saliency.attention_maps(head, maps, "gradcam", torch.tensor([1, 2, 3]), "0", all_pixels=True)
+    logits = head(maps) - head[1].bias[:, None, None]
     wanted = logits[range(3), [1, 2, 3]].relu()
     for map_, logit in zip(found.maps, wanted.detach(), strict=True):
         assert torch.allclose(map_, (logit - logit.min()) / (logit.max() - logit.min()), atol=1e-5)
 
 
 def test_a_head_leaves_the_random_state_alone():
-    torch.manual_seed(3)
-    wanted = torch.rand(2)
-    torch.manual_seed(3)
-    first = torch.rand(1)
-    heads = [
-        train_head(
-            torch.rand(8, 3, 2, 2, generator=torch.Generator().manual_seed(0)),
-            torch.arange(8) % 2,
-            2,
-            1,
-            seed,
-        )
-        for seed in (0, 0, 1)
-    ]
-    assert torch.equal(torch.cat([first, torch.rand(1)]), wanted)
-    assert torch.equal(heads[0].linear.weight, heads[1].linear.weight)
-    assert not torch.equal(heads[0].linear.weight, heads[2].linear.weight)
-
-
-def test_as_much_light_as_another_map():
-    maps, like = torch.rand(2, 7, 7), torch.rand(2, 7, 7) ** 3
-    found = saliency.same_area(maps, like, 56)
-    whole = torch.nn.functional.interpolate(like[:, None], (56, 56), mode="bilinear")[:, 0]
-    assert (found >= 0.4).float().mean((1, 2)) == pytest.approx((whole >= 0.4).float().mean((1, 2)), abs=2e-3)
+    maps = torch.rand(8, 3, 2, 2, generator=torch.Generator().manual_seed(0))
+    before = torch.random.get_rng_state()
+    heads = [train_head(maps, torch.arange(8) % 2, 2, 1, seed) for seed in (0, 0, 1)]
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert torch.equal(heads[0][-1].weight, heads[1][-1].weight)
+    assert not torch.equal(heads[0][-1].weight, heads[2][-1].weight)
 
 
 def test_a_segmenter_needs_to_know_where_objects_are(tmp_path, birds):

@@ -9,48 +9,27 @@ from xaihelpers.saliency import judging
 from xaihelpers.saliency.judging import judge, parse_judgement, parse_score
 
 
-@pytest.mark.parametrize(
-    "text, score",
-    [
-        ("**Score:** 2/5", 2),
-        ("Score: 10", None),
-        ("Score: 4-5", None),
-        ("Score: 4/10", None),
-        ('{"evaluation": "It lies, score: 2, so", "justification": "b", "score": 4}', 4),
-        ('{"evaluation": "a", "justification": "b", "score": 9}', None),
-        ('{"evaluation": "a", "justification": "b", "score": 4', 4),
-        ("I give it 4 points.", None),
-        ("Score: -1", None),
-        ("Score: 4\nEvaluation: x\nScore: 1", None),
-        ("Evaluation: the focus score: 2, fine\nScore: 5", 5),
-        ("Score (0-5): 4", 4),
-        ("### Score\n4", 4),
-        ("Score: 3,5", 3.5),
-        ("Score: 1,000", None),
-        ("Score: 4 (on a scale of 1-10)", None),
-        ("Score: 4 (on a scale from 0 to 5)", 4),
-        ("Score: 4 points out of 10", None),
-        ("Score: 4 points out of 5", 4),
-        ("Score: 5 %", None),
-        ("Score: 5 percent of it", None),
-        ("Score: 4, as 2 of the wings are dark", 4),
-    ],
-)
-def test_scores_are_read_and_never_guessed(text, score):
-    assert parse_judgement(text).score == score
-
-
-def test_scores_on_another_scale_and_as_the_authors_code_reads_them():
-    """Of four, as notebook 23 reads ratings; or the first digit behind the word, whatever it is of."""
-    for text, score in (("3", 3), ("4/4", 4), ("2,5", 2.5), ("4/10", None), ("1 to 4", None), ("5", None)):
-        assert parse_score(text, highest=4) == score, text
-    for text, score in (
-        ("Score: 4.5", 4),
-        ("a 3, score: 10", 1),
-        ("score of the 5 criteria", 5),
-        ("2", None),
-    ):
-        assert parse_score(text, first_digit=True) == score, text
+def test_scores_are_read_and_never_guessed():
+    score_of = {
+        "**Score:** 2/5": 2,
+        "Score: 4-5": None,
+        '{"evaluation": "It lies, score: 2, so", "justification": "b", "score": 4}': 4,
+        '{"evaluation": "a", "justification": "b", "score": 4': 4,
+        "I give it 4 points.": None,
+        "Score: -1": None,
+        "Score: 4\nEvaluation: x\nScore: 1": None,
+        "Score (0-5): 4": 4,
+        "### Score\n4": 4,
+        "Score: 3,5": 3.5,
+        "Score: 1,000": None,
+        "Score: 4 (on a scale of 1-10)": None,
+        "Score: 5 percent of it": None,
+        "Score: 4, as 2 of the wings are dark": 4,
+    }
+    for text, score in score_of.items():
+        assert parse_judgement(text).score == score, text
+    for text, score in {"4/4": 4, "2,5": 2.5, "4/10": None, "1 to 4": None, "5": None}.items():
+        assert parse_score(text, highest=4) == score, text  # as notebook 23 reads ratings
 
 
 def test_the_parts_of_an_answer():
@@ -62,35 +41,30 @@ def test_the_parts_of_an_answer():
         assert parse_judgement(text) == (4, "On the head.", "Most of it.")
 
 
-def test_a_judge_is_asked_by_the_papers_prompts(monkeypatch):
+def test_a_judge_is_asked_by_the_papers_prompts_and_why_there_is_no_score_is_told_apart(monkeypatch):
     asked = []
 
-    def ask(model, requests, **settings):
-        asked.extend(requests)
-        return [Answer("Evaluation: x\nJustification: y\nScore: 2")] * len(requests)
-
-    monkeypatch.setattr(judging, "ask", ask)
-    table = judge(None, [Image.new("RGB", (8, 8))] * 2, ["Blue Jay", "cup"], "heat", "short")
-    assert table.score.tolist() == [2, 2] and table.evaluation.tolist() == ["x", "x"]
-    first, second = (request.turns[-1].text for request in asked)
-    assert "heat-map" in first and "Blue Jay" in first and "cup" in second
-    with pytest.raises(ValueError, match="no prompt that can be read.*autoxplain_heat_long"):
-        judge(None, [None], ["cup"], "heat", "tiny")
-    images = torch.full((1, 3, 4, 4), 200, dtype=torch.uint8)
-    with pytest.raises(ValueError, match="unknown kind 'grey'"):
-        judging.judge_images(images, torch.ones(1, 2, 2), "grey")
-
-
-def test_why_there_is_no_score_is_told_apart(monkeypatch):
     answers = [
-        Answer('{"evaluation": "x", "justification": "y", "score": 2}'),
+        Answer("Evaluation: x\nJustification: y\nScore: 2"),
         Answer(error="no connection"),
         Answer("Evaluation: x", truncated=True),
         Answer("I'm sorry, but I can't judge people."),
         Answer("It looks fine."),
     ]
-    monkeypatch.setattr(judging, "ask", lambda model, requests, **settings: answers)
-    table = judge(None, [None] * 5, ["cup"] * 5)
+
+    def ask(model, requests, **settings):
+        asked.extend(requests)
+        return answers
+
+    monkeypatch.setattr(judging, "ask", ask)
+    table = judge(None, [Image.new("RGB", (8, 8))] * 5, ["Blue Jay", *["cup"] * 4], "heat", "short")
+    first, second, *_ = (request.turns[-1].text for request in asked)
+    assert "heat-map" in first and "Blue Jay" in first and "cup" in second
+    assert (table.score[0], table.evaluation[0], table.justification[0]) == (2, "x", "y")
     assert table.failure.tolist() == ["", "failed", "truncated", "refused", "unparsable"]
     assert table.score.isna().tolist() == [False, True, True, True, True]
-    assert (table.evaluation[0], table.justification[0]) == ("x", "y")
+    with pytest.raises(ValueError, match="no prompt that can be read.*autoxplain_heat_long"):
+        judge(None, [None], ["cup"], "heat", "tiny")
+    images = torch.full((1, 3, 4, 4), 200, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="unknown kind 'grey'"):
+        judging.judge_images(images, torch.ones(1, 2, 2), "grey")

@@ -1,56 +1,39 @@
-"""Maps that know nothing."""
+"""Maps that know nothing, and as much light as another map has."""
 
 import pytest
 import torch
 from timm.models.resnet import BasicBlock, ResNet
 
 from xaihelpers.models.image_network import as_target
-from xaihelpers.saliency import NULLS, SaliencyError, attention_maps, null_maps, shuffled_weights
+from xaihelpers.saliency import NULLS, null_maps, same_area, shuffled_weights
 
 
-@pytest.fixture(scope="module")
-def network():
+def test_what_each_null_knows():
     torch.manual_seed(0)
     model = ResNet(BasicBlock, (1, 1, 1, 1), 7, channels=(8, 12, 16, 24))
-    return as_target("tiny", model, 64, "tiny")
-
-
-@pytest.fixture(scope="module")
-def images():
-    return torch.randn(4, 3, 64, 64, generator=torch.Generator().manual_seed(1))
-
-
-def test_random_draws_stay(network, images):
-    """Recorded numbers rest on these very values."""
-    drawn = null_maps(network, images, names=["random map"], seed=3)["random map"].maps
+    network = as_target("tiny", model, 64, "tiny", layer="layer2")
+    images = torch.randn(4, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+    found = null_maps(network, images)
+    assert tuple(found) == NULLS
+    for maps in found.values():
+        assert len(maps) == 4 and maps.min() == 0 and maps.max() == 1
+    centre = found["centre prior"]
+    assert torch.equal(centre[0], centre[1]) and torch.allclose(centre, centre.flip(1))  # sees no picture
+    for name in ("random map", "random weights"):
+        again, other = (null_maps(network, images, seed=seed)[name] for seed in (0, 1))
+        assert torch.equal(found[name], again) and not torch.equal(again, other)
+    # recorded numbers rest on these very values
+    drawn = null_maps(network, images, names=["random map"], seed=3)["random map"]
     expected = torch.tensor([0, 0.107197, 0.297954, 0.024011, 0.494529, 0.059101, 0.812242])
     torch.testing.assert_close(drawn[0, 0], expected, rtol=0, atol=1e-5)
     order = torch.randperm(24 * 7, generator=torch.Generator().manual_seed(3))
-    shuffled = shuffled_weights(network, share=0.01, seed=3).model.fc.weight
-    assert torch.equal(shuffled.flatten(), network.model.fc.weight.flatten()[order])
+    shuffled = shuffled_weights(network, share=0.01, seed=3).model
+    assert torch.equal(shuffled.fc.weight.flatten(), model.fc.weight.flatten()[order])
+    assert torch.equal(shuffled.conv1.weight, model.conv1.weight)
 
 
-def test_what_each_null_knows(network, images):
-    found = null_maps(network, images, layer="layer2")
-    assert tuple(found) == NULLS
-    real = attention_maps(network, images, layer="layer2")
-    for name, result in found.items():
-        assert len(result.maps) == 4 and result.maps.min() == 0 and result.maps.max() == 1
-        # random weights are asked about what they predict themselves
-        assert name == "random weights" or torch.equal(result.classes, real.classes), name
-    centre = found["centre prior"].maps
-    assert torch.equal(centre[0], centre[1]) and torch.allclose(centre, centre.flip(1))  # sees no picture
-    of_another = null_maps(network, images, layer="layer2", classes=(real.classes + 1) % 7)
-    assert torch.equal(of_another["energy"].maps, found["energy"].maps)  # whatever the class
-    for name in ("random map", "random weights"):
-        again, other = (null_maps(network, images, layer="layer2", seed=seed)[name].maps for seed in (0, 1))
-        assert torch.equal(found[name].maps, again) and not torch.equal(again, other)
-
-
-def test_bad_input_is_named(network, images):
-    with pytest.raises(SaliencyError, match="unknown null 'noise': there are centre prior, random map"):
-        null_maps(network, images, names=["noise"])
-    with pytest.raises(SaliencyError, match="one for each of the 4 images, got 3"):
-        null_maps(network, images, names=["random map"], classes=torch.tensor([0, 1, 2]))
-    with pytest.raises(ValueError, match="lies between 0 and 1, not at 1.5"):
-        shuffled_weights(network, 1.5)
+def test_as_much_light_as_another_map():
+    maps, like = torch.rand(2, 7, 7), torch.rand(2, 7, 7) ** 3
+    found = same_area(maps, like, 56)
+    whole = torch.nn.functional.interpolate(like[:, None], (56, 56), mode="bilinear")[:, 0]
+    assert (found >= 0.4).float().mean((1, 2)) == pytest.approx((whole >= 0.4).float().mean((1, 2)), abs=2e-3)

@@ -137,10 +137,8 @@ def case_table(
     """
     if sets not in SETS:
         raise ValueError(f"sets must be one of {', '.join(SETS)}, not {sets!r}")
-    names, rows = (
-        np.array(pool.data.class_names, object),
-        np.asarray(pool.rows if rows is None else rows, int),
-    )
+    names = np.array(pool.data.class_names, object)
+    rows = np.asarray(pool.rows if rows is None else rows, int)
     asked = (pool.labels if labels is None else np.asarray(labels))[rows]
     neighbours = None if sets == "random" else pool.dictionary.neighbours
     nearest = pool.dictionary.nearest(rows, asked) if sets == "image" else None
@@ -148,12 +146,10 @@ def case_table(
         return pd.DataFrame(columns=COLUMNS)
     runs = []
     for seed in seeds:
-        drawn = draw_cases(
-            asked, len(names), count or len(rows), neighbours, sets == "balanced", seed, nearest
-        )
-        run = pd.DataFrame(
-            {"row": rows[drawn.rows], "position": drawn.answers, "centre": names[drawn.centres]}
-        )
+        about = count or len(rows), neighbours, sets == "balanced", seed, nearest
+        drawn = draw_cases(asked, len(names), *about)
+        run = pd.DataFrame({"row": rows[drawn.rows], "position": drawn.answers})
+        run["centre"] = names[drawn.centres]
         run["file"] = pool.paths[run["row"]]
         run["label"] = names[asked[drawn.rows]]
         run["candidates"] = drawn.options.tolist()

@@ -37,8 +37,6 @@ def parse_chain(text: str) -> dict[str, str] | None:
     Returns None where a stage is missing or empty.
     """
     for found in _json_values(text, r"\{"):
-        if not isinstance(found, dict):
-            continue
         values = {re.sub(r"[^a-z]", "", str(key).lower()): _as_text(value) for key, value in found.items()}
         chain = {stage: values.get(stage.lower(), "") for stage in STAGES}
         if all(chain.values()):
@@ -47,23 +45,17 @@ def parse_chain(text: str) -> dict[str, str] | None:
 
 
 def chain_prefix(chain: Mapping[str, str] | None, t: int) -> str:
-    """c^t: the first t stages of a chain, as JSON; an empty text where there is no chain.
-
-    Raises ValueError: t is not one of 1 … 5.
-    """
-    if not 1 <= t <= len(STAGES):
-        raise ValueError(f"t is {t}: a chain has stages 1 to {len(STAGES)}")
+    """c^t: the first t stages of a chain, as JSON; an empty text where there is no chain."""
     if chain is None:
         return ""
     return json.dumps({stage: chain[stage] for stage in STAGES[:t]}, ensure_ascii=False)
 
 
-def parse_list(text: str, count: int = 5) -> list[str] | None:
-    """The phrases of an answer that holds a JSON list of `count` of them; None without such a list."""
+def parse_list(text: str) -> list[str] | None:
+    """The phrases of an answer that holds a JSON list of five of them; None without such a list."""
     for found in _json_values(text, r"\["):
-        if not isinstance(found, list) or len(found) != count:
-            continue
-        if all(isinstance(phrase, str) and phrase.strip() for phrase in found):
+        is_text = [isinstance(phrase, str) and bool(phrase.strip()) for phrase in found]
+        if is_text == [True] * 5:
             return [phrase.strip() for phrase in found]
     return None
 
@@ -147,8 +139,8 @@ def _singulars(word: str) -> set[str]:
     return found
 
 
-def _json_values(text: str, opening: str) -> Iterator[object]:
-    """Each JSON value in a text that begins with a match of `opening`."""
+def _json_values(text: str, opening: str) -> Iterator[dict | list]:
+    """Each JSON object or list in a text, of those that begin with a match of `opening`."""
     for match in re.finditer(opening, text):
         try:
             value, _ = json.JSONDecoder().raw_decode(text[match.start() :])

@@ -96,36 +96,24 @@ def class_neighbours(data: Dataset, backbone: ImageNetwork | None = None, source
         return Dictionary(_from_file(paths.find(source) or Path(source), data.class_names), source)
     train, labels = data.images["train"].to_numpy(), data.labels.numpy()
     voting = ~train if 0 < train.sum() < len(train) else np.ones_like(train)
-    scores = None
     if source != "probe":
         try:
-            scores = _head_scores(data, backbone, voting, 0.25 if source == "auto" else 0.0)
-            source = "head"
+            if backbone.n_classes != len(data.class_names):
+                raise ModelError(f"{backbone.name} has {backbone.n_classes} outputs, {data!r} other classes")
+            outputs = class_outputs(backbone, data)  # (K,), by names
+            features = extract_features(backbone, data.images["path"][voting], maps=False)
+            scores = features.logits[:, outputs].numpy()
+            right = (scores.argmax(1) == labels[voting]).mean()
+            source = "head" if source == "head" or right >= 0.25 else "probe"
         except ModelError:
             if source == "head":
                 raise
-    if scores is None:
-        scores, source = _probe_scores(data, backbone, voting), "probe"
+            source = "probe"
+    if source == "probe":
+        scores = _probe_scores(data, backbone, voting)
     of_images = np.full((len(voting), scores.shape[1]), np.nan, np.float32)
     of_images[voting] = scores
     return Dictionary(similarity_dictionary(scores, labels[voting]), source, of_images)
-
-
-def _head_scores(data: Dataset, backbone: ImageNetwork, voting: np.ndarray, least: float) -> np.ndarray:
-    """The backbone's own scores of the images that vote, (n, K).
-
-    Raises ModelError where its outputs are not these classes, or fewer than `least` of the images right.
-    """
-    if backbone.n_classes != len(data.class_names):
-        raise ModelError(
-            f"{backbone.name} has {backbone.n_classes} outputs, {data!r} {len(data.class_names)} classes"
-        )
-    outputs = class_outputs(backbone, data)  # (K,), by names
-    logits = extract_features(backbone, data.images["path"][voting], maps=False).logits[:, outputs].numpy()
-    right = (logits.argmax(1) == data.labels.numpy()[voting]).mean()
-    if right < least:
-        raise ModelError(f"{backbone.name} has {100 * right:.0f} % of the images right")
-    return logits
 
 
 def _probe_scores(data: Dataset, backbone: ImageNetwork, voting: np.ndarray) -> np.ndarray:

@@ -15,7 +15,6 @@ alone, their order turned.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,13 +25,6 @@ from xaihelpers.fastslow.candidates import CANDIDATES, Pool
 from xaihelpers.models.clip import Clip, embed_texts
 
 CHANCE, ITSELF = "chance", "itself, blind"
-
-
-class Floor(NamedTuple):
-    """What a figure has to lie above, case by case."""
-
-    source: str  # a guesser, "chance" or "itself, blind"
-    right: pd.Series  # (l,) how probable it is that this source takes the true class, in %
 
 
 def class_vectors(data: Dataset, clip: Clip | None = None) -> dict[str, np.ndarray]:
@@ -78,17 +70,18 @@ def share_right(scores: np.ndarray, positions: Sequence[int]) -> np.ndarray:
     return best[np.arange(len(best)), np.asarray(positions, int)] / best.sum(1)
 
 
-def blind_floor(guesses: pd.DataFrame, own: pd.Series | None = None) -> Floor:
-    """The best of the guessers, of chance, and of the model's own blind answers.
+def blind_floor(guesses: pd.DataFrame, own: pd.Series | None = None) -> pd.Series:
+    """How probable it is, in %, that the best of the guessers and of the model's own blind answers is right.
 
     guesses: (l,) rows, as `guess_blind` gives them.
     own: by the same index, the share of the model's blind answers to a case that are right, in %; what is
         missing could not be had. A case counts in all of the sources that are compared, or in none.
+    Returns what a figure has to lie above, case by case, under the name of its source.
     """
     sources = guesses if own is None else guesses.assign(**{ITSELF: own.reindex(guesses.index)})
     compared = sources.dropna()
     source = compared.mean().idxmax() if len(compared) else CHANCE  # of equal ones the first
-    return Floor(source, sources[source])
+    return sources[source]
 
 
 def rotations(cases: pd.DataFrame) -> pd.DataFrame:

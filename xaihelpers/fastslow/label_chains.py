@@ -12,7 +12,7 @@ UNKNOWN = "not annotated"
 PLAIN_COLORS = {"black", "white", "grey", "brown", "buff"}  # the others strike the eye first
 BODY_PARTS = ("crown", "throat", "breast", "belly", "back", "wing", "tail", "bill")
 DETAILED_PARTS = (*BODY_PARTS[:6], "bill")
-PLURALS = {"wing": "wings", "eye": "eyes", "leg": "legs"}
+PLURALS = {"wing": "wings"}
 BILL_LENGTHS = {"longer than head": "long", "shorter than head": "short"}
 PLACES = {
     "branch": "a branch",
@@ -82,21 +82,22 @@ def _bird_stages(values: dict[str, list[str]]) -> tuple[str, str, str, str]:
     for part in DETAILED_PARTS:
         words = patterns[part][:1]
         if colors[part]:
-            words.append(_at_most_two(colors[part]))
+            words.append(" and ".join(colors[part][:2]))
         if part == "bill":
             words += [BILL_LENGTHS.get(value, "middling") for value in values.get("bill_length", [])[:1]]
             words += values.get("bill_shape", [])[:1]
         if words:
-            detailed.append(f"{' '.join(words)} {_plural(part)}")
+            detailed.append(" ".join([*words, PLURALS.get(part, part)]))
     auxiliary = [f"{value} size" for value in values.get("size", [])[:1]]
     auxiliary += [f"{value} head" for value in values.get("head_pattern", [])[:1]]
     auxiliary += [f"{value.removesuffix(' tail')} tail" for value in values.get("tail_shape", [])[:1]]
     for part in ("eye", "leg"):
         if values.get(f"{part}_color"):
-            auxiliary.append(f"{_at_most_two(values[f'{part}_color'])} {_plural(part)}")
+            auxiliary.append(f"{' and '.join(values[f'{part}_color'][:2])} {part}s")
     shape = values.get("shape", [""])[0]
     superclass = f"{shape} bird" if shape else ""
-    return superclass, ", ".join(map(_plural, salient[:4])), ", ".join(detailed), ", ".join(auxiliary)
+    salient = [PLURALS.get(part, part) for part in salient[:4]]
+    return superclass, ", ".join(salient), ", ".join(detailed), ", ".join(auxiliary)
 
 
 def _thing_stages(values: dict[str, list[str]]) -> tuple[str, str, str, str]:
@@ -105,13 +106,5 @@ def _thing_stages(values: dict[str, list[str]]) -> tuple[str, str, str, str]:
     detailed += [f"details in {value}" for value in values.get("secondary_color", [])[:1]]
     detailed += [f"{value} surface" for value in values.get("pattern", [])[:1]]
     auxiliary = [f"made of {value}" for value in values.get("material", [])[:1]]
-    superclass = _at_most_two(values.get("superclass", []))
+    superclass = " and ".join(values.get("superclass", [])[:2])
     return superclass, ", ".join(values.get("part", [])[:6]), ", ".join(detailed), ", ".join(auxiliary)
-
-
-def _at_most_two(values: list[str]) -> str:
-    return " and ".join(values[:2])
-
-
-def _plural(part: str) -> str:
-    return PLURALS.get(part, part)

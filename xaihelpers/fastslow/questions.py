@@ -27,7 +27,7 @@ from xaihelpers.fastslow.letters import LETTERS, parse_letter
 log = logging.getLogger(__name__)
 # whose chain is asked for where the image is shown; without the image the class's name stands here
 THE_IMAGE = "the main object in this image"
-SHOWN = {"fast": {"image"}, "slow": {"concepts"}, "fused": {"image", "concepts"}, "blind": set()}
+SHOWN = {"fast": ["image"], "slow": ["concepts"], "fused": ["image", "concepts"], "blind": []}
 PROMPTS = {
     "fast": "fse_choose_image",
     "slow": "fse_choose_concepts",
@@ -55,11 +55,9 @@ def annotate_chains(
 
     An answer that max_tokens ended before the chain was whole is asked for once more (`ask.ask_whole`).
 
-    model: as `ask.load_vlm` gives it. file: the prompt. max_tokens: of a chain. settings: of `ask.ask`.
-    Raises ValueError if both images and names are given, or neither; AskError as `ask.ask` does.
+    model: as `ask.load_vlm` gives it. images, names: one of the two. file: the prompt.
+    max_tokens: of a chain. settings: of `ask.ask`. Raises AskError as `ask.ask` does.
     """
-    if (images is None) == (names is None):
-        raise ValueError("chains are gathered from images or from names, one of the two")
     if images is not None:
         text = prompt(file, entity=THE_IMAGE)
         requests = [request(text, [image], max_tokens=max_tokens) for image in images]
@@ -91,17 +89,14 @@ def choice_request(
     concepts: c^t as `chain_prefix` gives it. image: a file or a PIL image.
     file: a prompt in place of the mode's own.
     max_tokens: of the answer; a model that reasons before the letter needs thousands.
-    Raises ValueError: an unknown mode, other than five different options, something given that the mode must
-        not see, or something missing. Raises AskError as `ask.prompt` does.
+    Raises ValueError: other than five different options, something given that the mode must not see, or
+        something missing. Raises AskError as `ask.prompt` does.
     """
-    if mode not in SHOWN:
-        raise ValueError(f"unknown mode {mode!r}; there are {', '.join(SHOWN)}")
     if len(options) != CANDIDATES or len(set(options)) < CANDIDATES:
         raise ValueError(f"{CANDIDATES} different options are needed, not {', '.join(map(repr, options))}")
-    given = {kind for kind, is_given in (("image", image is not None), ("concepts", concepts)) if is_given}
-    if given != SHOWN[mode]:
-        needed, got = (" and ".join(sorted(kinds)) or "nothing" for kinds in (SHOWN[mode], given))
-        raise ValueError(f"{mode} mode sees {needed}, but was given {got}")
+    if (image is not None, bool(concepts)) != ("image" in SHOWN[mode], "concepts" in SHOWN[mode]):
+        needed = " and ".join(SHOWN[mode]) or "nothing"
+        raise ValueError(f"{mode} mode sees {needed}: nothing else may be given, and nothing may be missing")
     fields = {"concepts": concepts} if concepts else {}
     text = prompt(file or PROMPTS[mode], options=lettered_options(options), **fields)
     return request(text, [] if image is None else [image], LETTERS, max_tokens=max_tokens)
@@ -177,17 +172,10 @@ def choose(
         if line in answers:
             letter = parse_letter(answers[line].text)
             failure = failure_kind(answers[line], letter is not None)
-        chosen.append(
-            {
-                "letter": letter,
-                "correct": letter == LETTERS[row.position],
-                "failure": failure,
-                "invalid": failure not in ("", "failed"),
-                "leak": mentions_class(row.concept_text or "", row.options[row.position]),
-            }
-        )
-    columns = ["letter", "correct", "failure", "invalid", "leak"]
-    found = pd.DataFrame(chosen, questions.index, columns)
+        leak = mentions_class(row.concept_text or "", row.options[row.position])
+        is_invalid = failure not in ("", "failed")
+        chosen.append([letter, letter == LETTERS[row.position], failure, is_invalid, leak])
+    found = pd.DataFrame(chosen, questions.index, ["letter", "correct", "failure", "invalid", "leak"])
     return questions.assign(**found.astype({"correct": bool, "invalid": bool, "leak": bool}))
 
 

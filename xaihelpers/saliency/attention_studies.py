@@ -20,12 +20,12 @@ from xaihelpers.yardsticks.statements import only_true
 def attention_items(cases: pd.DataFrame, pictures: Sequence) -> list[rating.Item]:
     """An item for each map: its masked picture, and the object that the network names.
 
-    cases: as of `attended_cases`.
+    cases: as of `lit_cases`.
     """
+    question = "Only what a model attends to is visible. How well does it attend to the object that it names?"
     items = []
     for case, picture in zip(cases.itertuples(), pictures, strict=True):
-        text = f"The model says: {case.object}\n\nOnly what a model attends to is visible. "
-        text += "How well does it attend to the object that it names?"
+        text = f"The model says: {case.object}\n\n{question}"
         hidden = {"shown": [case.network], "image": case.image}
         items.append(rating.item(case.item, text, rating.FORMS["attention"], picture, hidden))
     return items
@@ -43,12 +43,10 @@ def text_items(
 
     answers: as of `judging.judge`, in the order of cases.
     """
-    items = []
-    lines = zip(
-        cases.itertuples(), text_names(cases, judge, kind), answers.itertuples(), pictures, strict=True
-    )
+    items, names = [], text_names(cases, judge, kind)
+    lines = zip(cases.itertuples(), names, answers.itertuples(), pictures, strict=True)
     for case, name, answer, picture in lines:
-        if answer.score == answer.score:
+        if pd.notna(answer.score):
             text = f"The model says: {case.object}\n\nThe score is {answer.score:g}. "
             text += f"Is all of this right, and does the score fit?\n\n{answer.text}"
             hidden = {"shown": [f"{judge}, {kind}"], "image": case.image}
@@ -71,7 +69,7 @@ def accepted_texts(
     """Whether a judge's texts are accepted, in % for each map: by readers, by the masks, by another's masks.
 
     By readers if all of them said yes; by the masks as of `only_true`; another's are those of the next map of
-    the same network. NaN where nobody has read, of constant maps, and where nobody knows the object.
+    the same network. NaN where nobody has read, of maps that show nothing, and where nobody knows the object.
 
     answers: as of `judging.judge`. read: ratings as of `read_ratings`, perhaps none.
     """
@@ -80,7 +78,7 @@ def accepted_texts(
     found = {"acceptance rate": 100.0 * rated.eq(1).where(rated.notna())}
     light = cases[["coverage", "precision", "parts"]].to_numpy()
     following = cases.groupby("network", sort=False)["item"].transform(lambda one: np.roll(one.index, -1))
-    known = ~cases["constant"] & cases["coverage"].notna()
+    known = ~cases["nothing"] & cases["coverage"].notna()
     for whose, places in (("the masks", cases.index), ("another's masks", following)):
         passed = pd.Series(only_true(answers["text"], answers["score"], light[places]))
         found[f"accepted by {whose}"] = passed.where(known)

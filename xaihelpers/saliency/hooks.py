@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.layers import logits_of, submodule, to_feature_maps
 
 
@@ -19,103 +20,90 @@ class SaliencyError(ValueError):
     """A model, a layer, a class or a batch that has no attention map; the message names it and the remedy."""
 
 
+def network_inputs(network: ImageNetwork, pixels: torch.Tensor) -> torch.Tensor:
+    """Pixels (N, 3, H, W) uint8 as a network takes them, on its device."""
+    return network.normalised(pixels.to(next(network.model.parameters()).device))
+
+
 class ClassScores(NamedTuple):
     """Logits of N images, and the class that each image's score is of."""
 
     logits: torch.Tensor  # (N, K), or (N, K, H, W) of a segmenter
     classes: torch.Tensor  # (N,) int64, those asked for or the predicted ones
-    # (N, H, W) bool, the pixels that a segmenter's score is the mean over; None for a classifier
-    class_pixels: torch.Tensor | None
+    class_pixels: torch.Tensor  # (N, H W) bool, which the score is the mean over; (N, 1) of a classifier
 
     def again(self, output, rows: torch.Tensor, probability: bool = False) -> torch.Tensor:
         """Scores (n,) of the same classes, over the same pixels, for changed images of these rows (n,)."""
-        pixels = None if self.class_pixels is None else self.class_pixels[rows]
-        return class_scores(logits_of(output), self.classes[rows], pixels, probability)
+        return class_scores(logits_of(output), self.classes[rows], self.class_pixels[rows], probability)
 
 
-def score_classes(output, classes=None, background: int = 0, all_pixels: bool = False) -> ClassScores:
+def score_classes(output, classes=None, all_pixels: bool = False) -> ClassScores:
     """Logits with the classes asked for, by default the predicted ones.
 
     output: what a classifier or a segmenter returns.
     classes: (N,); None takes the class of the largest logit, of a segmenter the class with most pixels,
-        `background` only where there is nothing else.
+        the background, class 0, only where there is nothing else.
     all_pixels: of a segmenter, `class_pixels` are all pixels, as in the authors' code, and not those that
         are predicted to be of the class.
-    Raises SaliencyError for classes that are not one per image or out of range; ModelError for an output that
-        is no logits.
+    Raises ModelError for an output that is no logits.
     """
     logits = logits_of(output)
-    n_classes, labels = logits.shape[1], logits.argmax(1)  # (N,) or (N, H, W)
+    n_images, n_classes = logits.shape[:2]
+    labels = logits.argmax(1).reshape(n_images, -1)  # (N, H W), or (N, 1)
     if classes is None:
-        classes = labels
-        if logits.ndim == 4:
-            counts = torch.stack([one.bincount(minlength=n_classes) for one in labels.flatten(1)])  # (N, K)
-            is_object = torch.arange(n_classes, device=counts.device) != background
-            classes = counts.where(is_object, 0.5).argmax(1)  # less than one pixel, more than none
+        counts = torch.stack([one.bincount(minlength=n_classes) for one in labels]).float()
+        counts[:, 0] = 0.5  # the background's: less than one pixel, more than none
+        classes = counts.argmax(1)
     classes = torch.as_tensor(classes, device=logits.device).long()
-    if classes.shape != logits.shape[:1] or not ((classes >= 0) & (classes < n_classes)).all():
-        raise SaliencyError(
-            f"classes must be {len(logits)} numbers in 0..{n_classes - 1}, one per image; got "
-            f"{classes.tolist()[:8]}"
-        )
-    class_pixels = None if logits.ndim == 2 else (labels == classes[:, None, None]) | all_pixels
+    class_pixels = (labels == classes[:, None]) | all_pixels | (logits.ndim == 2)
     return ClassScores(logits, classes, class_pixels)
 
 
-def class_scores(logits, classes, class_pixels=None, probability: bool = False) -> torch.Tensor:
-    """The score of each image's class, (N,): its logit, or its probability.
+def class_scores(logits, classes, class_pixels, probability: bool = False) -> torch.Tensor:
+    """The score of each image's class, (N,): its logit or probability, of a segmenter the mean over pixels.
 
     logits: (N, K), or (N, K, H, W) of a segmenter. classes: (N,).
-    class_pixels: (N, H, W) bool, over which a segmenter's score is the mean; it is 0 where there are none.
+    class_pixels: as of `ClassScores`; the score is 0 where there are none.
     """
     values = logits.float().softmax(1) if probability else logits.float()
-    values = values[torch.arange(len(values), device=values.device), classes]  # (N,) or (N, H, W)
-    if class_pixels is None:
-        return values
-    return (values * class_pixels).sum((1, 2)) / class_pixels.sum((1, 2)).clamp(min=1)
+    values = values[torch.arange(len(values), device=values.device), classes].reshape(len(values), -1)
+    return (values * class_pixels).sum(1) / class_pixels.sum(1).clamp(min=1)
 
 
 def activations_and_gradients(
-    model: nn.Module, inputs: torch.Tensor, layer: str, classes=None, with_gradients: bool = True, **asked
-) -> tuple[ClassScores, torch.Tensor, torch.Tensor | None]:
+    model: nn.Module, inputs: torch.Tensor, layer: str, classes=None, all_pixels: bool = False
+) -> tuple[ClassScores, torch.Tensor, torch.Tensor]:
     """Scores, a layer's maps (N, d, h, w), and the gradients of the scores by them (N, d, h, w), of a batch.
 
-    Nothing is recorded before the layer, so the backward pass costs only what lies behind it.
-
     model: a classifier or a segmenter; it is put into evaluation mode.
-    inputs: (N, 3, H, W), on the model's device. classes: (N,), and asked, background and all_pixels: as of
-        `score_classes`.
-    with_gradients: False gives None in the place of the gradients.
-    Raises SaliencyError: a layer that is not used or that the score does not depend on, classes out of
-        range, NaN or infinite maps; ModelError: no such layer, one that does not lie over space,
-        an output that is no logits.
+    inputs: (N, 3, H, W), on the model's device. classes: (N,), and all_pixels: as of `score_classes`.
+    Raises SaliencyError: a layer that is not used or that the score does not depend on, maps that are not
+        finite; ModelError: no such layer, one that does not lie over space, an output that is no logits.
     """
-    leaf = gradients = None
+    leaf = gradients = None  # nothing is recorded before the leaf
 
     def catch(module, arguments, output):
         nonlocal leaf
         is_tensor = torch.is_tensor(output)
-        leaf = (output if is_tensor else output[0]).detach().clone().requires_grad_(with_gradients)
-        torch.set_grad_enabled(with_gradients)  # from here on; the caller's setting comes back below
+        leaf = (output if is_tensor else output[0]).detach().clone().requires_grad_()
+        torch.set_grad_enabled(True)  # from here on; the caller's setting comes back below
         passed_on = leaf.clone()  # later layers may write into this one
         return passed_on if is_tensor else type(output)([passed_on, *output[1:]])
 
     hook = submodule(model.eval(), layer).register_forward_hook(catch)
     try:
         with torch.inference_mode(False), torch.no_grad():
-            scores = score_classes(model(inputs), classes, **asked)
+            scores = score_classes(model(inputs), classes, all_pixels)
             total = class_scores(*scores).sum()
             if total.requires_grad:
                 (gradients,) = torch.autograd.grad(total, leaf, allow_unused=True)
     finally:
         hook.remove()
-    if leaf is None or (with_gradients and gradients is None):
+    if gradients is None:
         why = "is not used when the network runs" if leaf is None else "does not change the score"
         raise SaliencyError(f"the layer {layer!r} {why}: name another one")
-    maps = to_feature_maps(leaf.detach(), inputs.shape[2:]).float()
+    maps, gradients = (to_feature_maps(one, inputs.shape[2:]).float() for one in (leaf.detach(), gradients))
     require_finite(maps, f"the maps at layer {layer!r}")
-    if with_gradients:
-        gradients = to_feature_maps(gradients, inputs.shape[2:]).float()
     return scores._replace(logits=scores.logits.detach()), maps, gradients
 
 

@@ -80,15 +80,8 @@ def _parts(text: str) -> list[tuple[str, str]]:
     return parts
 
 
-def parse_score(text: str, highest: int = 5, first_digit: bool = False) -> float | None:
-    """The number that a text begins with, on a scale that ends at `highest`; None for any other.
-
-    first_digit: as the authors' code reads a whole answer, whatever its digit is of: the first one behind the
-        word score.
-    """
-    if first_digit:
-        digit = re.search(r"score\D*(\d)", text, re.IGNORECASE)
-        return None if digit is None else float(digit[1])
+def parse_score(text: str, highest: int = 5) -> float | None:
+    """The number that a text begins with, on a scale that ends at `highest`; None for any other."""
     match = NUMBER.match(text)
     if match is None or NO_SCORE.match(match[2]):
         return None
@@ -131,8 +124,7 @@ def judge(
 ) -> pd.DataFrame:
     """Ask a vision-language model for a judgement of each image.
 
-    model: as `load_vlm` gives it. images: N images or files, as `judge_images` makes them; None asks without
-        a picture.
+    model: as `load_vlm` gives it. images: N images or files; None asks without a picture.
     objects: the predicted class of each in plain words. kind: of the images, as of `judge_images`.
     length: "short" or "long", or "" for the paper's own prompt (data/prompts). file: name of another prompt.
     max_tokens: of an answer. settings: of `ask`.

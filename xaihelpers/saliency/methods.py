@@ -9,7 +9,7 @@ Paper autoxplain, section 2, takes these methods as given. The map v of a class 
     LayerCAM    v = relu(sum_j relu(G_j) A_j), cell by cell
     Score-CAM   as Grad-CAM,  w = softmax over j of S_c(image through A_j, scaled to [0, 1])
     EigenCAM    v = relu(projection of the cells' vectors A_.xy on their first principal component)
-    RISE        v = mean of random masks, weighted by the class's probability under them (`rise`)
+    RISE        v = 2 / m sum_i p_c(image through M_i) M_i
 
     A      maps                (N, d, h, w)  of the layer
     G      gradients           (N, d, h, w)  dS_c / dA
@@ -17,7 +17,10 @@ Paper autoxplain, section 2, takes these methods as given. The map v of a class 
     c      classes             (N,)
     theta  class_weights(...)  (K, d)        weights of the last linear layer
     w      weights             (N, d)
-    v      raw                 (N, h, w)
+    M_i    masks               (m, H, W)     random grids of cells, half of them kept, upsampled and cut at
+                                             random corners
+    p_c    probabilities       (N, m)        of the class
+    v      raw                 (N, h, w)     of RISE (N, H, W)
 
 CAM: Zhou et al. 2016. Grad-CAM: Selvaraju et al. 2017. Grad-CAM++: Chattopadhay et al. 2018.
 XGrad-CAM: Fu et al. 2020. LayerCAM: Jiang et al. 2021. Score-CAM: Wang et al. 2020.
@@ -29,15 +32,13 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from xaihelpers.kernels.masking import mask_images
+from xaihelpers.kernels.masking import mask_images, upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.layers import find_layer
 from xaihelpers.saliency import hooks
 from xaihelpers.saliency.hooks import SaliencyError
-from xaihelpers.saliency.rise import rise
 
 METHODS = ("cam", "gradcam", "gradcam++", "layercam", "scorecam", "eigencam", "xgradcam", "rise")
-GRADIENT_METHODS = ("gradcam", "gradcam++", "layercam", "xgradcam")
 
 
 class AttentionMaps(NamedTuple):
@@ -55,7 +56,6 @@ def attention_maps(
     classes=None,
     layer: str = "",
     batch_size: int = 64,
-    background: int = 0,
     all_pixels: bool = False,
     **of_rise,
 ) -> AttentionMaps:
@@ -63,35 +63,29 @@ def attention_maps(
 
     model: a classifier or a segmenter, (N, 3, H, W) -> (N, K) or (N, K, H, W), which is put into evaluation
         mode, or an ImageNetwork.
-    inputs: (N, 3, H, W) floating point, normalised, on the model's device. method: one of METHODS.
-    classes: (N,), by default those predicted. background, all_pixels: as of `score_classes`.
+    inputs: (N, 3, H, W), normalised, on the model's device. method: one of METHODS.
+    classes: (N,), by default those predicted. all_pixels: as of `score_classes`.
     layer: a submodule's name; "" takes the last over space, by `models.find_layer`. A segmenter's CAM needs
         the layer before its last 1 x 1 convolution.
-    of_rise: n_masks, cells, keep, seed, see `rise`; other methods take no notice.
-    Raises SaliencyError: an unknown method, a model for which CAM is not defined, other inputs; and as
+    of_rise: n_masks, cells, seed, see `rise`; other methods take no notice.
+    Raises SaliencyError: an unknown method, a model for which CAM is not defined; and as
         `activations_and_gradients` and `rise`, also ModelError.
     """
     if method not in METHODS:
         raise SaliencyError(f"unknown method {method!r}: there are {', '.join(METHODS)}")
-    if inputs.ndim != 4 or not inputs.is_floating_point() or not len(inputs):
-        given = f"not {inputs.dtype} {tuple(inputs.shape)}"
-        raise SaliencyError(f"inputs must be floating point (N, 3, H, W), one image or more, {given}")
     if isinstance(model, ImageNetwork):
         layer, model = layer or model.layer, model.model
-    about = {"background": background, "all_pixels": all_pixels}
-    parts = []
-    model.eval()
+    model, parts = model.eval(), []
     if not layer and method != "rise":
         layer = find_layer(model)
     for start in range(0, len(inputs), batch_size):
         batch = inputs[start : start + batch_size]
         asked = None if classes is None else classes[start : start + batch_size]
         if method == "rise":
-            parts.append(rise(model, batch, asked, background, batch_size=batch_size, **of_rise))
+            parts.append(rise(model, batch, asked, batch_size=batch_size, **of_rise))
             continue
-        scores, maps, gradients = hooks.activations_and_gradients(
-            model, batch, layer, asked, method in GRADIENT_METHODS, **about
-        )
+        about = model, batch, layer, asked, all_pixels
+        scores, maps, gradients = hooks.activations_and_gradients(*about)
         weights = None
         if method == "cam":
             weights = hooks.class_weights(model, maps, scores.logits)[scores.classes]
@@ -119,7 +113,13 @@ def combine_maps(method: str, maps: torch.Tensor, gradients=None, weights=None) 
     gradients: G (N, d, h, w), for the methods that need them. weights: (N, d), for CAM and Score-CAM.
     """
     if method == "eigencam":
-        return _principal_component(maps).relu()
+        cells = maps.flatten(2).mT.double()  # (N, hw, d)
+        centred = cells - cells.mean(1, keepdim=True)
+        left, scales, _ = torch.linalg.svd(centred, full_matrices=False)
+        projection = left[:, :, 0] * scales[:, :1]
+        sign = (projection * centred.mean(2)).sum(1, keepdim=True).sign()
+        projection = projection * torch.where(sign == 0, 1, sign)  # so that it grows with the mean
+        return projection.unflatten(1, maps.shape[2:]).float().relu()
     if method == "layercam":
         return (gradients.relu() * maps).sum(1).relu()
     if method == "gradcam":
@@ -134,23 +134,6 @@ def combine_maps(method: str, maps: torch.Tensor, gradients=None, weights=None) 
     return weighted if method == "cam" else weighted.relu()
 
 
-def _principal_component(maps: torch.Tensor) -> torch.Tensor:
-    """Projection of an image's cells on their first principal component, (N, h, w).
-
-    Its sign is chosen so that it grows with the mean activation.
-    """
-    cells = maps.flatten(2).mT.double()  # (N, hw, d)
-    centred = cells - cells.mean(1, keepdim=True)
-    if maps.shape[1] <= cells.shape[1]:
-        axes = torch.linalg.eigh(centred.mT @ centred)[1]
-        projection = (centred @ axes[:, :, -1:])[:, :, 0]
-    else:
-        variances, axes = torch.linalg.eigh(centred @ centred.mT)
-        projection = axes[:, :, -1] * variances[:, -1:].clamp(min=0).sqrt()
-    sign = (projection * centred.mean(2)).sum(1, keepdim=True).sign()
-    return (projection * torch.where(sign == 0, 1, sign)).unflatten(1, maps.shape[2:]).float()
-
-
 @torch.no_grad()
 def _scorecam_weights(model, inputs, scores, maps: torch.Tensor, batch_size: int) -> torch.Tensor:
     """Weights (N, d): softmax over the maps of the class's score for the image seen through each of them."""
@@ -161,3 +144,36 @@ def _scorecam_weights(model, inputs, scores, maps: torch.Tensor, batch_size: int
         masked = mask_images(inputs, part, rows, alpha=None)
         masked_scores.append(scores.again(model(masked), rows))
     return torch.cat(masked_scores).view(maps.shape[:2]).softmax(1)
+
+
+@torch.no_grad()
+def rise(
+    model, inputs, classes=None, n_masks=2000, cells=7, seed=0, batch_size=64
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Maps v (N, H, W), not scaled, and the classes (N,) asked about.
+
+    inputs: (N, 3, H, W), normalised, on the model's device. classes: as of `score_classes`.
+    n_masks: random masks, of cells x cells each, the same on every device.
+    batch_size: masks in a pass of one image.
+    Raises SaliencyError: no masks; ModelError: an output that is no logits.
+    """
+    if n_masks < 1:
+        raise SaliencyError(f"RISE needs a mask or more, not n_masks {n_masks}")
+    scores = hooks.score_classes(model(inputs), classes)
+    size = inputs.shape[2:]
+    cell_size = [-(-side // cells) for side in size]  # pixels, rounded up
+    full = tuple((cells + 1) * side for side in cell_size)
+    generator = torch.Generator().manual_seed(seed)
+    grids = (torch.rand(n_masks, cells, cells, generator=generator) < 0.5).float().to(inputs.device)
+    corners = [torch.randint(0, side, (n_masks,), generator=generator) for side in cell_size]
+    corners = torch.stack(corners, 1).to(inputs.device)  # (m, 2)
+    total = torch.zeros(len(inputs), *size, device=inputs.device)
+    for grid, corner in zip(grids.split(batch_size), corners.split(batch_size), strict=True):
+        masks = upsample_maps(grid, size, corner, full)
+        probabilities = []
+        for row in range(len(inputs)):
+            rows = torch.full((len(grid),), row)
+            masked = inputs[row] * masks[:, None]
+            probabilities.append(scores.again(model(masked), rows, probability=True))
+        total += torch.einsum("nm,mhw->nhw", torch.stack(probabilities), masks)
+    return total / (n_masks * 0.5), scores.classes

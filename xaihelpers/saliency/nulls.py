@@ -22,10 +22,9 @@ import torch
 
 from xaihelpers.kernels.masking import upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
-from xaihelpers.saliency.hooks import SaliencyError, activations_and_gradients
-from xaihelpers.saliency.methods import AttentionMaps, attention_maps, scaled_maps
+from xaihelpers.saliency.hooks import activations_and_gradients
+from xaihelpers.saliency.methods import attention_maps, scaled_maps
 
-CELLS = 7
 NULLS = ("centre prior", "random map", "energy", "random weights")
 
 
@@ -33,42 +32,33 @@ def null_maps(
     network: ImageNetwork,
     inputs: torch.Tensor,
     method: str = "gradcam",
-    layer: str = "",
-    classes=None,
     batch_size: int = 64,
     seed: int = 0,
     names: Sequence[str] = NULLS,
-) -> dict[str, AttentionMaps]:
-    """The maps of NULLS for N images, as `attention_maps` gives those of a method.
+) -> dict[str, torch.Tensor]:
+    """The maps of NULLS for N images, (N, h, w) in [0, 1].
 
-    inputs: (N, 3, H, W), normalised, on the network's device.
-    method, layer: of "random weights" and "energy".
-    classes: (N,), those asked about; by default the network's predictions.
+    inputs: (N, 3, H, W), normalised, on the network's device. method: of "random weights".
     seed: of "random map" and "random weights", which another seed draws anew. names: those wanted.
-    Raises SaliencyError for an unknown name, for classes that are not one per image, and as `attention_maps`
-        does.
+    Raises SaliencyError as `attention_maps` does.
     """
-    unknown = [name for name in names if name not in NULLS]
-    if unknown:
-        raise SaliencyError(f"unknown null {unknown[0]!r}: there are {', '.join(NULLS)}")
-    energy = None
-    if classes is None or "energy" in names:
-        energy, classes = _energy(network, inputs, layer or network.layer, classes, batch_size)
-    classes = torch.as_tensor(classes, device=inputs.device)
-    if len(classes) != len(inputs):
-        raise SaliencyError(f"classes must be one for each of the {len(inputs)} images, got {len(classes)}")
-    along = (torch.arange(32) + 0.5) / 32 - 0.5
-    gaussian = torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2))
-    noise = torch.rand(len(inputs), CELLS, CELLS, generator=torch.Generator().manual_seed(seed))
-    values = {"centre prior": gaussian.expand(len(inputs), -1, -1), "random map": noise, "energy": energy}
     found = {}
     for name in names:
-        if name == "random weights":
-            shuffled = shuffled_weights(network, seed=seed)
-            found[name] = attention_maps(shuffled, inputs, method, None, layer, batch_size, seed=seed)
+        if name == "centre prior":
+            along = (torch.arange(32) + 0.5) / 32 - 0.5
+            maps = torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2)).expand(len(inputs), -1, -1)
+        elif name == "random map":
+            maps = torch.rand(len(inputs), 7, 7, generator=torch.Generator().manual_seed(seed))
+        elif name == "energy":
+            energy = []
+            for part in inputs.split(batch_size):
+                _, of_part, _ = activations_and_gradients(network.model, part, network.layer)
+                energy.append(of_part.square().mean(1))
+            maps = torch.cat(energy)
         else:
-            scaled, constant = scaled_maps(values[name].to(inputs.device))
-            found[name] = AttentionMaps(scaled, classes, constant)
+            shuffled = shuffled_weights(network, seed=seed)
+            maps = attention_maps(shuffled, inputs, method, batch_size=batch_size, seed=seed).maps
+        found[name] = scaled_maps(maps.to(inputs.device))[0]
     return found
 
 
@@ -85,29 +75,13 @@ def same_area(maps: torch.Tensor, like: torch.Tensor, side: int, level: float = 
     return (whole + level - torch.stack(reached)[:, None, None]).clamp(0, 1)
 
 
-def _energy(network, inputs, layer, classes, batch_size) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean over the layer's maps of their squares, (N, h, w), and the classes (N,) asked about."""
-    energy, asked = [], []
-    for start in range(0, len(inputs), batch_size):
-        rows = slice(start, start + batch_size)
-        of_rows = inputs[rows], layer, None if classes is None else classes[rows]
-        scores, maps, _ = activations_and_gradients(network.model, *of_rows, with_gradients=False)
-        energy.append(maps.square().mean(1))
-        asked.append(scores.classes)
-    return torch.cat(energy), torch.cat(asked)
-
-
 @torch.no_grad()
 def shuffled_weights(network: ImageNetwork, share: float = 1.0, seed: int = 0) -> ImageNetwork:
     """A copy of a network with the weights of this share of its layers, from the last one back, shuffled.
 
-    A layer is a module with parameters of its own; the values of each of its tensors are put in random order.
-    The last layers are those that the model names last. share: from 0, none, to 1, all; of a share between
-    them, at least one.
-    Raises ValueError for another share.
+    A layer is a module with parameters of its own, in the order of their names; the values of each of its
+    tensors are put in random order. share: from 0, none, to 1, all; of a share between them, at least one.
     """
-    if not 0 <= share <= 1:
-        raise ValueError(f"the share of the layers to be shuffled lies between 0 and 1, not at {share}")
     model = copy.deepcopy(network.model)
     layers = [module for module in model.modules() if list(module.parameters(recurse=False))]
     generator = torch.Generator().manual_seed(seed)

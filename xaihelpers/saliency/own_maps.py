@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -30,19 +29,6 @@ from xaihelpers.saliency.methods import AttentionMaps, scaled_maps
 from xaihelpers.text_files import places, plain, words
 
 
-class OwnMaps(NamedTuple):
-    """Maps of N images, as the pictures are cut."""
-
-    maps: torch.Tensor  # (N, crop, crop) float32 in [0, 1], on the CPU
-    constant: torch.Tensor  # (N,) bool, whether a map has the same value everywhere; it is then 0
-    predicted: list[str] | None  # N names of classes
-
-
-def is_own_maps(name: str) -> bool:
-    """Whether a name is that of a file of maps."""
-    return Path(name).suffix == ".npz"
-
-
 def picture_view(name: str, side: int = 224) -> ImageNetwork:
     """How pictures are cut for a model that is known by its maps alone; its `model` is None.
 
@@ -52,8 +38,13 @@ def picture_view(name: str, side: int = 224) -> ImageNetwork:
     return ImageNetwork(name=name, model=None, layer="", n_classes=0, identity=f"view of {side}", **fields)
 
 
-def own_maps(file: str | Path, data: Dataset, rows: Sequence[int], view: ImageNetwork) -> OwnMaps:
-    """The maps of a file for some images of a data set, cut as a network's pictures are.
+def own_maps(
+    file: str | Path, data: Dataset, rows: Sequence[int], view: ImageNetwork
+) -> tuple[AttentionMaps, list[str]]:
+    """The maps of a file for images of a data set, cut as a network's pictures are, and names of classes.
+
+    The names are those of the data, and after them what else is predicted; classes are -1 where the file does
+    not say what is predicted.
 
     file: a path, or a name under XAI_DATA. rows: N positions in `data.images`.
     Raises OwnModelError: a file that cannot be read or lacks an array, shapes that do not fit, an image with
@@ -98,28 +89,11 @@ def own_maps(file: str | Path, data: Dataset, rows: Sequence[int], view: ImageNe
         resized = Image.fromarray(values).resize(size, Image.Resampling.BILINEAR)
         cut.append(np.array(smooth.cropped(center_crop(resized, [height, width]))))
     scaled, constant = scaled_maps(torch.from_numpy(np.stack(cut)))
-    names = [str(predicted[row]) for row in found] if "predicted" in held else None
-    return OwnMaps(scaled, constant, names)
-
-
-def own_attention(
-    file: str | Path, data: Dataset, rows: Sequence[int], view: ImageNetwork, device="cpu"
-) -> tuple[AttentionMaps, list[str]]:
-    """The maps of a file as `attention_maps` gives a network's, and the names of the classes.
-
-    The names are those of the data, and after them what else is predicted.
-    Raises OwnModelError as `own_maps`, and where the file does not say what is predicted.
-    """
-    own = own_maps(file, data, rows, view)
-    if own.predicted is None:
-        raise OwnModelError(
-            f"{file}: maps without predictions: what is attended is judged for the class that was predicted. "
-            "Add the names of the predicted classes, one for each image, as `predicted`"
-        )
-    names = list(data.class_names)
-    number_of = {words(class_name(name)): number for number, name in enumerate(names)}
-    for name in own.predicted:
-        if number_of.setdefault(words(class_name(name)), len(names)) == len(names):
-            names.append(name)
-    classes = torch.tensor([number_of[words(class_name(name))] for name in own.predicted], device=device)
-    return AttentionMaps(own.maps.to(device), classes, own.constant.to(device)), names
+    names, classes = list(data.class_names), [-1] * len(found)
+    if "predicted" in held:
+        number_of = {words(class_name(name)): number for number, name in enumerate(names)}
+        for n, row in enumerate(found):
+            classes[n] = number_of.setdefault(words(class_name(str(predicted[row]))), len(names))
+            if classes[n] == len(names):
+                names.append(str(predicted[row]))
+    return AttentionMaps(scaled, torch.tensor(classes), constant), names

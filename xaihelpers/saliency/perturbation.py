@@ -16,7 +16,7 @@ of the papers that it takes the measures from. Its authors' code inserts into ze
 removes the least relevant first for AOPC (`least_relevant_first`), and takes S = 30.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -24,19 +24,17 @@ from torchvision.transforms.functional import gaussian_blur
 
 from xaihelpers.kernels.masking import mask_images, upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
-from xaihelpers.models.layers import logits_of
 from xaihelpers.saliency.hooks import class_scores, score_classes
 
-STARTS = ("blur", "zeros")  # of insertion
-BLUR = {"kernel_size": 11, "sigma": 5.0}  # as RISE's authors do; pixels
+BLUR, SIGMA = 11, 5.0  # pixels, as RISE's authors have it
 
 
 class PerturbationCurves(NamedTuple):
     """Probability of each image's class as pixels go or come, usually the most relevant first."""
 
-    deletion: torch.Tensor  # (N, S + 1): p with k / S of the pixels replaced, k = 0 ... S
-    insertion: torch.Tensor  # (N, S + 1): p with k / S of the pixels shown, over a blurred image or zeros
-    masked: torch.Tensor  # (N,): p of the image multiplied with its map
+    deletion: torch.Tensor  # p
+    insertion: torch.Tensor  # q
+    masked: torch.Tensor  # p_v
 
     @property
     def deletion_auc(self) -> torch.Tensor:
@@ -50,7 +48,7 @@ class PerturbationCurves(NamedTuple):
 
     @property
     def aopc(self) -> torch.Tensor:
-        """Area over the perturbation curve, the mean of p(0) - p(k) over k = 0 ... S, (N,); high is good."""
+        """Area over the perturbation curve, (N,); high is good."""
         return (self.deletion[:, :1] - self.deletion).mean(1)
 
     @property
@@ -75,20 +73,17 @@ def perturb(
 
     Of a segmenter, p is the mean over the pixels that it gave to the class before any were replaced.
 
-    model: a classifier or a segmenter; it is put into evaluation mode.
     inputs: (N, 3, H, W), normalised, so that 0 is the mean pixel, by which pixels are replaced.
     maps: (N, h, w) in [0, 1], each ranked once; ties go in row-major order. classes: (N,). steps: S.
     insertion_from: "blur" inserts into the blurred image, "zeros" into the mean pixel everywhere.
     least_relevant_first: in both curves the least relevant pixels go or come first, ties the last ones first.
         Inserting them into zeros is the usual deletion backwards, and deleting them the usual insertion.
-    Raises ValueError for maps and classes that are not one per image, fewer than one step, and another start
-        of insertion; SaliencyError for classes out of range; ModelError for an output that is no logits.
+    Raises ValueError: no step, another start of insertion; ModelError: an output that is no logits.
     """
-    if insertion_from not in STARTS:
-        raise ValueError(f"insertion_from must be one of {', '.join(STARTS)}, not {insertion_from!r}")
-    if not 0 < len(inputs) == len(maps) == len(classes) or steps < 1:
-        given = f"{len(maps)} maps, {len(classes)} classes and {steps} steps"
-        raise ValueError(f"{len(inputs)} images need as many maps and classes, and a step; got {given}")
+    if insertion_from not in ("blur", "zeros"):
+        raise ValueError(f"insertion_from must be blur or zeros, not {insertion_from!r}")
+    if steps < 1:
+        raise ValueError(f"steps is {steps}: it has to be 1 or more")
     model = (model.model if isinstance(model, ImageNetwork) else model).eval()
     size, n_pixels = inputs.shape[2:], inputs[0, 0].numel()
     order = upsample_maps(maps, size).flatten(1).argsort(dim=1, descending=True, stable=True)
@@ -96,14 +91,16 @@ def perturb(
     rank = (n_pixels - 1 - rank if least_relevant_first else rank).unflatten(1, size)
     start = torch.zeros_like(inputs)
     if insertion_from == "blur":
-        start = gaussian_blur(inputs, min(BLUR["kernel_size"], 2 * min(size) - 1), BLUR["sigma"])
+        start = gaussian_blur(inputs, min(BLUR, 2 * min(size) - 1), SIGMA)
     images = torch.arange(len(inputs), device=inputs.device)
+    parts = [score_classes(model(inputs[rows]), classes[rows]) for rows in images.split(batch_size)]
+    whole = torch.cat([class_scores(*part, probability=True) for part in parts])[:, None]
+    pixels = torch.cat([part.class_pixels for part in parts])
+    scores = parts[0]._replace(classes=classes.long(), class_pixels=pixels)
 
-    def curve(render: Callable, *shown_at: int) -> torch.Tensor:
+    def curve(render: Callable, at: Iterable[int]) -> torch.Tensor:
         """p of render(rows, first) at these steps, (N, n); first: the pixels of the first ranks, bool."""
-        if not shown_at:
-            return inputs.new_empty(len(inputs), 0)
-        points = torch.cartesian_prod(images, torch.tensor(shown_at, device=inputs.device))
+        points = torch.cartesian_prod(images, torch.tensor([*at], device=inputs.device))
         found = []
         for rows, step in (part.T for part in points.split(batch_size)):
             n_first = (step * n_pixels / steps).round()
@@ -111,19 +108,15 @@ def perturb(
             found.append(scores.again(model(render(rows, first)), rows, probability=True))
         return torch.cat(found).view(len(inputs), -1)
 
+    def deleted(rows: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+        return inputs[rows].masked_fill_(first, 0)
+
     def inserted(rows: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
         return start[rows].where(~first, inputs[rows])
 
-    parts = [score_classes(model(inputs[rows]), classes[rows]) for rows in images.split(batch_size)]
-    whole = torch.cat([class_scores(*part, probability=True) for part in parts])[:, None]
-    pixels = None if parts[0].class_pixels is None else torch.cat([part.class_pixels for part in parts])
-    scores = parts[0]._replace(classes=classes.long(), class_pixels=pixels)
-    grey = logits_of(model(torch.zeros_like(inputs[:1])))  # the same for all images
-    grey = scores.again(grey.expand(len(inputs), *grey.shape[1:]), images, probability=True)[:, None]
-    deletion = curve(lambda rows, first: inputs[rows].masked_fill_(first, 0), *range(1, steps))
-    blank = curve(inserted, 0)
-    insertion = curve(inserted, *range(1, steps))
-    masked = curve(lambda rows, first: mask_images(inputs[rows], maps[rows], alpha=None), 0)
-    return PerturbationCurves(
-        torch.cat([whole, deletion, grey], 1), torch.cat([blank, insertion, whole], 1), masked[:, 0]
-    )
+    def masked(rows: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+        return mask_images(inputs[rows], maps[rows], alpha=None)
+
+    deletion = torch.cat([whole, curve(deleted, range(1, steps + 1))], 1)
+    insertion = torch.cat([curve(inserted, range(steps)), whole], 1)
+    return PerturbationCurves(deletion, insertion, curve(masked, [0])[:, 0])

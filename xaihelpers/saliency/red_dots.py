@@ -1,15 +1,9 @@
 """A red dot in a corner as a shortcut: is it used, and do maps show it (paper autoxplain, 4.3, A.2)?
 
-    use    mean of d(x with the dot) - d(x without),  d: log-odds of the first of two classes
+    use    mean of d(x with the dot) - d(x without),  d: `log_odds` of the first of two classes
     show   share of a map's hottest pixels, as many as the dot's place P has, that lie in P
 
-P is the dot and a rim of its radius, room for the cells of a map.
-
-| symbol | name | shape |
-|---|---|---|
-| x | `pixels` | (N, 3, H, W) uint8 |
-| d(x) | `log_odds` | (N,) |
-| P | `place_of` | (N, H, W) bool |
+P (`place_of`) is the dot and a rim of its radius, room for the cells of a map.
 """
 
 import math
@@ -25,13 +19,14 @@ from xaihelpers.models import read_pixels
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.parameters import ParameterError
 from xaihelpers.saliency.explained import objects_in
+from xaihelpers.saliency.hooks import network_inputs
 from xaihelpers.saliency.judging import judge_images
 from xaihelpers.saliency.methods import attention_maps
 from xaihelpers.saliency.nulls import NULLS, null_maps
 from xaihelpers.scores.autoxplain import attention_inside, inside_at_equal_area
 from xaihelpers.scores.intervals import interval
 
-RED = (220, 20, 30)
+RED = torch.tensor((220, 20, 30), dtype=torch.uint8).view(3, 1, 1)
 CORNERS = ("top right", "top left", "bottom right", "bottom left")
 
 
@@ -57,16 +52,15 @@ def read_pair(network: ImageNetwork, data: Dataset, pair: str, train: bool) -> P
     pair: names of the classes, as "Blue_Jay / Florida_Jay".
     Raises ParameterError: a pair that does not name two classes of the data.
     """
-    known, rows = [name.lower() for name in data.class_names], []
+    known = [name.lower() for name in data.class_names]
     names = tuple(class_name(name.strip()) for name in pair.split("/"))
     if len(set(names)) != 2 or not {name.lower() for name in names} <= set(known):
         few = ", ".join(data.class_names[:4])
         raise ParameterError(f"pairs: {pair!r} is not 'A / B' of two classes of {data.name}: {few}, …")
-    for name in names:
-        of_class = data.images.label == known.index(name.lower())
-        rows.append(np.flatnonzero(of_class & (data.images.train == train)))
-    labels = torch.arange(2).repeat_interleave(torch.tensor([len(part) for part in rows]))
-    rows = np.concatenate(rows)
+    in_split = data.images.train == train
+    of_class = [in_split & (data.images.label == known.index(name.lower())) for name in names]
+    rows = np.concatenate([np.flatnonzero(of) for of in of_class])
+    labels = torch.arange(2).repeat_interleave(torch.tensor([of.sum() for of in of_class]))
     pixels = read_pixels(network, data.images.path.iloc[rows])
     return Pictures(pixels, labels, objects_in(network, data, rows), names)
 
@@ -82,8 +76,7 @@ def distance_to_dot(size: tuple[int, int], dot: float, corner: str) -> torch.Ten
 
 def add_dot(pixels: torch.Tensor, dot: float, corner: str) -> torch.Tensor:
     """The same pictures (N, 3, H, W) uint8 with a red dot."""
-    red = torch.tensor(RED, dtype=torch.uint8).view(3, 1, 1)
-    return torch.where(distance_to_dot(pixels.shape[2:], dot, corner) <= 1, red, pixels)
+    return torch.where(distance_to_dot(pixels.shape[2:], dot, corner) <= 1, RED, pixels)
 
 
 def place_of(pixels: torch.Tensor, dot: float, corner: str) -> torch.Tensor:
@@ -101,16 +94,14 @@ def as_trained(pictures: Pictures, dot: float, corner: str, biased: bool) -> Pic
 @torch.no_grad()
 def log_odds(network: ImageNetwork, pixels: torch.Tensor) -> torch.Tensor:
     """d(x), logit of the first class less that of the second, (N,)."""
-    device = next(network.model.parameters()).device
-    logits = [network.model(network.normalised(part.to(device))) for part in pixels.split(64)]
+    logits = [network.model(network_inputs(network, part)) for part in pixels.split(64)]
     first, second = torch.cat(logits).cpu().T
     return first - second
 
 
 def maps_of(network: ImageNetwork, pixels: torch.Tensor, classes: torch.Tensor, method: str) -> torch.Tensor:
     """Attention (N, H, W) for the classes (N,), in the pictures' own resolution."""
-    inputs = network.normalised(pixels.to(next(network.model.parameters()).device))
-    found = attention_maps(network, inputs, method, classes.to(inputs.device), network.layer)
+    found = attention_maps(network, network_inputs(network, pixels), method, classes)
     return upsample_maps(found.maps, pixels.shape[2:]).cpu()
 
 
@@ -129,39 +120,32 @@ def show_of(
     draws: of the nulls that are random.
     """
     first = torch.zeros(len(pixels), dtype=torch.long)
-    inputs = network.normalised(pixels.to(next(network.model.parameters()).device))
+    inputs, size = network_inputs(network, pixels), pixels.shape[2:]
     maps = {method: [maps_of(network, pixels, first, method)]}
     for draw in range(draws):
         names = ("random map", "random weights") if draw else NULLS
-        about = {"classes": first, "seed": seed + draw, "names": names}
-        for name, found in null_maps(network, inputs, method, network.layer, **about).items():
-            maps.setdefault(name, []).append(upsample_maps(found.maps, pixels.shape[2:]).cpu())
+        for name, found in null_maps(network, inputs, method, seed=seed + draw, names=names).items():
+            maps.setdefault(name, []).append(upsample_maps(found, size).cpu())
     maps["ceiling"] = [(place if used else ~place).float()]
     shown = {}
     for name, of_draws in maps.items():
-        shares = torch.stack([inside_at_equal_area(values, place) for values in of_draws])
-        shown[name] = 100 * shares.mean().item()
+        inside = inside_at_equal_area(torch.cat(of_draws), place.repeat(len(of_draws), 1, 1))
+        shown[name] = 100 * inside.mean().item()
     return shown
 
 
 def detectors_of(
-    network: ImageNetwork,
-    pictures: Pictures,
-    maps: torch.Tensor,
-    predicted: torch.Tensor,
-    place: torch.Tensor,
+    network: ImageNetwork, pictures: Pictures, maps: torch.Tensor, place: torch.Tensor
 ) -> pd.DataFrame:
     """Where attention lies, in % of it, a row for each picture: what may find a shortcut without a judge.
 
     "beside the object" knows the objects, "off the centre", outside a centred square of half the picture,
     knows nothing, "at the place" knows the dot. Energy is that of the layer, whatever the class.
 
-    maps: (N, H, W) for the classes that are predicted, (N,).
+    maps: (N, H, W) for the classes that are predicted. place: P.
     """
-    inputs = network.normalised(pictures.pixels.to(next(network.model.parameters()).device))
-    about = {"classes": predicted, "names": ("energy",)}
-    energy = null_maps(network, inputs, "gradcam", network.layer, **about)["energy"].maps
-    energy = upsample_maps(energy, pictures.pixels.shape[2:]).cpu()
+    energy = null_maps(network, network_inputs(network, pictures.pixels), names=["energy"])["energy"]
+    energy = upsample_maps(energy, maps.shape[1:]).cpu()
     y, x = torch.meshgrid(*(torch.linspace(-1, 1, n) for n in maps.shape[1:]), indexing="ij")
     off_centre = (torch.maximum(y.abs(), x.abs()) > math.sqrt(0.5)).expand(len(maps), -1, -1)
     known = pictures.objects.flatten(1).any(1)

@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from scipy import ndimage
 from scipy.stats import ttest_ind
+from torchvision.ops import box_iou
 
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
 
@@ -121,14 +122,10 @@ def box_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
         of_lit, of_object = (_largest_box(pixels) for pixels in pair)
         if of_object is None:
             found.append(np.nan)
-            continue
-        if of_lit is None:
+        elif of_lit is None:
             found.append(0.0)
-            continue
-        (top, left), (bottom, right) = (np.stack([of_lit, of_object])[:, side].T for side in (0, 1))
-        both = max(0, bottom.min() - top.max()) * max(0, right.min() - left.max())
-        areas = ((bottom - top) * (right - left)).sum()
-        found.append(both / (areas - both))
+        else:
+            found.append(box_iou(of_lit, of_object).item())
     return np.array(found)
 
 
@@ -142,13 +139,13 @@ def outline_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
     return torch.where(known, both / either.clamp(min=1), torch.nan).cpu().numpy()
 
 
-def _largest_box(pixels: np.ndarray) -> np.ndarray | None:
-    """Corners [[top, left], [bottom, right]] around the largest region of pixels (H, W), if there is one."""
+def _largest_box(pixels: np.ndarray) -> torch.Tensor | None:
+    """Left, top, right, bottom (1, 4) of the largest region of pixels (H, W), if there is one."""
     regions, count = ndimage.label(pixels)
     if not count:
         return None
-    largest = np.argwhere(regions == np.bincount(regions.ravel())[1:].argmax() + 1)
-    return np.stack([largest.min(0), largest.max(0) + 1])
+    y, x = ndimage.find_objects(regions)[np.bincount(regions.ravel())[1:].argmax()]
+    return torch.tensor([[x.start, y.start, x.stop, y.stop]], dtype=torch.float64)
 
 
 def soft_iou(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
