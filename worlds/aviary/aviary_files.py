@@ -58,6 +58,12 @@ def _group_certainty(part: str | None, area: np.ndarray, points: np.ndarray, rng
     return PROBABLY if shows_little or rng.random() < 0.1 else DEFINITELY
 
 
+def is_visible(picture: Picture) -> np.ndarray:
+    """Of which of the 312 attributes the part can be seen in a picture, (312,) bool."""
+    certainty = annotation_certainty(picture.parts, picture.points, np.random.default_rng(0))
+    return certainty > NOT_VISIBLE
+
+
 def visible_attributes(bird: Individual, picture: Picture, rng: np.random.Generator) -> np.ndarray:
     """Which of the 312 attributes a bird shows that can be seen in its picture, (312,) bool.
 
