@@ -26,7 +26,7 @@ from recipes.annotator_training import examination as exam
 from recipes.annotator_training.eye_lessons import eye_loss
 from recipes.annotator_training.judge_lessons import judge_loss
 from recipes.annotator_training.lesson_pictures import DRAWN, Picture, gather_pictures
-from recipes.cards import weights_card, write_card
+from recipes.cards import write_card
 from xaihelpers import models
 from xaihelpers.devices import resolve_device
 from xaihelpers.fastslow import chain_prefix
@@ -140,11 +140,10 @@ def write_cards(home: Path, told: dict, n_test: int, seed: int) -> pd.DataFrame:
         of_it = table[table.instrument == folder.name]
         weights = load_file(folder / "eye.safetensors").values()
         about = {"parameters": sum(weight.numel() for weight in weights), "built": built[folder.name]}
-        card = weights_card(folder, of_it, main[folder.name], **about, **told, torch=torch.__version__)
         for name in ("blind", "shuffled"):
             beside = of_it[of_it[name].notna()]
-            card[f"held-out, {name}"] = dict(zip(beside.metric, beside[name].round(1).tolist(), strict=True))
-        write_card(folder, card)
+            about[f"held-out, {name}"] = dict(zip(beside.metric, beside[name].round(1).tolist(), strict=True))
+        write_card(folder, of_it, main[folder.name], **about, **told, torch=torch.__version__)
     return table
 
 

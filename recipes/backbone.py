@@ -21,11 +21,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from tqdm.auto import tqdm
 
-from recipes.cards import accuracy_told, checksum, write_card
+from recipes.cards import write_card
 from xaihelpers import datasets, models, plots, scores
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.image_network import ImageNetwork
@@ -168,8 +169,7 @@ def make_backbone(settings: argparse.Namespace) -> Path:
     hits = correct(network, test_pixels, world.labels[is_test])
     right = scores.interval(100 * hits, bounds=scores.PERCENT)
     file = models.save_weights(network.model, folder / f"{name}.safetensors", world.class_names)
-    card = {
-        "name": name,
+    told = {
         "parameters": sum(weights.numel() for weights in network.model.parameters()),
         "features": [network.n_features, *network.map_size],
         "trained on": f"{world.name}, training split, {len(pixels)} images",
@@ -182,9 +182,9 @@ def make_backbone(settings: argparse.Namespace) -> Path:
         "seconds": round(sum(seconds for *_, seconds in history)),
         "device": str(device),
         "torch": torch.__version__,
-        "test accuracy": accuracy_told(right.value, right.low, right.high, right.cases),
     }
-    write_card(file, card | checksum(file))
+    table = pd.DataFrame([right._asdict() | {"metric": "right (%)"}])
+    write_card(file, table, "right (%)", **told)
     print(f"right on the test split: {right.value:.1f} % (chance {100 / len(world.class_names):.1f} %)")
     return file
 

@@ -27,11 +27,12 @@ from typing import NamedTuple
 
 import numpy as np
 import open_clip
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from transformers import PreTrainedTokenizerFast
 
-from recipes.cards import accuracy_told, checksum, write_card
+from recipes.cards import write_card
 from recipes.clip_training.captions import FORMS, TEMPLATES, WORDINGS, Words, a_caption, corpus, words_of
 from recipes.clip_training.clip_birds import Birds, training_birds
 from recipes.clip_training.clip_measures import held_out_birds, measured_rows
@@ -270,13 +271,7 @@ def make_clip(settings: argparse.Namespace) -> list[Path]:
     for place in folders:
         clip = load_clip(str(place), device=device)
         rows = measured_rows(clip, words, held_out, embed_images(clip, held_out.paths), place.name)
-        by_metric = {row["metric"]: row for row in rows}
-        first = by_metric["zero-shot species"]
-        held = {}
-        for metric, row in by_metric.items():
-            held[metric] = [round(row[key], 1) for key in ("value", "low", "high")]
-        card = {
-            "name": place.name,
+        told = {
             "parameters": sum(weights.numel() for weights in clip.model.parameters()),
             "features": [clip.width],
             "context": clip.context,
@@ -289,12 +284,8 @@ def make_clip(settings: argparse.Namespace) -> list[Path]:
             "seconds": round(seconds),
             "device": str(device),
             "torch": torch.__version__,
-            "test accuracy": accuracy_told(
-                first["value"], first["low"], first["high"], first["cases"], "species, zero-shot"
-            ),
-            "held-out birds": held,
         }
-        write_card(place, card | checksum(place / WEIGHTS_FILE))
+        write_card(place, pd.DataFrame(rows), "zero-shot species", **told)
     return folders
 
 

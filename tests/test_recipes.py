@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from recipes import annotator, backbone, clip, flux, flux_further
+from recipes import annotator, backbone, clip, flux
 from recipes.flux_training.substituted_cases import substituted_case
 from worlds import aviary, studio
 from xaihelpers import training
@@ -22,7 +22,7 @@ from xaihelpers.training import train
 FOLDER = Path(backbone.__file__).parent
 
 
-@pytest.mark.parametrize("recipe", [annotator, backbone, clip, flux, flux_further])
+@pytest.mark.parametrize("recipe", [annotator, backbone, clip, flux])
 def test_it_says_what_it_can(recipe, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [recipe.__file__, "--help"])
     with pytest.raises(SystemExit, match="0"):
