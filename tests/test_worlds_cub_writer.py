@@ -5,7 +5,6 @@ On an odd world of two classes, of which every number is told in advance.
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from functools import partial
@@ -86,13 +85,8 @@ def test_masks(home):
     assert data.mask_names == PARTS and data.image_ids[8] == "002.dog/dog_0004_9.jpg"
     assert (data.part_mask(8) == 8 % 3).all() and data.part_mask(8).dtype == np.uint8
     (data.root / "masks/002.dog/dog_0004_9.png").unlink()
-    with pytest.raises(
-        DatasetError, match="masks/002.dog/dog_0004_9.png is missing: delete the folder of this world"
-    ):
+    with pytest.raises(DatasetError, match="dog_0004_9.png is missing: delete the folder of this world"):
         data.part_mask(8)
-    shutil.rmtree(data.root / "masks")
-    with pytest.raises(DatasetError, match="toys has no part masks: only drawn worlds know"):
-        load(data.root).part_mask(8)
 
 
 def test_drawn_once_and_the_same_by_two(home, tmp_path):
