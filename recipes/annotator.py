@@ -18,7 +18,6 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -120,17 +119,14 @@ def make_annotator(settings: argparse.Namespace) -> list[Path]:
     return folders
 
 
-def write_cards(home: Path, told: dict, n_test: int, seed: int) -> pd.DataFrame:
+def write_cards(home: Path, told: dict, n_test: int, seed: int) -> None:
     """Examine the annotator and the judge that lie in `home`, print the table, and write both cards.
 
     A card tells of each measure its value, its interval, and beside it the same of one that has not looked.
     """
     table = exam.examination(home, n_test, seed)
     print(table.round(2).to_string(index=False))
-    main = {
-        "annotator": "values seen, decorrelated (%)",
-        "judge": "controls passed (%), masked",
-    }
+    main = {"annotator": "values seen, decorrelated (%)", "judge": "controls passed (%)"}
     built = {
         "annotator": "an eye, a form for what it finds, and a reader of words for choices by concepts; "
         "no language model, so that it cannot recite",
@@ -144,7 +140,6 @@ def write_cards(home: Path, told: dict, n_test: int, seed: int) -> pd.DataFrame:
             beside = of_it[of_it[name].notna()]
             about[f"held-out, {name}"] = dict(zip(beside.metric, beside[name].round(1).tolist(), strict=True))
         write_card(folder, of_it, main[folder.name], **about, **told, torch=torch.__version__)
-    return table
 
 
 def options() -> argparse.ArgumentParser:
@@ -153,14 +148,9 @@ def options() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add(
-        "--seed",
-        type=int,
-        default=0,
-        help="of the pictures, the weights and the batches (default %(default)s)",
-    )
     add("--device", default="auto", help="auto, cpu or cuda")
     for name, default, meaning in (
+        ("seed", 0, "of the pictures, the weights and the batches"),
         ("birds", 32000, "birds drawn, eight of ten with random attributes"),
         ("ordinary", 7000, "ordinary birds drawn"),
         ("things", 8000, "everyday things drawn"),

@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from tqdm.auto import tqdm
 
 from recipes.cards import write_card
-from xaihelpers import datasets, models, plots, scores
+from xaihelpers import datasets, models, scores
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.training import read_checkpoint, save_checkpoint
@@ -59,13 +59,6 @@ def augment(network: ImageNetwork, batch: torch.Tensor, side: int) -> torch.Tens
     contrast = (1 + 0.4 * (torch.rand(n, 1, 1, 1) - 0.5)).to(device)
     brightness = (0.2 * (torch.rand(n, 1, 1, 1) - 0.5)).to(device)
     return network.normalised(255 * (warped * contrast + brightness).clamp(0, 1))
-
-
-def save_sample(network: ImageNetwork, pixels: torch.Tensor, side: int, file: Path) -> None:
-    """A picture of twelve training pictures as the network sees them."""
-    sample = augment(network, pixels[torch.randperm(len(pixels))[:12]], side).cpu()
-    mean, std = (torch.tensor(part).view(3, 1, 1) for part in (network.mean, network.std))
-    plots.image_grid(sample * std + mean, columns=6, width=8).savefig(file)
 
 
 def correct(network: ImageNetwork, pixels: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -157,7 +150,6 @@ def make_backbone(settings: argparse.Namespace) -> Path:
     labels, is_test = world.labels[world.train], ~world.train
     name = settings.backbone.replace("/", "_")
     folder.mkdir(parents=True, exist_ok=True)
-    save_sample(network, pixels, settings.size, folder / f"{name}.png")
     history = []
     for stage, epochs, side, peak in (
         ("small", settings.epochs, settings.size, settings.learning_rate),
