@@ -6,10 +6,9 @@ species.
 """
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Memory, Parallel, delayed
 from tqdm.auto import tqdm
 
 from worlds import aviary, studio
@@ -74,22 +73,18 @@ def drawn_portrait(world: str, seed: int, number: int, stream: int) -> tuple[np.
 def drawn_birds(world: str, seed: int, count: int, stream: int, folder: str = "") -> list[np.ndarray]:
     """Pixels (N, 3, SIZE, SIZE) uint8, visible (N, 312) bool, species (N,).
 
-    folder: where they are kept and, if they are there, read from; "" keeps none.
+    folder: where they are kept, and found again; "" keeps none.
     """
-    name = f"{world}_{stream}_{count}_{seed}_{aviary.RENDERER_VERSION}.npz"
-    file = Path(folder or ".") / name
-    if folder and file.exists():
-        return [*np.load(file).values()]
-    jobs = (
-        delayed(drawn_portrait)(world, seed, number, stream) for number in tqdm(range(count), desc="drawing")
-    )
+    return Memory(folder or None, verbose=0).cache(_drawn_birds)(world, seed, count, stream)
+
+
+def _drawn_birds(world: str, seed: int, count: int, stream: int) -> list[np.ndarray]:
+    """As `drawn_birds`."""
+    numbers = tqdm(range(count), desc="drawing")
+    jobs = (delayed(drawn_portrait)(world, seed, number, stream) for number in numbers)
     rows = Parallel(n_jobs=-1 if count > 500 else 1, batch_size=32)(jobs)
     portraits, visible, species = (np.stack(column) for column in zip(*rows, strict=True))
-    arrays = [portraits.transpose(0, 3, 1, 2).copy(), visible, species]
-    if folder:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(file, *arrays)
-    return arrays
+    return [portraits.transpose(0, 3, 1, 2).copy(), visible, species]
 
 
 def caption(
