@@ -1,27 +1,17 @@
-"""Each kernel beside the obvious way, in one run on one device: `python benchmarks/races.py`; notebook 81.
+"""Each kernel beside the obvious way, in one run on one device: notebook 81.
 
 All paths of a race get the same inputs, drawn at random and anew for each round. What they return is compared
 in every round, and once before anything is timed. They take turns, and another one begins each round. What
 is reported are medians over the rounds: of seconds, and of the ratios within a round.
 """
 
-import argparse
-import inspect
-import itertools
 import math
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from unittest import mock
 
 import joblib
 import numpy as np
 import pandas as pd
-import psutil
 import scipy.stats
 import torch
 import torch.nn.functional as F
@@ -35,8 +25,7 @@ except ImportError as error:
     message = "grad-cam is missing: install the extra bench, pip install -e '.[bench]'"
     raise ImportError(message) from error
 
-from xaihelpers import ask, bottlenecks, datasets, models, saliency
-from xaihelpers.devices import resolve_device
+from xaihelpers import bottlenecks, datasets, models, saliency
 from xaihelpers.kernels.coam import location_rank
 from xaihelpers.kernels.linear_svm import linear_svm
 from xaihelpers.kernels.masking import mask_images, upsample_maps
@@ -301,90 +290,3 @@ def race_mask(repeats, device, n_images=24, side=224):
         return (images * torch.sigmoid(25 * (values - 0.4))).round().to(torch.uint8)
 
     return race("mask", "random", draw, SHORT * repeats, device, tolerance=1)  # of 255
-
-
-def serve(latency, limit):
-    """An OpenAI-compatible server that waits before each answer, and refuses what comes above the limit."""
-    import http.server  # here, since another process runs the text of this function
-    import threading
-    import time
-
-    places = threading.Semaphore(limit)
-    body = '{"choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "A"}}]}'
-    head = f"content-type: application/json\r\ncontent-length: {len(body)}"
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self):
-            self.rfile.read(int(self.headers["content-length"]))
-            taken = places.acquire(blocking=False)
-            if taken:
-                time.sleep(latency)
-                places.release()
-            status = "200 OK" if taken else "429 Too Many Requests"
-            self.wfile.write(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{body}".encode())
-
-    http.server.ThreadingHTTPServer.request_queue_size = 128  # of 5, some would connect a second later
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    print(server.server_port, flush=True)
-    server.serve_forever()
-
-
-def race_asking(repeats, device, n_requests=320, limit=16, latency=0.5):
-    """Requests to a server that does nothing but wait, beside the least time that it needs for them."""
-    numbers = itertools.count()
-    command = [sys.executable, "-c", f"{inspect.getsource(serve)}\nserve({latency}, {limit})"]
-
-    def ask_all(count=n_requests):
-        questions = [ask.request(f"question {next(numbers)}", options="ABCDE") for _ in range(count)]
-        answers = ask.ask(model, questions, progress=False)
-        if any(answer.text != "A" or answer.cached for answer in answers):
-            raise RuntimeError("asking: an answer is not the server's")
-
-    with tempfile.TemporaryDirectory() as folder, subprocess.Popen(command, stdout=subprocess.PIPE) as server:
-        address = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
-        variables = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "none", "XAI_DATA": folder}
-        try:
-            with mock.patch.dict(os.environ, variables):
-                model = ask.load_vlm("server:m")
-                ask_all(limit)
-                seconds = time_in_turns({"server": ask_all}, repeats, device)[0]["server"]
-        finally:
-            server.kill()
-    ideal, path = math.ceil(n_requests / limit) * latency, f"server, {limit} at a time"
-    times = np.divide(seconds, ideal)
-    found = [(path, "seconds", seconds), ("ideal", "seconds", [ideal]), (path, "times the ideal time", times)]
-    rows = [{"path": of, "metric": metric, "rounds": values} for of, metric, values in found]
-    return [row | {"op": "asking", "data": "none", "value": np.median(row["rounds"])} for row in rows]
-
-
-RACES = [race_clock, race_location, race_svms, race_gradcam, race_tie, race_mask, race_asking]
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit code: 0, or 2 if the device is not there."""
-    parser = argparse.ArgumentParser(prog="python benchmarks/races.py", description=__doc__)
-    parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=6, help="rounds of each race (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=os.devnull, help="file for the rows as CSV")
-    options = parser.parse_args(arguments)
-    try:
-        device = resolve_device(options.device)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
-    if options.repeats < 1 or not options.out.parent.is_dir():
-        parser.error("--repeats must be 1 or more, and the folder of --out must be there")
-    name = describe_device(device)
-    print(f"{name}, load at the start {psutil.getloadavg()[0]:.1f}", flush=True)
-    torch.manual_seed(0)
-    rows = [row for run_race in RACES for row in run_race(options.repeats, device)]
-    found = table(rows, device)
-    print(found.drop(columns="device").to_string(index=False, float_format="{:.4g}".format))
-    found.to_csv(options.out, index=False, float_format="%.6g")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -18,7 +18,6 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -26,7 +25,7 @@ from recipes.annotator_training import examination as exam
 from recipes.annotator_training.eye_lessons import eye_loss
 from recipes.annotator_training.judge_lessons import judge_loss
 from recipes.annotator_training.lesson_pictures import DRAWN, Picture, gather_pictures
-from recipes.cards import weights_card, write_card
+from recipes.cards import write_card
 from xaihelpers import models
 from xaihelpers.devices import resolve_device
 from xaihelpers.fastslow import chain_prefix
@@ -120,17 +119,14 @@ def make_annotator(settings: argparse.Namespace) -> list[Path]:
     return folders
 
 
-def write_cards(home: Path, told: dict, n_test: int, seed: int) -> pd.DataFrame:
+def write_cards(home: Path, told: dict, n_test: int, seed: int) -> None:
     """Examine the annotator and the judge that lie in `home`, print the table, and write both cards.
 
     A card tells of each measure its value, its interval, and beside it the same of one that has not looked.
     """
     table = exam.examination(home, n_test, seed)
     print(table.round(2).to_string(index=False))
-    main = {
-        "annotator": "values seen, decorrelated (%)",
-        "judge": "controls passed (%), masked",
-    }
+    main = {"annotator": "values seen, decorrelated (%)", "judge": "controls passed (%)"}
     built = {
         "annotator": "an eye, a form for what it finds, and a reader of words for choices by concepts; "
         "no language model, so that it cannot recite",
@@ -140,12 +136,10 @@ def write_cards(home: Path, told: dict, n_test: int, seed: int) -> pd.DataFrame:
         of_it = table[table.instrument == folder.name]
         weights = load_file(folder / "eye.safetensors").values()
         about = {"parameters": sum(weight.numel() for weight in weights), "built": built[folder.name]}
-        card = weights_card(folder, of_it, main[folder.name], **about, **told, torch=torch.__version__)
         for name in ("blind", "shuffled"):
             beside = of_it[of_it[name].notna()]
-            card[f"held-out, {name}"] = dict(zip(beside.metric, beside[name].round(1).tolist(), strict=True))
-        write_card(folder, card)
-    return table
+            about[f"held-out, {name}"] = dict(zip(beside.metric, beside[name].round(1).tolist(), strict=True))
+        write_card(folder, of_it, main[folder.name], **about, **told, torch=torch.__version__)
 
 
 def options() -> argparse.ArgumentParser:
@@ -154,14 +148,9 @@ def options() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add(
-        "--seed",
-        type=int,
-        default=0,
-        help="of the pictures, the weights and the batches (default %(default)s)",
-    )
     add("--device", default="auto", help="auto, cpu or cuda")
     for name, default, meaning in (
+        ("seed", 0, "of the pictures, the weights and the batches"),
         ("birds", 32000, "birds drawn, eight of ten with random attributes"),
         ("ordinary", 7000, "ordinary birds drawn"),
         ("things", 8000, "everyday things drawn"),

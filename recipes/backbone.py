@@ -21,12 +21,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from tqdm.auto import tqdm
 
-from recipes.cards import accuracy_told, checksum, write_card
-from xaihelpers import datasets, models, plots, scores
+from recipes.cards import write_card
+from xaihelpers import datasets, models, scores
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.training import read_checkpoint, save_checkpoint
@@ -58,13 +59,6 @@ def augment(network: ImageNetwork, batch: torch.Tensor, side: int) -> torch.Tens
     contrast = (1 + 0.4 * (torch.rand(n, 1, 1, 1) - 0.5)).to(device)
     brightness = (0.2 * (torch.rand(n, 1, 1, 1) - 0.5)).to(device)
     return network.normalised(255 * (warped * contrast + brightness).clamp(0, 1))
-
-
-def save_sample(network: ImageNetwork, pixels: torch.Tensor, side: int, file: Path) -> None:
-    """A picture of twelve training pictures as the network sees them."""
-    sample = augment(network, pixels[torch.randperm(len(pixels))[:12]], side).cpu()
-    mean, std = (torch.tensor(part).view(3, 1, 1) for part in (network.mean, network.std))
-    plots.image_grid(sample * std + mean, columns=6, width=8).savefig(file)
 
 
 def correct(network: ImageNetwork, pixels: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -156,7 +150,6 @@ def make_backbone(settings: argparse.Namespace) -> Path:
     labels, is_test = world.labels[world.train], ~world.train
     name = settings.backbone.replace("/", "_")
     folder.mkdir(parents=True, exist_ok=True)
-    save_sample(network, pixels, settings.size, folder / f"{name}.png")
     history = []
     for stage, epochs, side, peak in (
         ("small", settings.epochs, settings.size, settings.learning_rate),
@@ -168,8 +161,7 @@ def make_backbone(settings: argparse.Namespace) -> Path:
     hits = correct(network, test_pixels, world.labels[is_test])
     right = scores.interval(100 * hits, bounds=scores.PERCENT)
     file = models.save_weights(network.model, folder / f"{name}.safetensors", world.class_names)
-    card = {
-        "name": name,
+    told = {
         "parameters": sum(weights.numel() for weights in network.model.parameters()),
         "features": [network.n_features, *network.map_size],
         "trained on": f"{world.name}, training split, {len(pixels)} images",
@@ -182,9 +174,9 @@ def make_backbone(settings: argparse.Namespace) -> Path:
         "seconds": round(sum(seconds for *_, seconds in history)),
         "device": str(device),
         "torch": torch.__version__,
-        "test accuracy": accuracy_told(right.value, right.low, right.high, right.cases),
     }
-    write_card(file, card | checksum(file))
+    table = pd.DataFrame([right._asdict() | {"metric": "right (%)"}])
+    write_card(file, table, "right (%)", **told)
     print(f"right on the test split: {right.value:.1f} % (chance {100 / len(world.class_names):.1f} %)")
     return file
 

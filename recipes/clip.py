@@ -27,11 +27,12 @@ from typing import NamedTuple
 
 import numpy as np
 import open_clip
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from transformers import PreTrainedTokenizerFast
 
-from recipes.cards import accuracy_told, checksum, write_card
+from recipes.cards import write_card
 from recipes.clip_training.captions import FORMS, TEMPLATES, WORDINGS, Words, a_caption, corpus, words_of
 from recipes.clip_training.clip_birds import Birds, training_birds
 from recipes.clip_training.clip_measures import held_out_birds, measured_rows
@@ -63,30 +64,6 @@ class Lessons(NamedTuple):
     rng: np.random.Generator
     batch_size: int  # captions a step; pictures come in halves of it
     device: torch.device
-
-
-def begin_lessons(
-    dataset: datasets.Dataset,
-    birds: Birds,
-    words: Words,
-    wording: str,
-    batch_size: int,
-    rng: np.random.Generator,
-    device: torch.device,
-) -> Lessons:
-    """The birds and words of a data set, with a tokenizer learnt from their captions."""
-    tokenizer = learnt_clip_tokenizer(corpus(words, birds, wording, rng))
-    columns = dataset.attributes.index.to_series() - 1
-    groups = [part.tolist() for _, part in columns.groupby(dataset.attributes.group, sort=False)]
-    return Lessons(birds, words, wording, groups, tokenizer, rng, batch_size, device)
-
-
-def new_student(lessons: Lessons, eye: str) -> torch.nn.Module:
-    """The plain form with random weights. eye: a CLIP whose image tower it takes over, or ""."""
-    model = new_clip(len(lessons.tokenizer), lessons.device)
-    if eye:  # two CLIPs with one eye differ in their words alone
-        model.visual.load_state_dict(load_clip(eye, device=lessons.device).model.visual.state_dict())
-    return model
 
 
 def normalised(pixels: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -192,14 +169,6 @@ def train_clip(
     return seconds + train("both towers", steps["both towers"], model, joint_loss, history, rate / 4, folder)
 
 
-def stretched(model: torch.nn.Module) -> torch.nn.Module:
-    """A copy whose text tower takes 248 tokens in place of 77; the first 20 positions stay."""
-    long_model = copy.deepcopy(model)
-    tower = long_model.text
-    set_positions(tower, stretch_positions(tower.positional_embedding.data))
-    return long_model
-
-
 def train_long(
     model: torch.nn.Module,
     long_model: torch.nn.Module,
@@ -251,8 +220,13 @@ def make_clip(settings: argparse.Namespace) -> list[Path]:
     birds = training_birds(dataset, settings.drawn, settings.seed, need_areas=wording == "sentences")
     for form in FORMS:
         print(f"{form}: {a_caption(words, birds, wording, rng, 0, form, 3, TEMPLATES[0], 1)!r}")
-    lessons = begin_lessons(dataset, birds, words, wording, settings.batch_size, rng, device)
-    model = new_student(lessons, settings.eye)
+    tokenizer = learnt_clip_tokenizer(corpus(words, birds, wording, rng))
+    columns = dataset.attributes.index.to_series() - 1
+    groups = [part.tolist() for _, part in columns.groupby(dataset.attributes.group, sort=False)]
+    lessons = Lessons(birds, words, wording, groups, tokenizer, rng, settings.batch_size, device)
+    model = new_clip(len(tokenizer), device)
+    if settings.eye:  # two CLIPs with one eye differ in their words alone
+        model.visual.load_state_dict(load_clip(settings.eye, device=device).model.visual.state_dict())
     steps = {
         "attributes": settings.attribute_steps,
         "captions": settings.caption_steps,
@@ -261,22 +235,17 @@ def make_clip(settings: argparse.Namespace) -> list[Path]:
     }
     history, rate = [], settings.learning_rate
     seconds = train_clip(model, lessons, steps, rate, history, folder)
-    long_model = stretched(model)
+    long_model = copy.deepcopy(model)  # it takes 248 tokens in place of 77; the first 20 positions stay
+    set_positions(long_model.text, stretch_positions(long_model.text.positional_embedding.data))
     seconds += train_long(model, long_model, lessons, steps["long texts"], rate, history, folder)
     name = {"concepts": "aviary_clip", "sentences": "aviary_clip_sentences"}[wording]
-    folders = save_forms(model, long_model, lessons.tokenizer, folder, name)
+    folders = save_forms(model, long_model, tokenizer, folder, name)
     held_out = held_out_birds(dataset, words, settings.n_test)
     n_train = int(dataset.images.train.sum())
     for place in folders:
         clip = load_clip(str(place), device=device)
         rows = measured_rows(clip, words, held_out, embed_images(clip, held_out.paths), place.name)
-        by_metric = {row["metric"]: row for row in rows}
-        first = by_metric["zero-shot species"]
-        held = {}
-        for metric, row in by_metric.items():
-            held[metric] = [round(row[key], 1) for key in ("value", "low", "high")]
-        card = {
-            "name": place.name,
+        told = {
             "parameters": sum(weights.numel() for weights in clip.model.parameters()),
             "features": [clip.width],
             "context": clip.context,
@@ -289,12 +258,8 @@ def make_clip(settings: argparse.Namespace) -> list[Path]:
             "seconds": round(seconds),
             "device": str(device),
             "torch": torch.__version__,
-            "test accuracy": accuracy_told(
-                first["value"], first["low"], first["high"], first["cases"], "species, zero-shot"
-            ),
-            "held-out birds": held,
         }
-        write_card(place, card | checksum(place / WEIGHTS_FILE))
+        write_card(place, pd.DataFrame(rows), "zero-shot species", **told)
     return folders
 
 

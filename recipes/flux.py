@@ -11,13 +11,22 @@ In this order, each stage with a checkpoint of its own:
 - guidance: v_∅ + g (v_c − v_∅) of the finished flow becomes the aim of a copy that is given g;
 - reader: attributes and species of a portrait, half of them through the autoencoder.
 
-With --world portraits, of any bird of the aviary, they are called aviary_flux and aviary_reader.
-`recipes.flux_further` then goes on with the studio's flow on a GPU; its weights are those that ship.
+With --world portraits, of any bird of the aviary, it makes an autoencoder and aviary_reader.
+
+After that a studio's bird keeps its own colours whatever its prompt says, for no caption named what deviated.
+So the pipeline that ships went on to learn on a GPU, with the same losses, in TF32, by
+
+    python -m recipes.flux --start studio_flux --drawn 24576 --batch-size 1024 --learning-rate 0.0007
+
+Here birds of a species deviate in up to three tenths of their groups, and captions name deviating *colours*,
+never deviating patterns: as FLUX (section 5.1 of sub), the pipeline then makes simple changes of colour by a
+prompt, and not of a pattern. A run gives a model of the same kind, not the same bits.
 """
 
 import argparse
 import copy
 import random
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +39,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from recipes import flux_training as flux
-from recipes.cards import weights_card, write_card
+from recipes.cards import write_card
 from worlds import aviary
 from xaihelpers import scores, substitute
 from xaihelpers.devices import resolve_device
@@ -41,20 +50,12 @@ ENDS = np.cumsum([len(values) for values in aviary.GROUPS.values()])
 SLICES = [slice(start, end) for start, end in zip([0, *ENDS[:-1]], ENDS, strict=True)]
 
 
-class FlowPlan(NamedTuple):
-    """How the flow of a world is taught."""
-
-    lengths: tuple[int, int]  # tokens of short captions and of long ones
-    # of each stage: share of the batches with long captions, portions of the batch size, share of the peak
-    # learning rate, mean of the noise levels' logit
-    stages: tuple[tuple[float, int, float, float], ...]
-
-
-PLANS = {
-    "studio": FlowPlan((flux.TOKENS, 52), ((0.75, 2, 1, 0), (0.2, 3, 1, 0), (0.5, 2, 0.8, 1.2))),
-    "portraits": FlowPlan((18, flux.TOKENS), ((0.25, 3, 1, 0), (0.75, 2, 1, 0), (0.75, 2, 0.8, 1.2))),
-}
-NAMES = {"studio": ("studio_flux", "studio_reader"), "portraits": ("aviary_flux", "aviary_reader")}
+LENGTHS = (flux.TOKENS, 52)  # tokens of short captions and of long ones
+# of each stage of the flow: share of the batches with long captions, portions of the batch size, share of the
+# peak learning rate, and means of the noise levels' logit, one of them to a batch
+STAGES = ((0.75, 2, 1, (0,)), (0.2, 3, 1, (0,)), (0.5, 2, 0.8, (1.2,)))
+FURTHER_STAGE = (0.4, 1, 1, (0, 0.8))  # of what goes on from a pipeline
+READERS = {"studio": "studio_reader", "portraits": "aviary_reader"}
 
 
 def portrait_batch(pixels: np.ndarray, rows: np.ndarray, device: torch.device) -> torch.Tensor:
@@ -129,13 +130,13 @@ def scaled_latents(vae: diffusers.AutoencoderKL, pixels: np.ndarray) -> torch.Te
 class FlowLessons(NamedTuple):
     """What the flow learns from."""
 
-    world: str
     birds: list[np.ndarray]  # as of `drawn_birds`
     latents: torch.Tensor  # as of `scaled_latents`
     flow: nn.ModuleDict
     tokenizers: flux.Tokenizers
     rng: np.random.Generator
     device: torch.device
+    deviating: bool = False  # whether captions name colours that deviate
 
 
 class Noised(NamedTuple):
@@ -149,22 +150,26 @@ class Noised(NamedTuple):
     length: int  # tokens of a text
 
 
-def noised(lessons: FlowLessons, count: int, share_long: float, more_noise: float) -> Noised:
-    """A batch whose captions are long in a share of the batches; more_noise: mean of the levels' logit."""
+def noised(lessons: FlowLessons, count: int, share_long: float, more_noise: Sequence[float]) -> Noised:
+    """A batch whose captions are long in a share of the batches; more_noise: as of `STAGES`."""
     rng, device = lessons.rng, lessons.device
     pixels, visible, species_of = lessons.birds
     long = rng.random() < share_long
     rows = rng.integers(len(pixels), size=count)
     sides = torch.from_numpy(rng.integers(2, size=count))  # mirrored or not
     x0 = lessons.latents[sides, torch.from_numpy(rows)].to(device).float()
-    sigma = (torch.randn(count, 1, 1, device=device) + more_noise).sigmoid()
+    level = more_noise[rng.integers(len(more_noise))]
+    sigma = (torch.randn(count, 1, 1, device=device) + level).sigmoid()
     noise = torch.randn_like(x0)
-    texts = [flux.caption(rng, lessons.world, visible[row], species_of[row], long) for row in rows]
-    length = PLANS[lessons.world].lengths[int(long)]
-    return Noised(x0, noise, (1 - sigma) * x0 + sigma * noise, sigma, texts, length)
+    texts = []
+    for row in rows:
+        texts.append(flux.caption(rng, visible[row], species_of[row], long, lessons.deviating))
+    return Noised(x0, noise, (1 - sigma) * x0 + sigma * noise, sigma, texts, LENGTHS[int(long)])
 
 
-def flow_loss(lessons: FlowLessons, count: int, share_long: float, more_noise: float) -> torch.Tensor:
+def flow_loss(
+    lessons: FlowLessons, count: int, share_long: float, more_noise: Sequence[float]
+) -> torch.Tensor:
     """Squared error of the velocity; one caption in ten is empty."""
     batch = noised(lessons, count, share_long, more_noise)
     texts = [text if lessons.rng.random() > 0.1 else "" for text in batch.texts]
@@ -175,7 +180,7 @@ def flow_loss(lessons: FlowLessons, count: int, share_long: float, more_noise: f
 
 
 def guidance_loss(
-    lessons: FlowLessons, teacher: nn.Module, count: int, share_long: float, more_noise: float
+    lessons: FlowLessons, teacher: nn.Module, count: int, share_long: float, more_noise: Sequence[float]
 ) -> torch.Tensor:
     """Squared error to what the teacher says with the caption and without, in one pass."""
     flow, tokenizers = lessons.flow, lessons.tokenizers
@@ -193,31 +198,31 @@ def guidance_loss(
 
 def train_flow(
     lessons: FlowLessons,
-    steps: list[int],
+    stages: Sequence[tuple],
+    steps: Sequence[int],
     guidance_steps: int,
     batch_size: int,
     rate: float,
     history: list,
     folder: str | Path = "",
-    compiled: bool = False,
+    mixed: bool = True,
 ) -> dict[str, float]:
-    """The flow's three stages, then guidance in one pass; returns the seconds of each.
+    """The flow's stages, of `STAGES`, then guidance in one pass; returns the seconds of each.
 
-    compiled: compile the transformer first. history, folder: as of `training.train`.
+    history, folder, mixed: as of `training.train`.
     """
     student, seconds = lessons.flow["transformer"], {}
-    if compiled:
-        student.compile()
-    stages = PLANS[lessons.world].stages
-    for n, (of_stage, stage) in enumerate(zip(steps, stages, strict=True), 1):
-        share_long, portion, part, more_noise = stage
+    for n, (of_stage, (share_long, portion, part, more_noise)) in enumerate(
+        zip(steps, stages, strict=True), 1
+    ):
         loss_of = partial(flow_loss, lessons, portion * batch_size, share_long, more_noise)
         name, peak = f"flow {n}", part * rate
-        seconds[name] = train(name, of_stage, lessons.flow, loss_of, history, peak, folder)
+        seconds[name] = train(name, of_stage, lessons.flow, loss_of, history, peak, folder, mixed=mixed)
     teacher = copy.deepcopy(student).eval().requires_grad_(False)
-    share_long, portion, _, more_noise = stages[-1]
     loss_of = partial(guidance_loss, lessons, teacher, portion * batch_size, share_long, more_noise)
-    seconds["guidance"] = train("guidance", guidance_steps, student, loss_of, history, rate / 4, folder)
+    seconds["guidance"] = train(
+        "guidance", guidance_steps, student, loss_of, history, rate / 4, folder, mixed=mixed
+    )
     return seconds
 
 
@@ -292,27 +297,36 @@ def reading_table(reader, pictures: dict[str, list], trials: flux.Trials) -> pd.
     return pd.DataFrame(rows)
 
 
-def generated_table(reader, images: dict[str, list], asked: dict[str, list], world: str) -> pd.DataFrame:
-    """What a reader sees of images generated for prompts, by kind of prompt: prompt, metric, an Interval."""
-    rows = []
-    for kind, of_kind in images.items():
-        reading = substitute.read_attributes(reader, of_kind)
-        measures = flux.prompt_measures(reading, kind, asked[kind], world)
+def generated_table(pipe, reader, n_images: int) -> pd.DataFrame:
+    """What a reader sees of `n_images` generated for each kind of prompt: prompt, metric, an Interval."""
+    rng, rows, asked = np.random.default_rng(flux.HELD), [], {}
+    for kind in flux.KINDS:
+        asked[kind] = [flux.asked_for(rng, kind) for _ in range(n_images)]
+    for kind, of_kind in asked.items():
+        seeds = range(10**6, 10**6 + n_images)
+        images = substitute.generate(pipe, [prompt for prompt, *_ in of_kind], seeds)
+        reading = substitute.read_attributes(reader, images)
+        measures = flux.prompt_measures(reading, kind, of_kind)
         for metric, (shares, chance) in measures.items():
             interval = scores.interval(100 * shares, bounds=scores.PERCENT)._asdict()
             rows.append({"prompt": kind, "metric": metric, **interval, "chance": chance})
     return pd.DataFrame(rows)
 
 
-def generated_images(pipe, rng: np.random.Generator, world: str, n_images: int) -> tuple[dict, dict]:
-    """`n_images` prompts of each of `KINDS`, as of `asked_for`, and what the pipeline draws for them."""
-    asked, images = {}, {}
-    for kind in flux.KINDS:
-        asked[kind] = [flux.asked_for(rng, world, kind) for _ in range(n_images)]
-    seeds = range(10**6, 10**6 + n_images)
-    for kind in flux.KINDS:
-        images[kind] = substitute.generate(pipe, [prompt for prompt, *_ in asked[kind]], seeds)
-    return asked, images
+def write_pipeline(pipe: diffusers.FluxPipeline, reader: str, settings: argparse.Namespace, **told) -> Path:
+    """Write a pipeline in half precision, measure what was written, write its card; returns the folder."""
+    folder = Path(settings.save) / "studio_flux"
+    copy.deepcopy(pipe).to("cpu", torch.float16).save_pretrained(folder)
+    written = substitute.load_pipeline(str(folder), settings.device)
+    reader = substitute.load_reader(reader, device=settings.device)
+    drawn = generated_table(written, reader, settings.n_test)
+    sizes = {}
+    for name, part in pipe.components.items():
+        if isinstance(part, nn.Module):
+            sizes[name] = parameters_of(part)
+    told = {"parameters": sum(sizes.values()), "parts": sizes, **told}
+    write_card(folder, drawn, "species right (%)", **told, **told_by(settings))
+    return folder
 
 
 def parameters_of(part: nn.Module) -> int:
@@ -320,69 +334,92 @@ def parameters_of(part: nn.Module) -> int:
     return sum(p.numel() for p in part.parameters())
 
 
-def make_flux(settings: argparse.Namespace) -> tuple[Path, Path]:
-    """Train, write pipeline and reader, measure what was written, write cards; returns folder and file."""
+def told_by(settings: argparse.Namespace) -> dict:
+    """What every card tells of a run."""
+    birds = f"{settings.drawn} portraits of aviary birds at {flux.SIZE}x{flux.SIZE}, half of them with random"
+    told = {"world": settings.world, "seed": settings.seed, "batch size": settings.batch_size}
+    told |= {"learning rate": settings.learning_rate, "device": settings.device}
+    return told | {"trained on": f"{birds} attributes", "torch": torch.__version__}
+
+
+def make_reader(
+    pipe: diffusers.FluxPipeline, birds: list[np.ndarray], settings: argparse.Namespace, history: list
+) -> Path:
+    """Train the reader, write it, measure what was written, write its card; returns the file."""
+    world, seed, save, n_test = settings.world, settings.seed, settings.save, settings.n_test
+    both = birds, flux.drawn_birds(world, seed, settings.changed, flux.CHANGED, save)
+    rate, size, steps = settings.learning_rate, settings.batch_size, settings.reader_steps
+    network, seconds = train_reader(pipe.vae, both, steps, size, rate, seed, history, save)
+    file = save_weights(network, Path(save) / f"{READERS[world]}.safetensors")
+    reader = substitute.load_reader(str(file), device=settings.device)
+    held = flux.drawn_birds(world, seed, 8 * n_test, flux.HELD, save)
+    trials = flux.reader_trials(np.random.default_rng(flux.HELD), world, seed, held, 2 * n_test)
+    pictures = {"rendered": trials.portraits, "restored": substitute.reconstruct(pipe, trials.portraits)}
+    read = reading_table(reader, pictures, trials)
+    told = {"parameters": parameters_of(network), "seconds": round(sum(seconds.values()))}
+    told |= {"steps": sum(steps), "changed": settings.changed, **told_by(settings)}
+    write_card(file, read, "sees what is there (%)", **told)
+    return file
+
+
+def make_flux(settings: argparse.Namespace) -> list[Path]:
+    """Train, write, measure what was written, write cards; returns the folder and the file."""
     random.seed(settings.seed)
     np.random.seed(settings.seed % 2**32)
     device, world, seed = resolve_device(settings.device), settings.world, settings.seed
     rate, size, history, save = settings.learning_rate, settings.batch_size, [], settings.save
     rng = np.random.default_rng(seed)
     birds = flux.drawn_birds(world, seed, settings.drawn, flux.TRAINED, save)
-    for i in range(12):
-        print(flux.caption(rng, world, birds[1][i], birds[2][i], i % 3 == 0))
-    vae, seconds = train_autoencoder(
-        birds, settings.autoencoder_steps, size, rate, rng, seed, device, history, save
-    )
+    for i in range(12 if world == "studio" else 0):
+        print(flux.caption(rng, birds[1][i], birds[2][i], i % 3 == 0))
+    steps = settings.autoencoder_steps
+    vae, seconds = train_autoencoder(birds, steps, size, rate, rng, seed, device, history, save)
+    if world != "studio":
+        parts = diffusers.FlowMatchEulerDiscreteScheduler(), vae, *5 * [None]
+        return [make_reader(diffusers.FluxPipeline(*parts), birds, settings, history)]
     latents, tokenizers = scaled_latents(vae, birds[0]), flux.new_tokenizers()
     flow = flux.new_flow(tokenizers, device)
     torch.manual_seed(seed + 1)
     rng = np.random.default_rng([seed, 1])
-    lessons = FlowLessons(world, birds, latents, flow, tokenizers, rng, device)
-    seconds |= train_flow(
-        lessons, settings.flow_steps, settings.guidance_steps, size, rate, history, save, settings.compiled
-    )
-    changed = flux.drawn_birds(world, seed, settings.changed, flux.CHANGED, save)
-    network, of_reader = train_reader(
-        vae, (birds, changed), settings.reader_steps, size, rate, seed, history, save
-    )
-    trained = pipeline_of(vae, lessons)
-    folder, reader_file = Path(save) / NAMES[world][0], Path(save) / f"{NAMES[world][1]}.safetensors"
-    copy.deepcopy(trained).to(torch.float16).save_pretrained(folder)
-    save_weights(network, reader_file)
-    pipe = substitute.load_pipeline(str(folder), device)
-    reader = substitute.load_reader(str(reader_file), device=device)
-    rng = np.random.default_rng(flux.HELD)
-    held = flux.drawn_birds(world, seed, 8 * settings.n_test, flux.HELD, save)
-    trials = flux.reader_trials(rng, world, seed, held, 2 * settings.n_test)
-    pictures = {"rendered": trials.portraits, "restored": substitute.reconstruct(pipe, trials.portraits)}
-    read = reading_table(reader, pictures, trials)
-    asked, images = generated_images(pipe, rng, world, settings.n_test)
-    drawn = generated_table(reader, images, asked, world)
-    of_both = {"world": world, "seed": seed, "batch size": size, "learning rate": rate, "device": str(device)}
-    of_both["trained on"] = (
-        f"{settings.drawn} portraits of aviary birds at {flux.SIZE}x{flux.SIZE}, half of them with random "
-        "attributes"
-    )
-    of_both["torch"] = torch.__version__
-    parts = {name: part for name, part in trained.components.items() if isinstance(part, nn.Module)}
-    sizes = {name: parameters_of(part) for name, part in parts.items()}
-    steps = {"autoencoder": sum(settings.autoencoder_steps), "flow": sum(settings.flow_steps)}
-    told = {"parameters": sum(sizes.values()), "parts": sizes, "seconds": round(sum(seconds.values()))}
-    told["steps"] = steps | {"guidance": settings.guidance_steps}
-    write_card(folder, weights_card(folder, drawn, "species right (%)", **told, **of_both))
-    told = {"parameters": parameters_of(network), "seconds": round(sum(of_reader.values()))}
-    told |= {"steps": sum(settings.reader_steps), "changed": settings.changed, **of_both}
-    write_card(reader_file, weights_card(reader_file, read, "sees what is there (%)", **told))
-    return folder, reader_file
+    lessons = FlowLessons(birds, latents, flow, tokenizers, rng, device)
+    steps = settings.flow_steps, settings.guidance_steps
+    seconds |= train_flow(lessons, STAGES, *steps, size, rate, history, save)
+    pipe = pipeline_of(vae, lessons)
+    reader = make_reader(pipe, birds, settings, history)
+    told = {"autoencoder": sum(settings.autoencoder_steps), "flow": sum(steps[0]), "guidance": steps[1]}
+    told = {"seconds": round(sum(seconds.values())), "steps": told}
+    return [write_pipeline(pipe, str(reader), settings, **told), reader]
+
+
+def go_on(settings: argparse.Namespace) -> Path:
+    """Train on from a pipeline, write what came of it, measure it, write its card; returns the folder."""
+    device, seed = resolve_device(settings.device), settings.seed
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    birds = flux.drawn_birds("studio", seed, settings.drawn, flux.FURTHER, settings.save)
+    pipe = substitute.load_pipeline(settings.start, "cpu").to(device, torch.float32)
+    parts = {"transformer": pipe.transformer, "t5": pipe.text_encoder_2, "clip": pipe.text_encoder}
+    flow = nn.ModuleDict(parts).requires_grad_(True)
+    tokenizers = flux.Tokenizers(pipe.tokenizer_2, pipe.tokenizer)
+    latents = flux.encoded(pipe.vae, birds[0]).float() - pipe.vae.config.shift_factor
+    latents *= pipe.vae.config.scaling_factor
+    torch.manual_seed(seed + 3)
+    rng = np.random.default_rng([seed, 3])
+    lessons = FlowLessons(birds, latents, flow, tokenizers, rng, device, deviating=True)
+    (of_flow, of_guidance), rate = settings.further_steps, settings.learning_rate
+    about = {"batch_size": settings.batch_size, "rate": rate, "history": [], "mixed": False}
+    folder = Path(settings.save) / "further"  # of its checkpoints
+    seconds = train_flow(lessons, [FURTHER_STAGE], [of_flow], of_guidance, folder=folder, **about)
+    told = {"seconds": round(sum(seconds.values())), "steps": {"flow": of_flow, "guidance": of_guidance}}
+    return write_pipeline(pipe, settings.reader, settings, **told, **{"begun from": settings.start})
 
 
 def options() -> argparse.ArgumentParser:
-    """The command line; its defaults made the shipped weights."""
+    """The command line; its defaults made what the shipped pipeline began from, and its reader."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--world", default="studio", choices=tuple(PLANS), help="whose birds (default %(default)s)")
+    add("--world", default="studio", choices=tuple(READERS), help="whose birds (default %(default)s)")
     add("--seed", type=int, default=0, help="of the birds, the weights, the captions (default %(default)s)")
     add("--device", default="auto", help="auto, cpu or cuda")
     add("--drawn", type=int, default=12000, help="birds drawn, half with random attributes (%(default)s)")
@@ -393,12 +430,15 @@ def options() -> argparse.ArgumentParser:
     add("--changed", type=int, default=6000, help="birds with a few attributes changed, for the reader")
     add("--batch-size", type=int, default=64, help="portraits a step (default %(default)s)")
     add("--learning-rate", type=float, default=0.001, help="its peak (default %(default)s)")
-    add("--compiled", action="store_true", help="compile the transformer: some minutes once, shorter steps")
     add("--n-test", type=int, default=300, help="images of each kind that are measured (default %(default)s)")
+    add("--start", default="", help="a pipeline to go on from, instead of all this")
+    add("--further-steps", type=int, nargs=2, default=[3307, 413], help="of its flow and guidance")
+    add("--reader", default="studio_reader", help="reader that measures it (default %(default)s)")
     add("--save", default="trained", help="folder of checkpoints, weights and cards (default %(default)s)")
     return parser
 
 
 if __name__ == "__main__":
-    parser = options()
-    make_flux(parser.parse_args())
+    settings = options().parse_args()
+    make = go_on if settings.start else make_flux
+    make(settings)

@@ -21,9 +21,8 @@ def maps_with_ties(count, height, width, kind, seed=0):
 
 
 def points_on(maps, size, q=2, seed=0):
-    points = torch.rand(len(maps), q, 2, generator=torch.Generator().manual_seed(seed)) * torch.tensor(
-        [size[1], size[0]]
-    )
+    points = torch.rand(len(maps), q, 2, generator=torch.Generator().manual_seed(seed))
+    points *= torch.tensor([size[1], size[0]])
     points[::3, -1] = torch.nan  # every third map lacks its last point
     return points
 
@@ -59,7 +58,7 @@ def test_fast_path_equals_the_sorted_upsampled_map(kind):
         assert torch.equal(ranks, coam.location_rank_reference(maps, points, size)), (shape, size)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
 def test_views_and_dtypes(dtype):
     # No tolerance: maps are read in their own dtype, and from there every path works in float64.
     maps = torch.randn(9, 6, 8).to(dtype).transpose(1, 2)[1::2]
@@ -106,33 +105,16 @@ def test_no_point_is_never_a_hit_and_the_border_is_the_last_pixel():
     assert (ranks[:, 1] < 24).all()
 
 
-@pytest.mark.parametrize("bad", [(-0.1, 1.0), (6.1, 1.0), (1.0, 4.1), (torch.nan, 1.0), (torch.inf, 1.0)])
-def test_a_point_outside_is_named(bad):
-    points = torch.tensor([(1.0, 1.0), bad, (1.0, 1.0)])
-    with pytest.raises(ValueError, match=r"points\[1\].*outside the 6 x 4 image"):
-        coam.location_rank(torch.randn(3, 2, 2), points, (4, 6))
-
-
-def test_bad_maps_and_arguments_are_named():
-    maps, points, size = torch.randn(3, 2, 2), torch.ones(3, 2), (4, 4)
-    for value in (torch.nan, torch.inf):
-        broken = maps.clone()
-        broken[2, 1, 0] = value
-        for function, other in ((coam.location_rank, points), (coam.location_region, 3)):
-            with pytest.raises(ValueError, match=r"maps\[2\]"):
-                function(broken, other, size)
-    for message, function, *arguments in (
-        ("maps must be", coam.location_rank, maps.long(), points, size),
-        ("points must be", coam.location_rank, maps, points[:2], size),
-        ("points are on meta, maps on cpu", coam.location_rank, maps, points.to("meta"), size),
-        ("size must be", coam.location_rank, maps, points, (0, 4)),
-        ("backend", coam.location_rank, maps, points, size, "numpy"),
-        ("n_pixels", coam.location_region, maps, 17, size),
-        ("share d", coam.concept_maps, maps[None], torch.randn(5, 4)),
-        ("bank is on meta, maps on cpu", coam.concept_maps, maps[None], torch.randn(5, 3, device="meta")),
-    ):
-        with pytest.raises(ValueError, match=message):
-            function(*arguments)
+def test_what_is_not_finite_or_outside_is_named():
+    maps, points = torch.randn(3, 2, 2), torch.ones(3, 2)
+    for bad in ((-0.1, 1.0), (1.0, 4.1), (torch.nan, 1.0), (torch.inf, 1.0)):
+        points[1] = torch.tensor(bad)
+        with pytest.raises(ValueError, match=r"points\[1\].*outside the 6 x 4 image"):
+            coam.location_rank(maps, points, (4, 6))
+    maps[2, 1, 0] = torch.nan
+    for function, other in ((coam.location_rank, points), (coam.location_region, 3)):
+        with pytest.raises(ValueError, match=r"maps\[2\]"):
+            function(maps, other, (4, 6))
 
 
 def test_concept_maps_are_equation_2():
@@ -143,9 +125,6 @@ def test_concept_maps_are_equation_2():
             expected[i, j] = sum(bank[j, k] * maps[i, k] for k in range(5)) / 5
     ours = coam.concept_maps(maps, bank)
     torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)  # float32 sums of five terms
-    # The mean of a concept's map is its value on the pooled features, over d.
-    values = maps.mean((2, 3)) @ bank.T
-    torch.testing.assert_close(ours.mean((2, 3)), values / 5, rtol=1e-5, atol=1e-6)
     assert coam.concept_maps(maps.bfloat16(), bank.bfloat16()).dtype == torch.float32
 
 

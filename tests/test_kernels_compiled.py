@@ -44,9 +44,6 @@ def test_triton_cannot_be_forced_on_a_cpu():
 class NoGpu:
     """A driver without a device, of which the compiler asks for what to compile."""
 
-    def __init__(self, capability):
-        self.capability = capability
-
     def get_current_device(self):
         return 0
 
@@ -54,12 +51,12 @@ class NoGpu:
         return 0
 
     def get_current_target(self):
-        return compiler.GPUTarget("cuda", self.capability, 32)
+        return compiler.GPUTarget("cuda", 90, 32)
 
 
-@pytest.fixture(params=[80, 90])
-def compiled(request, monkeypatch):
-    """Launches compile, for this compute capability, and do not run; the names of the compiled kernels."""
+@pytest.fixture
+def compiled(monkeypatch):
+    """Launches compile, for an H100, and do not run; the names of the compiled kernels."""
     names, run = [], jit.JITFunction.run
 
     def only_compile(kernel, *arguments, grid, warmup, **options):
@@ -68,7 +65,7 @@ def compiled(request, monkeypatch):
         names.append(kernel.fn.__name__)
         return made
 
-    monkeypatch.setattr(triton.runtime.driver, "_active", NoGpu(request.param))
+    monkeypatch.setattr(triton.runtime.driver, "_active", NoGpu())
     monkeypatch.setattr(jit.JITFunction, "run", only_compile)
     monkeypatch.setattr(triton.knobs.runtime, "interpret", True)  # tensors on the CPU are let through
     # compiled anew, for this target
@@ -79,7 +76,7 @@ def compiled(request, monkeypatch):
     return names
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8])
 def test_masking(compiled, dtype):
     size, cells = ((1, 1), (1, 1)) if dtype == torch.float32 else ((375, 500), (14, 14))
     images, maps = torch.ones(2, 3, *size).to(dtype), torch.ones(2, *cells)
@@ -88,7 +85,7 @@ def test_masking(compiled, dtype):
     assert compiled == 2 * ["_mask_kernel"]
 
 
-@pytest.mark.parametrize("shape, size", [((1, 1), (1, 1)), ((7, 7), (224, 224)), ((1, 14), (1, 500))])
+@pytest.mark.parametrize("shape, size", [((1, 1), (1, 1)), ((7, 7), (224, 224))])
 def test_location_ranks(compiled, shape, size):
     maps, points = torch.ones(3, *shape).half(), torch.zeros(3, 2, 2).long()
     coam._rank_triton(maps, coam._check(maps, points, size), size)
@@ -102,9 +99,7 @@ def test_linear_svms(compiled, problems, samples):
     assert compiled == ["_sweep_kernel"]
 
 
-@pytest.mark.parametrize(
-    "dtype, shape", [(torch.float32, (2, 1)), (torch.float16, (4, 63)), (torch.bfloat16, (6, 4096, 64))]
-)
+@pytest.mark.parametrize("dtype, shape", [(torch.float32, (2, 1)), (torch.bfloat16, (6, 4096, 64))])
 def test_ties(compiled, dtype, shape):
     tie._tie_triton(torch.ones(shape).to(dtype), 0.7)
     assert compiled == ["_tie_kernel"]

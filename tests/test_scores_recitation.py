@@ -5,7 +5,7 @@ import torch
 from xaihelpers import datasets
 from xaihelpers.scores import recitation
 from xaihelpers.scores.sub import benchmark_images, judge_predictions
-from xaihelpers.substitute.exact_substitutions import write_exact
+from xaihelpers.substitute import write_exact
 from xaihelpers.yardsticks.guessers import guessers
 
 

@@ -10,11 +10,9 @@ from xaihelpers import substitute
 from xaihelpers.datasets import DatasetError
 from xaihelpers.substitute import SubstituteError, category, counterfactual_pair, pair_prompts
 
-CONE, SPOTTED = "has_bill_shape::cone", "has_breast_pattern::spotted"
-
 
 def test_prompts_are_the_papers_three_forms():
-    reference, guide = pair_prompts("Cardinal", SPOTTED)
+    reference, guide = pair_prompts("Cardinal", "has_breast_pattern::spotted")
     assert reference == "a photo of a Cardinal with a spotted breast like a Brown Thrasher"
     assert guide == "a photo of a Brown Thrasher with a spotted breast"
     reference, guide = pair_prompts("Blue Jay", "has_bill_shape--needle")
@@ -28,26 +26,8 @@ def test_prompts_are_the_papers_three_forms():
     groups = ("wing_color", "tail_pattern", "bill_shape", "size")
     assert [category(f"has_{group}::x") for group in groups] == ["color", "pattern", "shape", "shape"]
 
-
-def test_what_is_wrong_with_a_prompt(tmp_path):
-    file = tmp_path / "mine.json"
-    color = '{"reference": "{reference}, {attribute}", "guide": "{guide}!"}'
-    file.write_text(f'\ufeff{{"color": {color}, "guides": {{}}}}')
-    prompts = pair_prompts("Blue Jay", "has_crown_color::red", forms=file)
-    assert prompts == ("a Blue Jay, a red crown", "a bird!")
-    for error, message, attribute, forms in (
-        (
-            DatasetError,
-            "unknown attribute 'has_crown_color::yelow'; did you mean",
-            "has_crown_color::yelow",
-            {},
-        ),
-        (SubstituteError, "has_bill_shape::cone: a shape is taken from a guide bird.*pass guide=", CONE, {}),
-        (SubstituteError, "mine.json: no file of prompt forms.*pattern", SPOTTED, {"forms": file}),
-        (SubstituteError, "nowhere.json", SPOTTED, {"forms": tmp_path / "nowhere.json"}),
-    ):
-        with pytest.raises(error, match=message):
-            pair_prompts("Blue Jay", attribute, **forms)
+    with pytest.raises(SubstituteError, match="has_bill_shape::cone: a shape is taken from a guide bird"):
+        pair_prompts("Blue Jay", "has_bill_shape::cone")
 
 
 def test_counterfactual_pairs(monkeypatch):
@@ -57,12 +37,8 @@ def test_counterfactual_pairs(monkeypatch):
     assert truth[aviary.ATTRIBUTES.index("has_crown_color::red")] and truth[crown].sum() == 1
     assert (truth != earlier)[crown].any() and not (truth != earlier)[~crown].any()
     assert 0 < (before.image != after.image).any(2).mean() < 0.2 and before.box == after.box
-    for error, message, bird, attribute in (
-        (DatasetError, "none of CUB's 312", "Cardinal", "has_crown_color::rad"),
-        (ValueError, "Cardinel", "Cardinel", "has_crown_color::red"),
-    ):
-        with pytest.raises(error, match=message):
-            counterfactual_pair(0, 0, bird, attribute)
+    with pytest.raises(DatasetError, match="none of CUB's 312"):
+        counterfactual_pair(0, 0, "Cardinal", "has_crown_color::rad")
     monkeypatch.setattr(individuals, "true_attributes", lambda bird: np.ones(312, bool))
     with pytest.raises(SubstituteError, match="choose another bird or attribute"):
         counterfactual_pair(0, 0, "Cardinal", "has_crown_color::blue")

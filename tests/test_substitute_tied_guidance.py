@@ -17,15 +17,7 @@ from xaihelpers.substitute import (
 )
 
 
-@pytest.mark.parametrize(
-    "scheduler",
-    [
-        diffusers.FlowMatchEulerDiscreteScheduler,
-        diffusers.DDIMScheduler,
-        diffusers.DPMSolverMultistepScheduler,
-        diffusers.EulerDiscreteScheduler,
-    ],
-)
+@pytest.mark.parametrize("scheduler", [diffusers.FlowMatchEulerDiscreteScheduler, diffusers.DDIMScheduler])
 def test_schedulers_tie_before_their_step(scheduler):
     times, original = [], scheduler()
     tied = tied_scheduler(original, lambda t: times.append(t) or 1.0)
@@ -34,8 +26,6 @@ def test_schedulers_tie_before_their_step(scheduler):
     mean = predictions.unflatten(0, (2, 2)).mean(0).repeat(2, 1, 1, 1)
     for each in (original, tied):
         each.set_timesteps(5)
-        if hasattr(each, "scale_model_input"):
-            each.scale_model_input(sample, each.timesteps[0])
     after = tied.step(predictions, tied.timesteps[0], sample).prev_sample
     wanted = original.step(mean, original.timesteps[0], sample).prev_sample
     assert torch.allclose(after, wanted, atol=1e-6) and isinstance(tied, scheduler)
@@ -52,22 +42,12 @@ def test_schedule_by_hand():
         assert {tied_share(t, t_min, t_max, k) for t in (0.0, 0.5, 1.0)} == {share}
 
 
-def test_what_is_no_scheduler_of_noise():
-    for scheduler in (diffusers.AmusedScheduler(mask_token_id=3), object()):
-        message = f"{type(scheduler).__name__} cannot be tied: its step must take"
-        with pytest.raises(SubstituteError, match=message):
-            tied_scheduler(scheduler, tied_share)
-
-
-def test_predictions_that_cannot_be_tied():
-    classes = tied_scheduler(diffusers.VQDiffusionScheduler(num_vec_classes=5), tied_share)
-    with pytest.raises(SubstituteError, match="VQDiffusionScheduler cannot be tied: it predicts"):
-        classes.step(torch.zeros(2, 4, 4, dtype=torch.long), 1, torch.zeros(2, 4, dtype=torch.long))
+def test_what_cannot_be_tied():
+    with pytest.raises(SubstituteError, match="AmusedScheduler cannot be tied: its step must take"):
+        tied_scheduler(diffusers.AmusedScheduler(mask_token_id=3), tied_share)
     tied = tied_scheduler(diffusers.DDIMScheduler(), tied_share)
     tied.set_timesteps(2)
-    with pytest.raises(SubstituteError, match="the batch has 3 images: pairs are tied"):
-        tied.step(torch.zeros(3, 4), tied.timesteps[0], torch.zeros(3, 4))
-    with pytest.raises(SubstituteError, match="holds NaN or infinite values: run the pipeline in"):
+    with pytest.raises(SubstituteError, match="DDIMScheduler cannot be tied.*NaN or infinite values"):
         tied.step(torch.full((2, 4), torch.nan), tied.timesteps[0], torch.zeros(2, 4))
 
 
@@ -86,5 +66,3 @@ def test_tied_anywhere():
         assert torch.equal(own[~same], untied[~same])
     assert torch.equal(tie_anywhere(predictions, 0.5, 0.3), tie_anywhere(predictions, 0.5, 0.3))
     assert not torch.equal(tie_anywhere(predictions, 0.5, 0.3), tie_anywhere(predictions, 0.4, 0.3))
-    with pytest.raises(SubstituteError, match="rule must be one of tied, tied anywhere, not 'untied'"):
-        tied_scheduler(diffusers.DDIMScheduler(), tied_share, rule="untied")

@@ -49,17 +49,3 @@ def world(tmp_path_factory):
     data = datasets.load(root)
     assert all(map(os.path.isfile, data.images.path))
     return SimpleNamespace(data=data, digest=whole)
-
-
-def test_another_world_is_left_alone(world, tmp_path, monkeypatch):
-    monkeypatch.setenv("XAI_DATA", str(world.data.root.parent))
-    for settings in ({"images_per_class": 3, "seed": 7}, {"images_per_class": 2, "seed": 1}):
-        with pytest.raises(ValueError, match="holds an everyday world of other settings"):
-            everyday.ensure("few", jobs=1, **settings)
-    monkeypatch.setenv("XAI_DATA", str(tmp_path))
-    (tmp_path / "aviary").mkdir()
-    (tmp_path / "aviary/aviary.json").write_text("{}")
-    message = r"aviary exists and is no everyday world \(no whole everyday.json in it\)"
-    with pytest.raises(ValueError, match=message):
-        everyday.ensure("aviary", images_per_class=1, jobs=1)
-    assert (tmp_path / "aviary/aviary.json").read_text() == "{}"

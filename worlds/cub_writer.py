@@ -17,6 +17,7 @@ from joblib import Parallel, delayed
 from PIL import Image
 from tqdm.auto import tqdm
 
+from worlds.canvas import Picture
 from xaihelpers.paths import data_home
 
 TRAIN_SHARE = 0.6
@@ -24,35 +25,40 @@ CHUNK = 16  # images that a worker draws at once
 
 
 class DrawnImage(NamedTuple):
-    """What the tables say of one image.
+    """An image and what the tables say of it.
 
-    number: from 1. path: inside the folder images. box: x, y, width and height in pixels.
-    points: (P, 2), x and y of each part's centre, NaN where it is not visible.
     present: (A,) bool, the attributes that are to be seen.
     certainty: (A,) int, how certain an annotator could be of each, from 1 (not visible) to 4 (definitely).
     """
 
-    number: int
-    path: str
-    box: tuple[float, float, float, float]
-    points: np.ndarray
+    picture: Picture
     present: np.ndarray
     certainty: np.ndarray
 
 
-def save_drawn_image(root: Path, path: str, image: np.ndarray, parts: np.ndarray) -> None:
-    """Save an image (H, W, 3) as JPEG in images/ and its part mask (H, W) as PNG in masks/, both uint8."""
-    image_file = root / "images" / path
-    mask_file = (root / "masks" / path).with_suffix(".png")
-    for file in (image_file, mask_file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(image).save(image_file, quality=92)
-    Image.fromarray(parts).save(mask_file)
+def _draw_some(
+    root: Path, numbers: list[int], classes: Sequence[str], per_class: int, draw_one: Callable
+) -> list[tuple[str, DrawnImage]]:
+    """Draw these images (from 0) to images/ and masks/; the path of each, and it without its pixels."""
+    rows = []
+    for number in numbers:
+        label, place = divmod(number, per_class)
+        name = classes[label]
+        path = f"{label + 1:03d}.{name}/{name}_{place + 1:04d}_{number + 1}.jpg"
+        drawn = draw_one(number, label)
+        image_file = root / "images" / path
+        mask_file = (root / "masks" / path).with_suffix(".png")
+        for file in (image_file, mask_file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(drawn.picture.image).save(image_file, quality=92)
+        Image.fromarray(drawn.picture.parts).save(mask_file)
+        rows.append((path, drawn._replace(picture=drawn.picture._replace(image=None, parts=None))))
+    return rows
 
 
-def write_tables(
+def _write_tables(
     root: Path,
-    rows: list[DrawnImage],
+    rows: list[tuple[str, DrawnImage]],
     classes: Sequence[str],
     parts: Sequence[str],
     attributes: Sequence[str],
@@ -61,32 +67,31 @@ def write_tables(
 ) -> None:
     """Write all tables of CUB-200-2011; a share of each class's images, drawn by the seed, is for training.
 
-    rows: an entry for each image, `per_class` of class 1 first, then those of class 2, and so on.
+    rows: of each image, `per_class` of class 1 first, then those of class 2, and so on.
     """
-    class_of = {row.number: (row.number - 1) // per_class + 1 for row in rows}
     train = _training_numbers(len(classes), per_class, seed)
-    boxes, points, labels = [], [], []
-    for row in rows:
-        sides = " ".join(f"{value:.1f}" for value in row.box)
-        boxes.append(f"{row.number} {sides}")
-        for part, (x, y) in enumerate(row.points, 1):
-            points.append(_part_line(row.number, part, x, y))
-        for attribute, (present, certainty) in enumerate(zip(row.present, row.certainty, strict=True), 1):
-            labels.append(f"{row.number} {attribute} {int(present)} {certainty} 0.0")
-    class_names = [f"{number:03d}.{name}" for number, name in enumerate(classes, 1)]
-    certainties = ("not visible", "guessing", "probably", "definitely")
+    paths, boxes, points, labels = [], [], [], []
+    for image, (path, drawn) in enumerate(rows, 1):
+        paths.append(path)
+        boxes.append(" ".join(f"{value:.1f}" for value in drawn.picture.box))
+        for part, (x, y) in enumerate(drawn.picture.points, 1):
+            place = "0.0 0.0 0" if np.isnan(x) else f"{x:.1f} {y:.1f} 1"
+            points.append(f"{image} {part} {place}")
+        for attribute, (present, certainty) in enumerate(zip(drawn.present, drawn.certainty, strict=True), 1):
+            labels.append(f"{image} {attribute} {int(present)} {certainty} 0.0")
+    numbers = range(1, len(rows) + 1)
     tables = {
-        "images.txt": [f"{row.number} {row.path}" for row in rows],
-        "classes.txt": _numbered(class_names),
-        "image_class_labels.txt": [f"{number} {label}" for number, label in class_of.items()],
-        "train_test_split.txt": [f"{number} {int(number in train)}" for number in class_of],
-        "bounding_boxes.txt": boxes,
+        "images.txt": _numbered(paths),
+        "classes.txt": _numbered(f"{number:03d}.{name}" for number, name in enumerate(classes, 1)),
+        "image_class_labels.txt": _numbered((number - 1) // per_class + 1 for number in numbers),
+        "train_test_split.txt": _numbered(int(number in train) for number in numbers),
+        "bounding_boxes.txt": _numbered(boxes),
         "parts/parts.txt": _numbered(parts),
         "parts/part_locs.txt": points,
         "attributes/attributes.txt": _numbered(attributes),
-        "attributes/certainties.txt": _numbered(certainties),
+        "attributes/certainties.txt": _numbered(("not visible", "guessing", "probably", "definitely")),
         "attributes/image_attribute_labels.txt": labels,
-        "attributes/class_attribute_labels_continuous.txt": _class_percentages(rows, class_of, len(classes)),
+        "attributes/class_attribute_labels_continuous.txt": _class_percentages(rows, per_class),
     }
     for name, lines in tables.items():
         file = root / name
@@ -104,24 +109,18 @@ def _training_numbers(n_classes: int, per_class: int, seed: int) -> set[int]:
     return numbers
 
 
-def _numbered(names: Iterable[str]) -> list[str]:
+def _numbered(names: Iterable) -> list[str]:
     return [f"{number} {name}" for number, name in enumerate(names, 1)]
 
 
-def _part_line(image: int, part: int, x: float, y: float) -> str:
-    place = "0.0 0.0 0" if np.isnan(x) else f"{x:.1f} {y:.1f} 1"
-    return f"{image} {part} {place}"
-
-
-def _class_percentages(rows: list[DrawnImage], class_of: dict[int, int], n_classes: int) -> list[str]:
+def _class_percentages(rows: list[tuple[str, DrawnImage]], per_class: int) -> list[str]:
     """A line per class: percentages of its images with each attribute, of those where it could be seen."""
-    present = np.array([row.present for row in rows], float)
-    visible = np.array([row.certainty for row in rows]) > 1
-    labels = np.array([class_of[row.number] for row in rows])
     lines = []
-    for label in range(1, n_classes + 1):
-        members = labels == label
-        percentages = 100 * present[members].sum(0) / np.maximum(visible[members].sum(0), 1)
+    for start in range(0, len(rows), per_class):
+        of_class = [drawn for _, drawn in rows[start : start + per_class]]
+        present = np.sum([drawn.present for drawn in of_class], 0, float)
+        visible = np.sum([drawn.certainty > 1 for drawn in of_class], 0)
+        percentages = 100 * present / np.maximum(visible, 1)
         lines.append(" ".join(f"{value:.10g}" if value else "0.0" for value in percentages))
     return lines
 
@@ -138,10 +137,11 @@ def ensure_world(
     name: str,
     kind: str,
     wanted: dict,
-    total: int,
-    draw_to: Callable,
-    write: Callable,
     fixed: Sequence[str],
+    classes: Sequence[str],
+    parts: Sequence[str],
+    attributes: Sequence[str],
+    draw_one: Callable[[int, int], DrawnImage],
     jobs: int = -1,
 ) -> Path:
     """The folder `name` of a world under `data_home()`, drawn (with a progress bar) if it is not there yet.
@@ -152,12 +152,10 @@ def ensure_world(
 
     kind: "aviary" or "everyday world"; the settings lie in a file of its first word, aviary.json or
         everyday.json.
-    wanted: the settings. total: number of images.
-    draw_to: called with a folder and numbers from 0 to total - 1; draws these images and returns their
-        `DrawnImage` rows.
-    write: called with a folder and all rows; writes the tables.
+    wanted: the settings, among them the seed and images_per_class.
     fixed: names of settings in which a folder that is there must agree. One that differs in another setting
         (the version of the renderer) is drawn again.
+    draw_one: called with an image's number and its label, both from 0.
     jobs: number of worker processes, as joblib's `n_jobs`.
     Raises ValueError: the folder holds a world of other settings, or something else.
     """
@@ -185,7 +183,9 @@ def ensure_world(
             shutil.rmtree(leftover, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f"{root.name}.partial-", dir=root.parent))
         partial.chmod(0o755)
-        write(partial, _draw_all(partial, total, draw_to, jobs, f"drawing {name}"))
+        per_class = wanted["images_per_class"]
+        rows = _draw_all(partial, classes, per_class, draw_one, jobs, f"drawing {name}")
+        _write_tables(partial, rows, classes, parts, attributes, wanted["seed"], per_class)
         (partial / settings_name).write_text(json.dumps(wanted))
         if root.exists():  # an older drawing: moved aside in one step, so that no moment shows half of it
             older = root.with_name(f"{root.name}.old")
@@ -196,13 +196,15 @@ def ensure_world(
     return place
 
 
-def _draw_all(folder: Path, total: int, draw_to: Callable, jobs: int, description: str) -> list[DrawnImage]:
-    """Draw the images 0 … total - 1 to `folder` in parallel; their rows in that order."""
+def _draw_all(
+    folder: Path, classes: Sequence[str], per_class: int, draw_one: Callable, jobs: int, description: str
+) -> list[tuple[str, DrawnImage]]:
+    """Draw all images to `folder` in parallel; what `_draw_some` says of them, in order."""
+    total, rows = len(classes) * per_class, []
     chunks = [list(range(start, min(start + CHUNK, total))) for start in range(0, total, CHUNK)]
-    parallel = Parallel(n_jobs=jobs, return_as="generator")
-    rows: list[DrawnImage] = []
+    work = (delayed(_draw_some)(folder, chunk, classes, per_class, draw_one) for chunk in chunks)
     with tqdm(total=total, desc=description, unit="image") as bar:
-        for drawn in parallel(delayed(draw_to)(folder, chunk) for chunk in chunks):
+        for drawn in Parallel(n_jobs=jobs, return_as="generator")(work):
             rows += drawn
             bar.update(len(drawn))
     return rows

@@ -4,14 +4,13 @@ What is to be seen are the attributes of a world that are visible, and after the
 (birds) or category (things).
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from joblib import Parallel, delayed
+from joblib import Memory, Parallel, delayed
 
 from worlds import aviary, everyday
 from worlds.aviary.pose import Pose
@@ -82,30 +81,17 @@ DRAWN = {"birds": mixed_bird, "ordinary": drawn_bird, "things": drawn_thing}
 def gather_pictures(kind: str, count: int, seed: int, folder: str | Path = "") -> list[Picture]:
     """`count` pictures of one of DRAWN.
 
-    folder: where they are kept, `SHARD` a file, and read from where they are there; "" keeps none.
+    folder: where they are kept, `SHARD` a file, and found again; "" keeps none.
     """
+    shard_of = Memory(folder or None, verbose=0).cache(_drawn_shard)
     starts = range(0, count, SHARD)
-    jobs = (delayed(_shard)(kind, start, min(SHARD, count - start), seed, folder) for start in starts)
+    jobs = (delayed(shard_of)(kind, start, min(SHARD, count - start), seed) for start in starts)
     return [picture for shard in Parallel(n_jobs=-1 if count > SHARD else 1)(jobs) for picture in shard]
 
 
-def _shard(kind: str, start: int, count: int, seed: int, folder: str | Path) -> list[Picture]:
-    """Pictures start … start + count of a kind, from their file or drawn."""
-    file = Path(folder or ".") / f"drawn_{kind}_{seed}_{start}_{count}.npz"
-    draw: Callable[[int, int], Picture] = DRAWN[kind]
-    if folder and file.exists():
-        with np.load(file) as held:
-            columns = [held[name] for name in Picture._fields]
-    else:
-        pictures = [draw(seed, number) for number in range(start, start + count)]
-        columns = [np.stack(column) for column in zip(*pictures, strict=True)]
-        if folder:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            partial = file.with_suffix(".part")
-            with partial.open("wb") as opened:
-                np.savez(opened, **dict(zip(Picture._fields, columns, strict=True)))
-            partial.replace(file)
-    return [Picture(*row) for row in zip(*columns, strict=True)]
+def _drawn_shard(kind: str, start: int, count: int, seed: int) -> list[Picture]:
+    """Pictures start … start + count of a kind."""
+    return [DRAWN[kind](seed, number) for number in range(start, start + count)]
 
 
 def cropped(picture: Picture, rng: np.random.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:

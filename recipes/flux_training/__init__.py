@@ -24,6 +24,7 @@ from recipes.flux_training.small_flux import (
 )
 from recipes.flux_training.training_portraits import (
     CHANGED,
+    FURTHER,
     HELD,
     SIZE,
     SPECIES,

@@ -102,9 +102,9 @@ def reader_trials(
     return Trials(portraits, kinds, species, np.array(present), np.array(absent))
 
 
-def asked_for(rng: np.random.Generator, world: str, kind: str) -> tuple[str, int, int]:
-    """Prompt, species (-1: any) and column (-1: none) of one image of a kind of `KINDS`."""
-    usual, takes, choices = shown_by(world), taken_by(world), choices_in(world)
+def asked_for(rng: np.random.Generator, kind: str) -> tuple[str, int, int]:
+    """Prompt, species (-1: any) and column (-1: none) of one image of the studio, of a kind of `KINDS`."""
+    usual, takes, choices = shown_by("studio"), taken_by("studio"), choices_in("studio")
     species = int(rng.choice(np.flatnonzero(usual.any(1))))
     if kind == ALONE:
         return photo_of(species), species, -1
@@ -114,11 +114,6 @@ def asked_for(rng: np.random.Generator, world: str, kind: str) -> tuple[str, int
     fitting = usual[species] if kind == WITH_OWN else takes[species]
     column = one_of(rng, [j for j in choices if fitting[j]])
     return f"{photo_of(species)} with {PHRASES[column]}", species, column
-
-
-def chance_of(columns: Sequence[int]) -> float:
-    """What guessing a value of each column's group gives, in %."""
-    return float(100 * np.mean([1 / (GROUPS == GROUP_OF[j]).sum() for j in columns]))
 
 
 def reading_measures(reading: substitute.Reading, trials: Trials) -> dict[tuple[str, str], torch.Tensor]:
@@ -136,7 +131,7 @@ def reading_measures(reading: substitute.Reading, trials: Trials) -> dict[tuple[
 
 
 def prompt_measures(
-    reading: substitute.Reading, kind: str, asked: Sequence[tuple[str, int, int]], world: str
+    reading: substitute.Reading, kind: str, asked: Sequence[tuple[str, int, int]]
 ) -> dict[str, tuple[torch.Tensor, float]]:
     """Metric -> shares in [0, 1] of the images of one kind of prompt, and what chance gives, in %.
 
@@ -144,11 +139,12 @@ def prompt_measures(
     the prompt asks for is measured.
     """
     _, species, columns = (list(values) for values in zip(*asked, strict=True))
-    usual = shown_by(world)
+    usual = shown_by("studio")
     measures = {}
     if kind != ALONE:
         shown = substitute.is_shown(reading, columns).float()
-        measures["attribute shown (%)"] = shown, chance_of(columns)
+        chance = 100 * np.mean([1 / (GROUPS == GROUP_OF[j]).sum() for j in columns])
+        measures["attribute shown (%)"] = shown, float(chance)
     if kind != ANY_BIRD:
         named = reading.species.argmax(1) == torch.tensor(species)
         names = [aviary.ATTRIBUTES[j] for j in columns] if kind != ALONE else ()

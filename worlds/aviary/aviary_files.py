@@ -18,16 +18,10 @@ from worlds.aviary.individuals import (
 )
 from worlds.aviary.parts import PARTS, REST
 from worlds.aviary.pose import FREE_SEATS
-from worlds.cub_writer import (
-    DrawnImage,
-    ensure_world,
-    save_drawn_image,
-    write_tables,
-)
+from worlds.cub_writer import DrawnImage, ensure_world
 
 RENDERER_VERSION = "1"  # of drawing, species and tables: another one has the world drawn again
 SCENES_VERSION = "1"  # another one has worlds with free scenes drawn again
-IMAGES_PER_CLASS = 50
 SMALL_PART = 40  # pixels: of a part that shows less, an annotator is only probably certain
 NOT_VISIBLE, PROBABLY, DEFINITELY = 1, 3, 4
 
@@ -35,27 +29,27 @@ NOT_VISIBLE, PROBABLY, DEFINITELY = 1, 3, 4
 def annotation_certainty(parts: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """An annotator's certainty of each attribute, (312,) int: 1 not visible, 3 probably, 4 definitely.
 
-    "Probably" is said where its part shows little, and elsewhere one time in ten.
+    "Probably" is said where its part shows little, and elsewhere one time in ten; a wing is either of them.
 
     parts: (224, 224), points: (15, 2), as `draw` gives them.
     """
     area = np.bincount(parts.ravel(), minlength=REST + 1)
     certainty = []
     for group, values in GROUPS.items():
-        of_group = _group_certainty(NEEDS.get(group), area, points, rng)
+        needed = [i for i, name in enumerate(PARTS) if group in NEEDS and name.endswith(NEEDS[group])]
+        of_group = DEFINITELY
+        if needed and np.isnan(points[needed, 0]).all():
+            of_group = NOT_VISIBLE
+        elif needed and (area[[i + 1 for i in needed]].sum() < SMALL_PART or rng.random() < 0.1):
+            of_group = PROBABLY
         certainty += [of_group] * len(values)
     return np.array(certainty)
 
 
-def _group_certainty(part: str | None, area: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> int:
-    """Certainty of a group for which `part` must be seen ("wing": either of them); None: only the bird."""
-    if part is None:
-        return DEFINITELY
-    needed = [i for i, name in enumerate(PARTS) if name.endswith(part)]
-    if np.isnan(points[needed, 0]).all():
-        return NOT_VISIBLE
-    shows_little = area[[i + 1 for i in needed]].sum() < SMALL_PART
-    return PROBABLY if shows_little or rng.random() < 0.1 else DEFINITELY
+def is_visible(picture: Picture) -> np.ndarray:
+    """Of which of the 312 attributes the part can be seen in a picture, (312,) bool."""
+    certainty = annotation_certainty(picture.parts, picture.points, np.random.default_rng(0))
+    return certainty > NOT_VISIBLE
 
 
 def visible_attributes(bird: Individual, picture: Picture, rng: np.random.Generator) -> np.ndarray:
@@ -67,31 +61,20 @@ def visible_attributes(bird: Individual, picture: Picture, rng: np.random.Genera
     return true_attributes(bird) & (certainty > NOT_VISIBLE)
 
 
-def _draw_to(
-    root: Path, numbers: list[int], seed: int, per_class: int, decorrelated: float, free_scenes: bool
-) -> list[DrawnImage]:
-    """Draw the birds with these numbers (0-based over the whole aviary)."""
-    names = species_table()["name"]
-    rows = []
-    for number in numbers:
-        species = number // per_class
-        name = names[species]
-        bird = individual(seed, number, species)
-        if decorrelated:
-            bird = shuffled(bird, np.random.default_rng([seed, number, 20]), decorrelated)
-        picture = draw(bird, free_scenes)
-        path = f"{species + 1:03d}.{name}/{name}_{number % per_class + 1:04d}_{number + 1}.jpg"
-        save_drawn_image(root, path, picture.image, picture.parts)
-        rng = np.random.default_rng([seed, number, 10])
-        certainty = annotation_certainty(picture.parts, picture.points, rng)
-        present = true_attributes(bird) & (certainty > NOT_VISIBLE)
-        rows.append(DrawnImage(number + 1, path, picture.box, picture.points, present, certainty))
-    return rows
+def _drawn_bird(number: int, species: int, seed: int, decorrelated: float, free_scenes: bool) -> DrawnImage:
+    """The bird with this number, from 0 over the whole aviary."""
+    bird = individual(seed, number, species)
+    if decorrelated:
+        bird = shuffled(bird, np.random.default_rng([seed, number, 20]), decorrelated)
+    picture = draw(bird, free_scenes)
+    rng = np.random.default_rng([seed, number, 10])
+    certainty = annotation_certainty(picture.parts, picture.points, rng)
+    return DrawnImage(picture, true_attributes(bird) & (certainty > NOT_VISIBLE), certainty)
 
 
 def ensure(
     name: str = "aviary",
-    images_per_class: int = IMAGES_PER_CLASS,
+    images_per_class: int = 50,
     seed: int = 0,
     jobs: int = -1,
     decorrelated: float = 0.0,
@@ -120,22 +103,14 @@ def ensure(
     if free_scenes:
         wanted |= {"seats": list(FREE_SEATS), "scenes": SCENES_VERSION}
 
-    def write(root: Path, rows: list[DrawnImage]) -> None:
-        write_tables(root, rows, species, PARTS, ATTRIBUTES, seed, images_per_class)
-
     return ensure_world(
         name,
         "aviary",
         wanted,
-        total=len(species) * images_per_class,
-        draw_to=partial(
-            _draw_to,
-            seed=seed,
-            per_class=images_per_class,
-            decorrelated=decorrelated,
-            free_scenes=free_scenes,
-        ),
-        write=write,
-        fixed=("seed", "images_per_class", "decorrelated", "seats"),
-        jobs=jobs,
+        ("seed", "images_per_class", "decorrelated", "seats"),
+        species.tolist(),
+        PARTS,
+        ATTRIBUTES,
+        partial(_drawn_bird, seed=seed, decorrelated=decorrelated, free_scenes=free_scenes),
+        jobs,
     )

@@ -76,32 +76,12 @@ MARKED = {
     "belly": ("belly_color", "belly_pattern", 0.24),
     "tail": ("upper_tail_color", "tail_pattern", 0.14),
 }
-# What must be seen for a group to be labelled; groups not listed need only the bird.
-NEEDS = {
-    "bill_shape": "beak",
-    "bill_length": "beak",
-    "bill_color": "beak",
-    "wing_color": "wing",
-    "wing_shape": "wing",
-    "wing_pattern": "wing",
-    "breast_pattern": "breast",
-    "breast_color": "breast",
-    "back_color": "back",
-    "back_pattern": "back",
-    "tail_shape": "tail",
-    "upper_tail_color": "tail",
-    "under_tail_color": "tail",
-    "tail_pattern": "tail",
-    "head_pattern": "forehead",
-    "forehead_color": "forehead",
-    "throat_color": "throat",
-    "eye_color": "eye",
-    "nape_color": "nape",
-    "belly_color": "belly",
-    "belly_pattern": "belly",
-    "leg_color": "leg",
-    "crown_color": "crown",
-}
+# What must be seen for a group to be labelled, by the first word of its name or the part itself; groups that
+# are not listed need only the bird.
+_PART_OF = {"bill": "beak", "head": "forehead", "upper": "tail", "under": "tail"}
+_OF_BIRD = ("size", "shape", *FOLLOWS)
+_FIRST_WORDS = {group: group.split("_")[0] for group in GROUPS if group not in _OF_BIRD}
+NEEDS = {group: _PART_OF.get(word, word) for group, word in _FIRST_WORDS.items()}
 
 
 @cache

@@ -36,16 +36,9 @@ from xaihelpers.kernels.dispatch import choose_backend, tl, triton
 def concept_maps(maps: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
     """Weight feature maps with every concept's vector: (N, L, H, W) in float32, or float64 if either is.
 
-    maps: (N, d, H, W), floating point. bank: (L, d), floating point, on the same device.
-
-    Raises ValueError if shapes or devices do not fit. Source: paper alignment, eq. 2.
+    maps: (N, d, H, W), floating point. bank: (L, d), floating point, on the same device. Source: paper
+    alignment, eq. 2.
     """
-    if maps.ndim != 4 or bank.ndim != 2 or maps.shape[1] != bank.shape[1]:
-        raise ValueError(
-            f"maps (N, d, H, W) and bank (L, d) must share d; got {tuple(maps.shape)} and {tuple(bank.shape)}"
-        )
-    if maps.device != bank.device:
-        raise ValueError(f"bank is on {bank.device}, maps on {maps.device}")
     dtype = torch.float64 if torch.float64 in (maps.dtype, bank.dtype) else torch.float32
     maps, bank = maps.to(dtype), bank.to(dtype)
     return torch.matmul(bank, maps.flatten(2)).unflatten(2, maps.shape[2:]) / bank.shape[1]  # (N, L, H, W)
@@ -67,10 +60,6 @@ def _neighbours(source, target, device):
     return low.clamp(0, source - 1), high.clamp(0, source - 1), t
 
 
-def _between(low, high, t):
-    return (low + high) * 0.5 + t * (high - low)
-
-
 def upsample(maps: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     """Upsample maps bilinearly with half-pixel centres: float64 (P, M1, M2).
 
@@ -82,8 +71,10 @@ def upsample(maps: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     top, bottom, t = _neighbours(maps.shape[1], size[0], maps.device)
     left, right, s = _neighbours(maps.shape[2], size[1], maps.device)
     maps = maps.double()
-    rows = _between(maps[:, top], maps[:, bottom], t[:, None])  # (P, M1, W)
-    return _between(rows[:, :, left], rows[:, :, right], s)  # (P, M1, M2)
+    high, low = maps[:, top], maps[:, bottom]
+    rows = (high + low) * 0.5 + t[:, None] * (low - high)  # (P, M1, W)
+    near, far = rows[:, :, left], rows[:, :, right]
+    return (near + far) * 0.5 + s * (far - near)  # (P, M1, M2)
 
 
 def location_region(maps: torch.Tensor, n_pixels: int, size: tuple[int, int]) -> torch.Tensor:
@@ -93,11 +84,9 @@ def location_region(maps: torch.Tensor, n_pixels: int, size: tuple[int, int]) ->
 
     maps: (P, H, W), floating point. size: (M1, M2).
 
-    Raises ValueError for NaN or infinite maps, a size below 1 and more pixels than there are.
+    Raises ValueError for NaN or infinite maps.
     """
-    _check_maps(maps, size)
-    if not 0 <= n_pixels <= size[0] * size[1]:
-        raise ValueError(f"n_pixels must lie in 0..{size[0] * size[1]}, got {n_pixels}")
+    _check_maps(maps)
     regions = torch.zeros(len(maps), *size, dtype=torch.bool)
     if n_pixels:
         rows, columns = _neighbours(maps.shape[1], size[0], "cpu"), _neighbours(maps.shape[2], size[1], "cpu")
@@ -279,13 +268,7 @@ def _rank_triton(maps, pixels, size, ranks=None):
     return ranks
 
 
-def _check_maps(maps, size):
-    if maps.ndim != 3 or not maps.is_floating_point() or 0 in maps.shape[1:]:
-        raise ValueError(
-            f"maps must be floating point of shape (P, H, W), got {maps.dtype} {tuple(maps.shape)}"
-        )
-    if len(size) != 2 or min(size) < 1:
-        raise ValueError(f"size must be (M1, M2), height and width in pixels, got {size}")
+def _check_maps(maps):
     wrong = (~maps.isfinite()).flatten(1).any(1).nonzero()
     if len(wrong):
         raise ValueError(
@@ -295,8 +278,8 @@ def _check_maps(maps, size):
 
 def _check(maps, points, size):
     """The points' pixels in row-major order, int64 (P, q), -1 where there is none; raises on bad ones."""
-    _check_maps(maps, size)
-    if points.ndim not in (2, 3) or len(points) != len(maps) or points.shape[-1] != 2:
+    _check_maps(maps)
+    if len(points) != len(maps) or points.shape[-1] != 2:
         raise ValueError(
             f"points must be (P, 2) or (P, q, 2) with P = {len(maps)} maps, got {tuple(points.shape)}"
         )
@@ -337,8 +320,8 @@ def location_rank(
     Returns int64 (P,) or (P, q) on the maps' device; where there is no point it is M1*M2, which lies in no
     region.
 
-    Raises ValueError for NaN or infinite maps and points outside the image, naming the first, and points on
-    another device; RuntimeError if a backend cannot run.
+    Raises ValueError for NaN or infinite maps and points outside the image, naming the first; RuntimeError if
+    a backend cannot run.
     """
     pixels = _check(maps, points, size)
     rank = _rank_torch if choose_backend(backend, maps) == "torch" else _rank_triton

@@ -47,6 +47,7 @@ def attention_mask(values, alpha=25.0, beta=0.4):
 def mask_images_reference(images, maps, rows=None, alpha=25.0, beta=0.4, corners=None, full=None):
     """`mask_images` step by step; same arguments, returns and errors."""
     rows, corners, full = _check(images, maps, rows, corners, full)
+    corners = None if full == tuple(images.shape[2:]) else corners
     masks = attention_mask(upsample_maps(maps, images.shape[2:], corners, full), alpha, beta)  # (P, H, W)
     masked = images[rows].float() * masks[:, None]
     return (masked if images.is_floating_point() else masked.round()).to(images.dtype)
@@ -64,32 +65,9 @@ if triton is not None:
 
     @triton.jit
     def _mask_kernel(
-        images,
-        maps,
-        masked,
-        rows,
-        corners,
-        alpha,
-        beta,
-        h,
-        w,
-        F1,
-        F2,
-        H,
-        W,
-        sb,
-        sc,
-        sy,
-        sx,
-        tp,
-        tc,
-        ty,
-        tx,
-        C: tl.constexpr,
-        SIGMOID: tl.constexpr,
-        ROUND: tl.constexpr,
-        BLOCK: tl.constexpr,
-    ):
+        images, maps, masked, rows, corners, alpha, beta, h, w, F1, F2, H, W, sb, sc, sy, sx, tp, tc, ty, tx,
+        C: tl.constexpr, SIGMOID: tl.constexpr, ROUND: tl.constexpr, BLOCK: tl.constexpr,
+    ):  # fmt: skip
         """One program: a block of pixels of one masked image, all its channels."""
         p = tl.program_id(0).to(tl.int64)
         pixel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -129,76 +107,33 @@ def _mask_triton(images, maps, rows, alpha, beta, corners, full, masked=None):
         masked = torch.empty((P, C, H, W), dtype=images.dtype, device=images.device)
         if images.is_contiguous(memory_format=torch.channels_last):
             masked = masked.contiguous(memory_format=torch.channels_last)
-    if corners is None:
-        corners = torch.zeros(P, 2, dtype=torch.int64, device=images.device)
-    corners = corners.long().contiguous()
+    sizes = h, w, *full, H, W, *images.stride(), *masked.stride()
+    constants = {"C": C, "SIGMOID": alpha is not None, "ROUND": not images.is_floating_point()}
     if masked.numel():
+        tensors = images, maps.contiguous(), masked, rows, corners
         with torch.cuda.device_of(images):
             _mask_kernel[(P, triton.cdiv(H * W, BLOCK))](
-                images,
-                maps.contiguous(),
-                masked,
-                rows,
-                corners,
-                alpha or 0.0,
-                beta,
-                h,
-                w,
-                *full,
-                H,
-                W,
-                *images.stride(),
-                *masked.stride(),
-                C=C,
-                SIGMOID=alpha is not None,
-                ROUND=not images.is_floating_point(),
-                BLOCK=BLOCK,
+                *tensors, alpha or 0.0, beta, *sizes, **constants, BLOCK=BLOCK
             )
     return masked
 
 
 def _check(images, maps, rows, corners, full):
-    """Raise ValueError on bad arguments; else rows (P,) int64, corners or None, and full."""
-    size = tuple(images.shape[2:])
-    if images.ndim != 4 or maps.ndim != 3 or not maps.is_floating_point() or 0 in maps.shape[1:]:
+    """Raise ValueError on bad arguments; else rows (P,) int64, corners (P, 2) int64, and full."""
+    size = torch.tensor(images.shape[2:], device=images.device)
+    if images.ndim != 4 or not (images.is_floating_point() or images.dtype == torch.uint8):
         raise ValueError(
-            "images must be (B, C, H, W) and maps floating point (P, h, w), "
-            f"got {tuple(images.shape)} and {maps.dtype} {tuple(maps.shape)}"
+            f"images must be (B, C, H, W), uint8 or floating point, got {images.dtype} {tuple(images.shape)}"
         )
-    if not (images.is_floating_point() or images.dtype == torch.uint8):
-        raise ValueError(f"images must be uint8 or floating point, got {images.dtype}")
-    if rows is None and len(maps) != len(images):
-        raise ValueError(
-            f"{len(maps)} maps for {len(images)} images: pass rows, which image each map belongs to"
-        )
-    rows = torch.arange(len(maps)) if rows is None else torch.as_tensor(rows)
-    if len(rows) != len(maps) or not _are_indices(rows, len(images)):
-        raise ValueError(f"rows must hold {len(maps)} whole numbers in 0..{len(images) - 1}, one a map")
-    full = tuple(full or size)
-    if corners is None and full != size:
-        raise ValueError(f"full {full} is larger than the images {size}: pass corners too")
-    if corners is not None and not _fit(corners, len(maps), size, full):
-        raise ValueError(f"corners must be (P, 2), the top and left of {size} pixels within {full}")
-    if maps.device != images.device:
-        raise ValueError(f"maps are on {maps.device}, images on {images.device}")
-    return rows.to(images.device, torch.int64), corners, full
-
-
-def _are_indices(rows, count):
-    """Whether a tensor holds whole numbers in 0..count - 1 only."""
-    if rows.dtype not in (torch.int64, torch.int32):
-        return False
-    return len(rows) == 0 or 0 <= int(rows.min()) <= int(rows.max()) < count
-
-
-def _fit(corners, count, size, full):
-    """Whether corners are (count, 2) and all cuts of `size` pixels from there lie within `full`."""
-    if corners.shape != (count, 2):
-        return False
-    if count == 0:
-        return True
-    ends = corners.amax(0).cpu() + torch.tensor(size)
-    return bool(corners.min() >= 0 and (ends <= torch.tensor(full)).all())
+    full = tuple(full or size.tolist())
+    rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows)
+    corners = torch.zeros(len(maps), 2, dtype=torch.int64) if corners is None else corners
+    rows, corners = rows.to(images.device, torch.int64), corners.to(images.device, torch.int64).contiguous()
+    if len(rows) != len(maps) or not ((rows >= 0) & (rows < len(images))).all():
+        raise ValueError(f"{len(maps)} maps for {len(images)} images: rows must say to which each belongs")
+    if not ((corners >= 0) & (corners + size <= torch.tensor(full, device=images.device))).all():
+        raise ValueError(f"corners must be the top and left of {size.tolist()} pixels within {full}")
+    return rows, corners, full
 
 
 @torch.no_grad()

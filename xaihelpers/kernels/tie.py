@@ -192,14 +192,11 @@ def _tie_triton(predictions, eta, tied=None):
 
 def _check(predictions, eta):
     """Raise on bad arguments; else whether there is nothing to tie."""
-    if predictions.ndim < 2 or not predictions.is_floating_point():
-        raise ValueError(
-            f"predictions must be floating point of shape (2P, ...), got {predictions.dtype} "
-            f"{tuple(predictions.shape)}"
-        )
+    if not predictions.is_floating_point():
+        raise ValueError(f"predictions must be floating point of shape (2P, ...), got {predictions.dtype}")
     if len(predictions) % 2:
         raise ValueError(
-            f"predictions must hold pairs, references first and their guides after them, got an odd batch of "
+            f"predictions are pairs, references first and guides after them, not an odd batch of "
             f"{len(predictions)}"
         )
     if not 0 <= eta <= 1:

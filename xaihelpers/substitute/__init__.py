@@ -1,7 +1,6 @@
 """Substitute one attribute of a generated image, on any diffusers pipeline: Tied Diffusion Guidance (sub)."""
 
-from xaihelpers.substitute.ask_attributes import answered_with, ask_groups
-from xaihelpers.substitute.ask_species import ask_species
+from xaihelpers.substitute.ask_attributes import answered_with, ask_groups, ask_species
 from xaihelpers.substitute.attribute_reader import (
     SHOWN_FROM,
     WHOLE,
@@ -13,7 +12,7 @@ from xaihelpers.substitute.attribute_reader import (
     plumage_preserved,
     read_attributes,
 )
-from xaihelpers.substitute.counterfactual import counterfactual_pair, portrait_of
+from xaihelpers.substitute.counterfactual import counterfactual_pair, portrait_of, write_exact
 from xaihelpers.substitute.drawn_pipeline import FAILURES, GOOD, Drawn, DrawnPipeline, read_drawn
 from xaihelpers.substitute.generated_files import GenerationJob, generate_files
 from xaihelpers.substitute.generation import (

@@ -1,4 +1,4 @@
-"""Attributes of images by a vision-language model: one multiple-choice question a group (sub, section 4.2).
+"""Attributes and species of images by a vision-language model: multiple-choice questions (sub, section 4.2).
 
 The answer's letter comes with its probability, by which images are kept or discarded.
 """
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from string import ascii_uppercase
 
+import numpy as np
 import torch
 from PIL import Image
 
@@ -23,23 +24,8 @@ SIZES = torch.tensor([len(values) for values in GROUPS.values()])
 GROUP_NUMBERS = torch.arange(len(SIZES)).repeat_interleave(SIZES)  # (312,)
 
 
-def group_question(group: str, question: str | Path = "sub_attribute") -> tuple[str, tuple[str, ...]]:
-    """The question about one attribute group and the letters of its options, the last of which is *Other*.
-
-    question: a prompt of data/prompts or a file with {group} and {options}.
-    Raises AskError if there is no such prompt.
-    """
-    options = [*map(plain_value, GROUPS[group]), "Other"]
-    text = prompt(question, group=group.replace("_", " "), options=lettered_options(options, ")"))
-    return text, tuple(ascii_uppercase[: len(options)])
-
-
 def ask_groups(
-    model,
-    images: Sequence[Image.Image | str | Path],
-    groups: Sequence[Sequence[str]],
-    question: str | Path = "sub_attribute",
-    progress: bool = True,
+    model, images: Sequence[Image.Image | str | Path], groups: Sequence[Sequence[str]]
 ) -> torch.Tensor:
     """Probability of each attribute of the groups asked for, float32 (N, 312).
 
@@ -47,48 +33,38 @@ def ask_groups(
     *Other*.
 
     model: of `ask.load_vlm`. images: N PIL images or files.
-    groups: for each image the names of groups, as crown_color. question: as of `group_question`.
-    Raises SubstituteError: an unknown group, a model none of whose answers has probabilities (single answers
-        without are counted in the log).
+    groups: for each image the names of groups, as crown_color.
+    Raises SubstituteError: a model none of whose answers has probabilities (single answers without are
+        counted in the log).
     Raises AskError as `ask` does.
     """
-    wanted = {group for of_image in groups for group in of_image}
-    if unknown := wanted - set(GROUPS):
-        raise SubstituteError(
-            f"there is no attribute group {sorted(unknown)[0]!r}; CUB has {', '.join(GROUPS)}"
-        )
-    questions = {group: group_question(group, question) for group in wanted}
-    cases = [(row, group) for row, of_image in enumerate(groups) for group in of_image]
-    requests = []
-    for row, group in cases:
-        text, letters = questions[group]
-        requests.append(request(text, [images[row]], letters, max_tokens=8))
-    answers = ask(model, requests, progress=progress)
-    _check_probabilities(model.name, answers)
-
-    first_column = {group: ATTRIBUTES.index(f"has_{group}::{values[0]}") for group, values in GROUPS.items()}
-    probabilities = torch.full((len(images), len(ATTRIBUTES)), torch.nan)
-    for (row, group), answer in zip(cases, answers, strict=True):
-        if answer.probabilities:
-            letters = questions[group][1][:-1]  # without Other
-            start = first_column[group]
-            of_values = torch.tensor([answer.probabilities[letter] for letter in letters])
-            probabilities[row, start : start + len(letters)] = of_values
-    return probabilities
-
-
-def _check_probabilities(name: str, answers: Sequence) -> None:
-    """Log how many answers are no letter; raise SubstituteError where no answer has probabilities."""
+    texts, cases, requests = {}, [], []
+    for group in {group for of_image in groups for group in of_image}:
+        options = [*map(plain_value, GROUPS[group]), "Other"]
+        options = lettered_options(options, ")")
+        texts[group] = prompt("sub_attribute", group=group.replace("_", " "), options=options)
+    for row, of_image in enumerate(groups):
+        for group in of_image:
+            letters = tuple(ascii_uppercase[: len(GROUPS[group]) + 1])
+            cases.append((row, ATTRIBUTES.index(f"has_{group}::{GROUPS[group][0]}"), letters[:-1]))
+            requests.append(request(texts[group], [images[row]], letters, max_tokens=8))
+    answers = ask(model, requests)
     valid = [answer for answer in answers if not answer.error]
     n_without = sum(not answer.probabilities for answer in valid)
     if n_without and n_without == len(valid):
         raise SubstituteError(
-            f"{name} gives no probabilities with its answers, by which images are kept or left out: name a "
-            "model that runs here, or a server that returns log-probabilities (logprobs)"
+            f"{model.name} gives no probabilities with its answers, by which images are kept or left out: "
+            "name a model that runs here, or a server that returns log-probabilities (logprobs)"
         )
     if n_without:
         said = "%s: %d of %d answers are none of the letters and count as no answer"
-        log.info(said, name, n_without, len(answers))
+        log.info(said, model.name, n_without, len(answers))
+    probabilities = torch.full((len(images), len(ATTRIBUTES)), torch.nan)
+    for (row, first, letters), answer in zip(cases, answers, strict=True):
+        if answer.probabilities:
+            of_values = torch.tensor([answer.probabilities[letter] for letter in letters])
+            probabilities[row, first : first + len(letters)] = of_values
+    return probabilities
 
 
 def answered_with(probabilities: torch.Tensor, columns: Sequence[int] | torch.Tensor) -> torch.Tensor:
@@ -104,3 +80,33 @@ def answered_with(probabilities: torch.Tensor, columns: Sequence[int] | torch.Te
     target = probabilities.gather(1, columns[:, None])[:, 0]  # (N,)
     other = 1 - in_group.sum(1)
     return (target >= in_group.nan_to_num(0).amax(1)) & (target >= other) & ~target.isnan()
+
+
+def ask_species(
+    model,
+    images: Sequence[Image.Image | str | Path],
+    labels: Sequence[int],
+    names: Sequence[str],
+    shows: torch.Tensor,
+    n_options: int = 8,
+    seed: int = 0,
+) -> np.ndarray:
+    """Whether the model chooses each image's species, bool (N,); no answer is a wrong one.
+
+    model: of `ask.load_vlm`. images: N PIL images or files. labels: (N,), rows of `names` and `shows`.
+    shows: bool (K, 312), the species' attributes; those that differ in the fewest are offered.
+    n_options: species offered, at most 26. seed: of their order.
+    Raises AskError as `ask` does.
+    """
+    apart = torch.cdist(shows.float(), shows.float(), p=1)  # (K, K) attributes that differ
+    letters = tuple(ascii_uppercase[: min(n_options, len(names))])
+    requests, right = [], []
+    for row, (image, label) in enumerate(zip(images, labels, strict=True)):
+        others = [other for other in apart[label].argsort().tolist() if other != label]
+        offered = [int(label), *others[: len(letters) - 1]]
+        offered = np.random.default_rng([seed, row]).permutation(offered).tolist()
+        options = lettered_options([names[one] for one in offered], ")")
+        requests.append(request(prompt("sub_species", options=options), [image], letters, max_tokens=8))
+        right.append(letters[offered.index(label)])
+    choices = [answer.choice for answer in ask(model, requests)]
+    return np.array(choices, object) == np.array(right, object)

@@ -19,6 +19,7 @@ from xaihelpers.substitute.pair_prompts import SubstituteError, group_of
 
 PIXELS = 64  # side of the images that a reader takes
 SIZES = [len(values) for values in GROUPS.values()]  # attributes of each group
+REGIONS = ("wing", "back", "breast", "belly")
 WHOLE = {"primary_color", "upperparts_color", "underparts_color"}  # colours that follow from those of parts
 # share of its group from which an attribute counts as shown: two colours of one part have about half each
 SHOWN_FROM = 1 / 3
@@ -59,15 +60,11 @@ class AttributeReader(nn.Module):
     def __init__(self, n_species: int, width: int = 128):
         super().__init__()
         self.n_species = n_species
-        layers = []
-        # channels in, channels out, residual blocks
-        for before, after, blocks in (
-            (3, width // 4, 0),
-            (width // 4, width // 2, 1),
-            (width // 2, width, 2),
-        ):
+        layers, before = [], 3
+        for after, blocks in ((width // 4, 0), (width // 2, 1), (width, 2)):
             layers += [nn.Conv2d(before, after, 3, 2, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
             layers += [_Residual(after) for _ in range(blocks)]
+            before = after
         self.maps = nn.Sequential(*layers)
         self.places = nn.Parameter(torch.randn((PIXELS // 8) ** 2, width) * 0.02)
         self.mixed = nn.TransformerEncoderLayer(
@@ -85,9 +82,9 @@ class AttributeReader(nn.Module):
         queries = self.queries.expand(len(pixels), -1, -1)  # (N, 29, width)
         attended, _ = self.look(queries, cells, cells, need_weights=False)
         attended = self.norm(attended + self.queries)  # (N, 29, width)
-        weights, biases = self.values.weight.split(SIZES), self.values.bias.split(SIZES)
         logits = []  # of each group, from its own query
-        for group, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        groups = zip(self.values.weight.split(SIZES), self.values.bias.split(SIZES), strict=True)
+        for group, (weight, bias) in enumerate(groups):
             logits.append(F.linear(attended[:, group], weight, bias))
         return torch.cat([*logits, self.species(attended[:, -1])], 1)
 
@@ -111,16 +108,11 @@ def load_reader(name: str = "aviary_reader", device: str | torch.device = "cpu")
     Raises ModelError: a damaged file.
     """
     file = paths.find(f"{name}.safetensors", paths.models_home()) or paths.find(name)
-    if file is None or not file.is_file():
-        raise SubstituteError(
-            f"{name}: there is no such reader, neither among the shipped weights nor as a file; "
-            "recipes/flux.py trains one"
-        )
-    state = read_weights(file)
+    state = read_weights(file) if file and file.is_file() else {}
     if "species.weight" not in state:
         raise SubstituteError(
-            f"{name}: these are not the weights of a reader of attributes and species, as recipes/flux.py "
-            "trains one"
+            f"{name}: no reader of attributes and species, neither among the shipped weights nor as a file "
+            "of weights; recipes/flux.py trains one"
         )
     reader = AttributeReader(*state["species.weight"].shape)
     reader.load_state_dict(state)
@@ -137,8 +129,11 @@ def read_attributes(
     device = next(reader.parameters()).device
     batches = []
     for start in range(0, len(images), batch_size):
-        batch = images[start : start + batch_size]
-        pixels = torch.from_numpy(np.stack([_square(image) for image in batch])).permute(0, 3, 1, 2)
+        squares = []
+        for image in images[start : start + batch_size]:
+            seen = as_seen(image) if isinstance(image, Image.Image) else load_image(image)
+            squares.append(np.array(ImageOps.fit(seen, (PIXELS, PIXELS), Image.Resampling.LANCZOS)))
+        pixels = torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
         with torch.inference_mode():
             logits = reader(pixels.to(device).float() / 127.5 - 1)
         batches.append(logits.float().cpu())
@@ -146,13 +141,6 @@ def read_attributes(
     groups = logits[:, : len(ATTRIBUTES)].split(SIZES, 1)
     shares = torch.cat([group.softmax(1) for group in groups], 1)
     return Reading(shares, logits[:, len(ATTRIBUTES) :].softmax(1))
-
-
-def _square(image: Image.Image | str | Path) -> np.ndarray:
-    """The central square of an image, (PIXELS, PIXELS, 3) uint8."""
-    seen = as_seen(image) if isinstance(image, Image.Image) else load_image(image)
-    fitted = ImageOps.fit(seen, (PIXELS, PIXELS), Image.Resampling.LANCZOS)
-    return np.array(fitted)
 
 
 def is_shown(reading: Reading, columns: Sequence[int] | torch.Tensor) -> torch.Tensor:
@@ -167,12 +155,10 @@ def affected_groups(attribute: str) -> set[str]:
     These are the colour and the pattern of the same region, and the colours of the whole bird.
     """
     group = group_of(attribute)
-    region = group.split("_")[0]
-    if group in WHOLE:
-        kinds = ("color", "pattern")
-        return WHOLE | {f"{part}_{kind}" for part in ("wing", "back", "breast", "belly") for kind in kinds}
-    if group.endswith(("_color", "_pattern")) and region in ("wing", "back", "breast", "belly"):
-        return WHOLE | {f"{region}_color", f"{region}_pattern"}
+    regions = [region for region in REGIONS if group in (f"{region}_color", f"{region}_pattern")]
+    regions = REGIONS if group in WHOLE else regions
+    if regions:
+        return WHOLE.union(*({f"{region}_color", f"{region}_pattern"} for region in regions))
     if group.endswith(("tail_color", "tail_pattern")):
         return {"upper_tail_color", "under_tail_color", "tail_pattern"}
     return {group}
@@ -187,11 +173,8 @@ def plumage_preserved(reading: Reading, usual: torch.Tensor, attributes: Sequenc
     """
     counted = usual.clone()
     groups = [group_of(name) for name in ATTRIBUTES]
-    left_out = {}
-    for attribute in set(attributes):
-        affected = affected_groups(attribute)
-        left_out[attribute] = torch.tensor([group in affected for group in groups])
     for row, attribute in enumerate(attributes):
-        counted[row] &= ~left_out[attribute]
+        affected = affected_groups(attribute)
+        counted[row] &= torch.tensor([group not in affected for group in groups])
     shown = reading.attributes >= SHOWN_FROM
     return (shown & counted).sum(1) / counted.sum(1)

@@ -14,7 +14,7 @@ diffusion model: steps, guidance and ties change nothing, and it has no guides.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from worlds.aviary import aviary_files, bird_renderer, individuals
 from xaihelpers.datasets.attribute_names import known_attribute
 from xaihelpers.datasets.dataset import class_name
 from xaihelpers.substitute.attribute_reader import affected_groups
-from xaihelpers.substitute.counterfactual import MAX_TRIES, portrait_of
+from xaihelpers.substitute.counterfactual import MAX_TRIES, not_shown, portrait_of
 from xaihelpers.substitute.pair_prompts import SubstituteError, category
 
 GOOD = "good"
@@ -60,14 +60,12 @@ class DrawnPipeline:
     ):
         """A generator that draws.
 
-        failures: name of a failure -> its share of the images of a species with an attribute. What is left to
-            1 is good.
+        failures: name of each of `FAILURES` -> its share of the images of a species with an attribute. What
+            is left to 1 is good.
         unknown: species that it does not know: it draws the one most like them. size: of its images.
-        Raises SubstituteError: an unknown failure, shares below 0 or above 1 in sum.
+        Raises SubstituteError: shares below 0 or above 1 in sum.
         Raises ValueError: an unknown species.
         """
-        if strange := [name for name in failures if name not in FAILURES]:
-            raise SubstituteError(f"{strange[0]!r} is no failure; there are {', '.join(FAILURES)}")
         if min(failures.values(), default=0) < 0 or sum(failures.values()) > 1 + 1e-9:
             raise SubstituteError(
                 f"failures are shares of the images, 0 or more and at most 1 together, not {dict(failures)}"
@@ -86,10 +84,10 @@ class DrawnPipeline:
         Raises ValueError: an unknown species. Raises DatasetError: an unknown attribute.
         """
         rng, fate = np.random.default_rng([WORLD, seed]), GOOD
-        asked = (known_attribute(attribute),) if attribute else ()
+        attribute = known_attribute(attribute) if attribute else ""
+        asked = np.array([name == attribute for name in individuals.ATTRIBUTES])  # (312,)
         species = individuals.species_id(bird)
-        columns = [individuals.ATTRIBUTES.index(name) for name in asked]
-        is_novel = bool(columns) and not _usual(species)[columns].all()
+        is_novel = asked.any() and not _usual(species)[asked].all()
         if is_novel:
             names, shares = [GOOD, *self.failures], list(self.failures.values())
             fate = str(rng.choice(names, p=np.array([max(0.0, 1 - sum(shares)), *shares])))
@@ -99,20 +97,14 @@ class DrawnPipeline:
             species = _most_like(species, self.unknown)
         for _ in range(MAX_TRIES):
             one = individuals.individual(WORLD, int(rng.integers(2**31)), species)
-            if is_novel and fate != "wrong species" and individuals.true_attributes(one)[columns].all():
+            if is_novel and fate != "wrong species" and individuals.true_attributes(one)[asked].all():
                 continue  # a plain morph, say, that has it already
-            changed, became = _changed(one, asked, fate, rng)
+            changed, became = _changed(one, attribute, fate, rng)
             picture = bird_renderer.draw(changed)
-            certainty = aviary_files.annotation_certainty(
-                picture.parts, picture.points, np.random.default_rng(0)
-            )
-            visible = certainty > aviary_files.NOT_VISIBLE
-            if visible[columns].all():
+            visible = aviary_files.is_visible(picture)
+            if visible[asked].all():
                 return _finished(picture, became, changed, visible, size or self.size)
-        raise SubstituteError(
-            f"of {MAX_TRIES} birds of the species {_name(species)} none lacks {attribute} and would show it: "
-            "choose another bird or attribute"
-        )
+        raise not_shown(_name(species), attribute)
 
 
 def read_drawn(image: Image.Image | str | Path) -> Drawn:
@@ -123,12 +115,9 @@ def read_drawn(image: Image.Image | str | Path) -> Drawn:
     if not isinstance(image, Image.Image):
         with Image.open(image) as opened:
             return read_drawn(opened)
-    try:
-        content = json.loads(image.info[DRAWN])
-    except (KeyError, ValueError) as error:
-        raise SubstituteError(
-            "this image does not say what it shows: only those of the drawn generator do"
-        ) from error
+    if DRAWN not in image.info:
+        raise SubstituteError("this image does not say what it shows: only those of the drawn generator do")
+    content = json.loads(image.info[DRAWN])
     truth = torch.zeros(len(individuals.ATTRIBUTES), dtype=torch.bool)
     truth[content["shown"]] = True
     return Drawn(content["fate"], content["bird"], truth)
@@ -147,18 +136,20 @@ def _finished(
 
 
 def _changed(
-    bird: individuals.Individual, attributes: Sequence[str], fate: str, rng: np.random.Generator
+    bird: individuals.Individual, attribute: str, fate: str, rng: np.random.Generator
 ) -> tuple[individuals.Individual, str]:
     """The bird with what is asked for, or as its fate has it; where a fate is impossible, the plainer one."""
-    if not attributes or fate == "nothing changed":
+    if not attribute or fate == "nothing changed":
         return bird, fate
     if fate == "wrong part":
-        elsewhere = _on_another_part(bird, attributes[0], rng)
+        elsewhere = _on_another_part(bird, attribute, rng)
         return (elsewhere, fate) if elsewhere else (bird, "nothing changed")
-    for attribute in attributes:
-        bird = individuals.substitute(bird, attribute)
-    if fate == "two things changed":
-        return _one_more_changed(bird, attributes, rng), fate
+    bird = individuals.substitute(bird, attribute)
+    if fate == "two things changed":  # one more large part, of none that goes with the attribute
+        spared = affected_groups(attribute)
+        group = f"{rng.choice([part for part in LARGE_PARTS if f'{part}_color' not in spared])}_color"
+        colors = [color for color in individuals.COLORS if color not in bird.values[group]]
+        bird = individuals.substitute(bird, f"has_{group}::{rng.choice(colors)}")
     return bird, fate
 
 
@@ -181,17 +172,6 @@ def _on_another_part(
     return None
 
 
-def _one_more_changed(
-    bird: individuals.Individual, attributes: Sequence[str], rng: np.random.Generator
-) -> individuals.Individual:
-    """The bird with another colour of one more large part, of none that goes with the attributes."""
-    spared = set().union(*(affected_groups(attribute) for attribute in attributes))
-    parts = [part for part in LARGE_PARTS if f"{part}_color" not in spared]
-    group = f"{rng.choice(parts)}_color"
-    colors = [color for color in individuals.COLORS if color not in bird.values[group]]
-    return individuals.substitute(bird, f"has_{group}::{rng.choice(colors)}")
-
-
 def _name(species: int) -> str:
     return class_name(individuals.species_table().at[species, "name"])
 
@@ -203,7 +183,7 @@ def _usual(species: int) -> np.ndarray:
 
 
 @cache
-def _most_like(species: int, left_out: frozenset[int]) -> int:
+def _most_like(species: int, left_out: Collection[int]) -> int:
     """The species that shares most attributes with one, among those that are not left out."""
     others = [k for k in range(len(individuals.species_table())) if k != species and k not in left_out]
     return max(others, key=lambda k: (_usual(k) & _usual(species)).sum())

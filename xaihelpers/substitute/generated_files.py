@@ -32,7 +32,7 @@ class GenerationJob(NamedTuple):
     attribute: str = ""  # `group::value` to be substituted; "" leaves the bird as it is
     guide: str = ""  # of `pair_prompts`
     tie: tuple[float, float, float] = (10.0, 0.2, 0.9)  # k, t_min and t_max of eta
-    rule: str = "tied"  # of `tied_guidance.RULES`
+    rule: str = "tied"  # of `tied_scheduler`
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -57,40 +57,38 @@ def generate_files(
     generated anew. A killed call, made again, goes on where it was.
 
     steps, guidance, size, batch_size, settings: as of `generate`.
-    Raises SubstituteError as `generate` and `generate_pairs` do, and where a file cannot be written; every
-        other image is kept.
+    Raises SubstituteError as `generate` and `generate_pairs` do, and where a file cannot be written; what
+        was written before is kept.
     """
-    folder = paths.cache_home() / "generated"
-    files = [_job_files(folder, pipe, job, steps, guidance, size, settings) for job in jobs]
-    missing = {}  # files of a job -> the job; equal jobs have equal files
+    files = [_job_files(pipe, job, steps, guidance, size, settings) for job in jobs]
+    kinds: dict[tuple, dict] = {}  # what can be generated in one batch: files of a job -> the job
     for job_files, job in zip(files, jobs, strict=True):
         if not all([_is_whole(file) for file in job_files]):  # a list: each damaged one is set aside
-            missing[job_files] = job
-    kinds: dict[tuple, list] = {}  # what can be generated in one batch
-    for job_files, job in missing.items():
-        kinds.setdefault((len(job_files), job.tie, job.rule), []).append((job_files, job))
+            kinds.setdefault((len(job_files), job.tie, job.rule), {})[job_files] = job
+    n_missing = sum(map(len, kinds.values()))
     settings |= {"steps": steps, "guidance": guidance, "size": size, "batch_size": batch_size}
-    with tqdm(total=len(missing), desc="generating", unit="job", disable=not missing) as bar:
+    with tqdm(total=n_missing, desc="generating", unit="job", disable=not n_missing) as bar:
         for (n_sides, *_), waiting in kinds.items():
-            n_jobs = max(1, batch_size // n_sides)  # at a time
+            n_jobs, waiting = max(1, batch_size // n_sides), list(waiting.items())  # at a time
             for start in range(0, len(waiting), n_jobs):
                 targets, batch = zip(*waiting[start : start + n_jobs], strict=True)
-                _write(targets, _generate_batch(pipe, batch, settings))
+                for job_files, images in zip(targets, _generate_batch(pipe, batch, settings), strict=True):
+                    for file, image in zip(job_files, images, strict=True):
+                        _write(file, image)
                 bar.update(len(batch))
-    if jobs:
-        kind = "images or pairs" if any(len(job_files) > 1 for job_files in files) else "images"
-        count = len(set(files))
-        log.info("%d generated %s, %d of them from the cache", count, kind, count - len(missing))
+    kind = "images or pairs" if any(len(job_files) > 1 for job_files in files) else "images"
+    count = len(set(files))
+    log.info("%d generated %s, %d of them from the cache", count, kind, count - n_missing)
     return files
 
 
 def _is_whole(file: Path) -> bool:
     """Whether an image is in the cache, undamaged by its checksums; a damaged one is set aside."""
-    if not file.exists():
-        return False
     try:
         with Image.open(file) as image:
             image.verify()
+    except FileNotFoundError:
+        return False
     except (OSError, SyntaxError, ValueError) as error:
         paths.set_aside(file, error)
         return False
@@ -102,18 +100,17 @@ def _generate_batch(pipe, jobs: Sequence[GenerationJob], settings: dict) -> list
     if isinstance(pipe, DrawnPipeline):
         size = settings["size"]
         return [(pipe.draw(job.bird, job.attribute, job.seed, size),) for job in jobs]
-    seeds = [job.seed for job in jobs]
+    seeds, prompts = [job.seed for job in jobs], [job.prompts for job in jobs]
     if not jobs[0].attribute:
-        images = generate(pipe, [job.prompts[0] for job in jobs], seeds, **settings)
+        images = generate(pipe, [text for (text,) in prompts], seeds, **settings)
         return [(image,) for image in images]
     k, t_min, t_max = jobs[0].tie
     share = partial(tied_share, t_min=t_min, t_max=t_max, k=k)
-    prompts = [job.prompts for job in jobs]
     pairs = generate_pairs(pipe, prompts, seeds, share, rule=jobs[0].rule, **settings)
     return list(zip(pairs.references, pairs.guides, strict=True))
 
 
-def _job_files(folder: Path, pipe, job: GenerationJob, *settings) -> tuple[Path, ...]:
+def _job_files(pipe, job: GenerationJob, *settings) -> tuple[Path, ...]:
     """Where the images of a job lie, named by all that they depend on."""
     drawn = isinstance(pipe, DrawnPipeline)
     asked = (job.bird, job.attribute) if drawn else job.prompts
@@ -121,25 +118,20 @@ def _job_files(folder: Path, pipe, job: GenerationJob, *settings) -> tuple[Path,
     key = json.dumps([pipeline_identity(pipe), asked, job.seed, *tied, settings], default=str)
     stem = hashlib.sha256(key.encode()).hexdigest()[:24]
     endings = ("", "-guide") if tied else ("",)
-    return tuple(folder / stem[:2] / f"{stem}{ending}.png" for ending in endings)
+    folder = paths.cache_home() / "generated" / stem[:2]
+    return tuple(folder / f"{stem}{ending}.png" for ending in endings)
 
 
-def _write(targets: Sequence[tuple[Path, ...]], images: Sequence[tuple[Image.Image, ...]]) -> None:
-    """Each image to its file; where one cannot be written, the others still are. Raises SubstituteError."""
-    failures = []
-    for job_files, sides in zip(targets, images, strict=True):
-        for file, image in zip(job_files, sides, strict=True):
-            png, notes = io.BytesIO(), PngInfo()
-            if DRAWN in image.info:  # what is known of it goes with it
-                notes.add_text(DRAWN, image.info[DRAWN])
-            image.save(png, "PNG", pnginfo=notes)
-            try:
-                paths.write_whole(file, png.getvalue())
-            except OSError as error:
-                failures.append((file, error))
-    if failures:
-        file, error = failures[0]
+def _write(file: Path, image: Image.Image) -> None:
+    """Write an image, with what is known of it. Raises SubstituteError."""
+    png, notes = io.BytesIO(), PngInfo()
+    if DRAWN in image.info:
+        notes.add_text(DRAWN, image.info[DRAWN])
+    image.save(png, "PNG", pnginfo=notes)
+    try:
+        paths.write_whole(file, png.getvalue())
+    except OSError as error:
         raise SubstituteError(
             f"{file} cannot be written ({error.strerror or error}): make room or permit writing there and "
-            f"run again; every other image is kept, {len(failures)} of the batch in hand are lost"
+            "run again; what was written before is kept"
         ) from error

@@ -17,7 +17,6 @@ import inspect
 import logging
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -29,13 +28,13 @@ from xaihelpers import paths
 from xaihelpers.devices import resolve_device
 from xaihelpers.substitute.drawn_pipeline import DrawnPipeline
 from xaihelpers.substitute.pair_prompts import SubstituteError, category
-from xaihelpers.substitute.tied_guidance import tied_scheduler
+from xaihelpers.substitute.tied_guidance import TrajectoryStep, tied_scheduler
 
 log = logging.getLogger(__name__)
 
 PAPER_NUMBERS = 128 * 128 * 16  # latent numbers of FLUX.1-dev's images of 1024 pixels
 T_MAX = {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # section 5, by the form of the attribute
-OFFLOADS = ("", "auto", "model", "sequential")
+OFFLOADS = ("", "auto", "model")
 ROOM = 1.3  # memory that a pipeline works in, over that of its weights
 QUANTISATIONS = {
     "": {},
@@ -78,8 +77,8 @@ def load_pipeline(
 
     name: the shipped "studio_flux", "aviary_drawn" for a `DrawnPipeline` with its own rates, a folder, or a
         name on Hugging Face ("black-forest-labs/FLUX.1-dev").
-    offload: "" keeps it on `device`; "model" or "sequential" moves its parts, or their layers, to the GPU
-        only while they work; "auto" is "model" where a GPU has too little memory for all of it, else "".
+    offload: "" keeps it on `device`; "model" moves its parts to the GPU only while they work; "auto" is
+        "model" where a GPU has too little memory for all of it, else "".
     quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the second and third text
         encoder).
     Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise, or
@@ -91,14 +90,13 @@ def load_pipeline(
     if name == "aviary_drawn":
         return DrawnPipeline()
     device = resolve_device(device, SubstituteError)
-    if offload == "auto" and device.type != "cuda":
-        offload = ""
-    if (offload or quantise) and device.type != "cuda":
+    on_gpu = device.type == "cuda"
+    if not on_gpu and (quantise or offload == "model"):
         raise SubstituteError(
             f"offload={offload!r}, quantise={quantise!r}: both are for a GPU, but the device is {device}; "
             "leave them empty there"
         )
-    settings = {"dtype": torch.bfloat16 if device.type == "cuda" else torch.float32, "use_safetensors": True}
+    settings = {"dtype": torch.bfloat16 if on_gpu else torch.float32, "use_safetensors": True}
     if quantise:
         settings["quantization_config"] = PipelineQuantizationConfig(
             quant_backend=f"bitsandbytes_{quantise}",
@@ -120,25 +118,16 @@ def load_pipeline(
         ) from error
     pipe.set_progress_bar_config(disable=True)
     pipe._fingerprint = pipeline_identity(pipe)
-    if offload == "auto":
-        offload = "" if _fits(pipe, device) else "model"
+    if offload == "auto" and on_gpu:
+        networks = [part for part in pipe.components.values() if isinstance(part, torch.nn.Module)]
+        n_bytes = sum(weight.nbytes for network in networks for weight in network.parameters())
+        offload = "" if ROOM * n_bytes <= torch.cuda.mem_get_info(device)[0] else "model"
         log.info("%s on %s: %s", name, device, "parts lie there while they work" if offload else "all of it")
     if offload == "model":
         pipe.enable_model_cpu_offload(device=device)
-    elif offload == "sequential":
-        pipe.enable_sequential_cpu_offload(device=device)
     else:
         pipe.to(device)
     return pipe
-
-
-def _fits(pipe, device: torch.device) -> bool:
-    """Whether a pipeline's weights, and room to work, fit into a GPU's free memory."""
-    networks = [part for part in pipe.components.values() if isinstance(part, torch.nn.Module)]
-    weights = [weight for network in networks for weight in network.parameters()]
-    n_bytes = sum(weight.numel() * weight.element_size() for weight in weights)
-    free, _ = torch.cuda.mem_get_info(device)
-    return ROOM * n_bytes <= free
 
 
 def pipeline_identity(pipe) -> str:
@@ -175,8 +164,8 @@ def _call_settings(pipe, prompts: Sequence[str], size: int | None) -> dict:
     if type(pipe).__name__.startswith("Flux"):
         size = size or pipe.vae.config.sample_size
     settings = {"height": size, "width": size} if size else {}
-    components = [pipe.components.get(name) for name in ("tokenizer", "tokenizer_2", "tokenizer_3")]
-    tokenizers = [tokenizer for tokenizer in components if tokenizer is not None]
+    tokenizers = [pipe.components.get(name) for name in ("tokenizer", "tokenizer_2", "tokenizer_3")]
+    tokenizers = [tokenizer for tokenizer in tokenizers if tokenizer is not None]
     limits = [tokenizer.model_max_length for tokenizer in tokenizers]
     if "max_sequence_length" in arguments and tokenizers:
         limits[-1] = min(limits[-1], arguments["max_sequence_length"].default)
@@ -205,34 +194,16 @@ def generate(
 
     steps: denoising steps. guidance: guidance scale. size: side in pixels; by default the pipeline's own.
     batch_size: images at a time. settings: any further argument of the pipeline.
-    Raises SubstituteError: prompts and seeds differ in number, a prompt is too long.
+    Raises SubstituteError: a prompt is too long.
     """
-    if len(prompts) != len(seeds):
-        raise SubstituteError(f"{len(prompts)} prompts and {len(seeds)} seeds: each prompt needs one")
     settings = _call_settings(pipe, prompts, size) | settings
     images = []
     for start in range(0, len(prompts), batch_size):
         batch = slice(start, start + batch_size)
         noise = [torch.Generator().manual_seed(int(seed)) for seed in seeds[batch]]
-        output = pipe(
-            prompt=list(prompts[batch]),
-            generator=noise,
-            num_inference_steps=steps,
-            guidance_scale=guidance,
-            **settings,
-        )
-        images.extend(output.images)
+        about = {"generator": noise, "num_inference_steps": steps, "guidance_scale": guidance, **settings}
+        images.extend(pipe(prompt=list(prompts[batch]), **about).images)
     return images
-
-
-class TrajectoryStep(NamedTuple):
-    """One denoising step of P tied pairs: its time, eta, and the latents and predictions of 2P images."""
-
-    t: float  # in [0, 1], 1 is noise
-    share: float  # eta(t)
-    sample: torch.Tensor  # (2P, …), noisy latents before the step
-    prediction: torch.Tensor  # (2P, …), guided predictions
-    tied: torch.Tensor  # (2P, …), the same, tied
 
 
 class Pairs(NamedTuple):
@@ -261,30 +232,22 @@ def generate_pairs(
     trajectory: keep every step. rule: of `tied_scheduler`. settings: as of `generate`.
     Raises SubstituteError as `generate` and `tied_scheduler` do.
     """
-    if len(prompts) != len(seeds):
-        raise SubstituteError(f"{len(prompts)} pairs and {len(seeds)} seeds: each pair needs one")
     pairs, original = Pairs([], [], []), pipe.scheduler
     n_pairs = max(1, batch_size // 2)  # at a time
     try:
         for start in range(0, len(prompts), n_pairs):
             batch = slice(start, start + n_pairs)
-            steps: list[TrajectoryStep] = []
-            watch = partial(_keep_step, steps) if trajectory else None
-            pipe.scheduler = tied_scheduler(original, share, watch=watch, rule=rule)
+            steps = [] if trajectory else None
+            pipe.scheduler = tied_scheduler(original, share, rule, steps)
             references, guides = zip(*prompts[batch], strict=True)
             batch_seeds = 2 * list(seeds[batch])
             images = generate(pipe, [*references, *guides], batch_seeds, batch_size=2 * n_pairs, **settings)
             pairs.references.extend(images[: len(references)])
             pairs.guides.extend(images[len(references) :])
-            pairs.trajectory.append(steps)
+            pairs.trajectory.append(steps or [])
     finally:
         pipe.scheduler = original
     return pairs
-
-
-def _keep_step(steps: list[TrajectoryStep], *values) -> None:
-    """The `watch` of a tied scheduler that keeps every step in a list."""
-    steps.append(TrajectoryStep(*values))
 
 
 def reconstruct(pipe, images: Sequence[Image.Image], batch_size: int = 64) -> list[Image.Image]:

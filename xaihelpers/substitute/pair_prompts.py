@@ -1,7 +1,6 @@
 """The prompts of a tied pair, reference and guide, in the three forms of sub (section 4.1, appendix D)."""
 
 import json
-from pathlib import Path
 
 import torch
 
@@ -9,7 +8,6 @@ from xaihelpers import paths
 from xaihelpers.datasets.attribute_names import known_attribute, normalise_attribute, phrase, with_article
 from xaihelpers.datasets.dataset import Dataset, class_name, require_annotations
 from xaihelpers.datasets.labels import class_concepts, image_attributes
-from xaihelpers.text_files import read_text
 
 
 class SubstituteError(ValueError):
@@ -68,41 +66,28 @@ def substitutable(world: Dataset) -> torch.Tensor:
     return ~class_shows(world) & (n_visible >= n_images[:, None] / 2)
 
 
-def pair_prompts(
-    reference: str, attribute: str, guide: str = "", forms: str | Path = FORMS
-) -> tuple[str, str]:
-    """The prompts c_R and c_G of a substitution (sub, section 4.1, appendix D).
+def pair_prompts(reference: str, attribute: str, guide: str = "") -> tuple[str, str]:
+    """The prompts c_R and c_G of a substitution (sub, section 4.1, appendix D), as `FORMS` has them.
 
     reference: a bird's name. attribute: `group::value` or `group--value`.
     guide: a bird that has the attribute; "" takes "bird" for colours, and for shapes and patterns the paper's
         guide (appendix B).
-    forms: a JSON file like data/prompts/sub_pairs.json: a name under XAI_DATA, or a path.
-    Raises SubstituteError: the paper names no guide for the attribute, the file is missing, is no JSON or
-        lacks the form.
+    Raises SubstituteError: the paper names no guide for the attribute.
     Raises DatasetError: an unknown attribute.
     """
     attribute = known_attribute(attribute)
-    kind = category(attribute)
-    try:
-        content = json.loads(read_text(paths.find(forms) or Path(forms)))
-        form = content[kind]
-        if not guide:
-            guide = "bird" if kind == "color" else content["guides"].get(attribute, "")
-        fields = {
-            "reference": with_article(class_name(reference)),
-            "guide": with_article(class_name(guide)),
-            "attribute": phrase(attribute),
-            "part": SHAPE_PARTS.get(group_of(attribute), ""),
-        }
-        prompts = form["reference"].format(**fields), form["guide"].format(**fields)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SubstituteError(
-            f"{forms}: no file of prompt forms ({type(error).__name__}: {error}); it needs color, shape and "
-            "pattern, each with reference and guide, and guides"
-        ) from error
+    kind, forms = category(attribute), json.loads(FORMS.read_text())
+    if not guide:
+        guide = "bird" if kind == "color" else forms["guides"].get(attribute)
     if not guide:
         raise SubstituteError(
             f"{attribute}: a {kind} is taken from a guide bird, and the paper names none for this one: pass "
             "guide= with a bird that has it"
         )
-    return prompts
+    fields = {
+        "reference": with_article(class_name(reference)),
+        "guide": with_article(class_name(guide)),
+        "attribute": phrase(attribute),
+        "part": SHAPE_PARTS.get(group_of(attribute), ""),
+    }
+    return forms[kind]["reference"].format(**fields), forms[kind]["guide"].format(**fields)

@@ -8,7 +8,6 @@ from filelock import FileLock
 
 from xaihelpers import paths
 from xaihelpers.datasets.dataset import DatasetError
-from xaihelpers.substitute.pair_prompts import SubstituteError
 
 
 def shared_choice(
@@ -21,12 +20,12 @@ def shared_choice(
 
     about: name -> value of each parameter that the choice depends on, as JSON types.
     choose: returns what JSON can hold.
-    Raises SubstituteError: a shard that there is not.
-    Raises DatasetError: the folder has files of another number of shards, or a choice with other parameters.
+    Raises DatasetError: a shard that there is not, files of another number of shards, or a choice with other
+        parameters.
     Raises FolderError if the folder cannot be written.
     """
     if not 0 <= shard < shards:
-        raise SubstituteError(f"shard {shard} of {shards}: shards are numbered from 0 to {shards - 1}")
+        raise DatasetError(f"shard {shard} of {shards}: shards are numbered from 0 to {shards - 1}")
     paths.ensure_writable(folder, "make room or permit writing there, or name another benchmark")
     for file in sorted(folder.glob("data/*.parquet")):
         if not file.name.endswith(f"-of-{shards:05d}.parquet"):
@@ -36,15 +35,15 @@ def shared_choice(
             )
     file = folder / "choice.json"
     with FileLock(folder / ".choice.lock"):
-        if shards > 1 and file.exists():
-            stored = json.loads(file.read_text())
-            for name, value in about.items():
-                if (then := stored["about"].get(name)) != value:
-                    raise DatasetError(
-                        f"{file} was chosen with another {name} ({then}, not {value}): shards share their "
-                        "choice; name another benchmark, or remove this one"
-                    )
+        if shards == 1 or not file.exists():
+            stored = {"about": about, "choice": choose()}
+            paths.write_whole(file, json.dumps(stored, indent=1).encode())
             return stored["choice"]
-        choice = choose()
-        paths.write_whole(file, json.dumps({"about": about, "choice": choice}, indent=1).encode())
-        return choice
+        stored = json.loads(file.read_text())
+        for name, value in about.items():
+            if (then := stored["about"].get(name)) != value:
+                raise DatasetError(
+                    f"{file} was chosen with another {name} ({then}, not {value}): shards share their "
+                    "choice; name another benchmark, or remove this one"
+                )
+        return stored["choice"]

@@ -9,15 +9,25 @@ places drawn at random in each step.
 import functools
 import inspect
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
 from xaihelpers.kernels.tie import tie
 from xaihelpers.substitute.pair_prompts import SubstituteError
 
-RULES = ("tied", "tied anywhere")
 # k, t_min and t_max of eta by which nothing is ever tied, and everything always
 UNTIED, ALL_TIED = (1.0, 2.0, 2.0), (1.0, -1.0, -1.0)
+
+
+class TrajectoryStep(NamedTuple):
+    """One denoising step of P tied pairs: its time, eta, and the latents and predictions of 2P images."""
+
+    t: float  # in [0, 1], 1 is noise
+    share: float  # eta(t)
+    sample: torch.Tensor  # (2P, …), noisy latents before the step
+    prediction: torch.Tensor  # (2P, …), guided predictions
+    tied: torch.Tensor  # (2P, …), the same, tied
 
 
 def tied_share(t: float, t_min: float = 0.2, t_max: float = 0.9, k: float = 10.0) -> float:
@@ -34,11 +44,7 @@ def tied_share(t: float, t_min: float = 0.2, t_max: float = 0.9, k: float = 10.0
 
 
 def tied_scheduler(
-    scheduler,
-    share: Callable[[float], float],
-    backend: str = "auto",
-    watch: Callable | None = None,
-    rule: str = "tied",
+    scheduler, share: Callable[[float], float], rule: str = "tied", steps: list[TrajectoryStep] | None = None
 ):
     """A scheduler of the same class and configuration whose step first ties the pairs of its batch.
 
@@ -46,50 +52,35 @@ def tied_scheduler(
 
     scheduler: of diffusers.
     share: eta as a function of t in [0, 1] (1 is noise; for flow matching t is sigma).
-    backend: of `kernels.tie.tie`.
-    watch: called in every step with t, eta, the sample, the predictions and the tied predictions.
-    rule: one of `RULES`, which the module describes.
-    Raises SubstituteError: a scheduler whose step does not take a prediction, a timestep and a sample, or
-        without num_train_timesteps; an unknown rule. Its step raises SubstituteError: an odd batch,
-        predictions that are no noise or not finite.
+    rule: "tied" or "tied anywhere". steps: a list that every step is appended to.
+    Raises SubstituteError: a scheduler whose step does not take a prediction, a timestep and a sample. Its
+        step raises SubstituteError for predictions that are no noise or not finite, ValueError as `tie`.
     """
     kind = type(scheduler)
-    original_step = getattr(kind, "step", None)
-    arguments = list(inspect.signature(original_step).parameters)[1:4] if original_step else []
-    config = getattr(scheduler, "config", {})
-    if arguments != ["model_output", "timestep", "sample"] or "num_train_timesteps" not in config:
+    original_step = kind.step
+    arguments = list(inspect.signature(original_step).parameters)[1:4]
+    if arguments != ["model_output", "timestep", "sample"] or "num_train_timesteps" not in scheduler.config:
         raise SubstituteError(
             f"{kind.__name__} cannot be tied: its step must take model_output, timestep and sample, and its "
             "config have num_train_timesteps. Give the pipeline another scheduler, as "
             "FlowMatchEulerDiscreteScheduler or DDIMScheduler."
         )
-    if rule not in RULES:
-        raise SubstituteError(f"rule must be one of {', '.join(RULES)}, not {rule!r}")
 
     class Tied(kind):
         @functools.wraps(original_step)  # pipelines look at its arguments
         def step(self, model_output, timestep, *args, **kwargs):
             t = float(timestep) / self.config.num_train_timesteps
-            if not model_output.is_floating_point() or not -1e-6 <= t <= 1 + 1e-6:
+            if not -1e-6 <= t <= 1 + 1e-6 or not model_output.isfinite().all():
                 raise SubstituteError(
-                    f"{kind.__name__} cannot be tied: it predicts {model_output.dtype} at timestep "
-                    f"{float(timestep)}, not noise at one of {self.config.num_train_timesteps}"
-                )
-            if len(model_output) % 2:
-                raise SubstituteError(
-                    f"the batch has {len(model_output)} images: pairs are tied, references in its first "
-                    "half and their guides in its second"
-                )
-            if not model_output.isfinite().all():
-                raise SubstituteError(
-                    f"the prediction at t = {t:.3f} holds NaN or infinite values: run the pipeline in "
-                    "bfloat16 or float32"
+                    f"{kind.__name__} cannot be tied: at timestep {float(timestep)} of "
+                    f"{self.config.num_train_timesteps} it predicts {model_output.dtype} that is no noise or "
+                    "holds NaN or infinite values; the latter are fewer in bfloat16 and none in float32"
                 )
             eta = share(t)
-            sample = kwargs["sample"] if "sample" in kwargs else args[0]
-            tied = tie(model_output, eta, backend) if rule == "tied" else tie_anywhere(model_output, t, eta)
-            if watch:
-                watch(t, eta, sample, model_output, tied)
+            tied = tie(model_output, eta) if rule == "tied" else tie_anywhere(model_output, t, eta)
+            if steps is not None:
+                sample = kwargs["sample"] if "sample" in kwargs else args[0]
+                steps.append(TrajectoryStep(t, eta, sample, model_output, tied))
             return original_step(self, tied, timestep, *args, **kwargs)
 
     Tied.__name__ = Tied.__qualname__ = f"Tied{kind.__name__}"
