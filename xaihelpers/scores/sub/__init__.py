@@ -3,23 +3,18 @@
 `python -m xaihelpers.scores.sub predictions.parquet` prints the scores of a model of your own.
 """
 
-from xaihelpers.scores.sub.image_scores import (
-    SCORINGS,
-    both_scorings,
-    clusters,
-    image_scores,
-    lacking,
-    paired_rise,
-    score_interval,
-)
 from xaihelpers.scores.sub.judged import benchmark_images, judge_predictions, standardised_recall
 from xaihelpers.scores.sub.predictions import read_predictions
 from xaihelpers.scores.sub.substitution import (
     chance_scores,
-    concept_accuracy,
+    clusters,
     group_argmax,
     groups_of,
+    image_scores,
+    lacking,
+    paired_rise,
     predicted_attributes,
     removed_attributes,
+    score_interval,
     substitution_scores,
 )
