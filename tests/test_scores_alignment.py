@@ -80,36 +80,15 @@ def random_outputs(seed):
 
 
 def test_bad_input_is_named():
-    outputs = outputs_of(VALUES, PREDICTIONS, [[3, 0, 1], [4, 5, 1]])
-    with pytest.raises(ValueError, match=r"truth is \(3, 2\), but there are 2 concepts and 3 classes"):
-        alignment.cgim(outputs, LABELS, torch.zeros(3, 2))
-    outputs.class_weights = None
+    outputs = replace(outputs_of(VALUES, PREDICTIONS, WEIGHTS), class_weights=None)
     with pytest.raises(ValueError, match="this model has none"):
-        alignment.cgim(outputs, LABELS, torch.zeros(2, 3))
-    for shape in ((2, 5), (3, 4), (1, 4)):
-        with pytest.raises(ValueError, match=r"importance is \(2, 4\) and present"):
-            alignment.concept_existence(torch.zeros(2, 4), torch.zeros(shape), 1)
+        alignment.cgim(outputs, LABELS, TRUTH)
+    with pytest.raises(ValueError, match=r"importance is \(2, 4\) and present \(2, 5\)"):
+        alignment.concept_existence(torch.zeros(2, 4), torch.zeros(2, 5), 1)
     with pytest.raises(ValueError, match='"leave out" or "miss", not \'skip\''):
         alignment.concept_location(RANKS, (12, 12), 1, 1, hidden="skip")
-    for first in (0, 5):
-        with pytest.raises(ValueError, match=f"the first {first} of 4"):
-            alignment.concept_location(RANKS, (12, 12), 1, first)
-    for alpha in (-1, 13, nan):
-        with pytest.raises(ValueError, match="alpha"):
-            alignment.concept_location(RANKS, (12, 12), alpha, 1)
-    outputs, maps = outputs_of(VALUES, PREDICTIONS, WEIGHTS), torch.zeros(2, 3, 3)
-    importance, there = torch.zeros(4, 2), torch.zeros(4, 2, device="meta")
-    points = there.view(1, 2, 2, 2)
-    for message, function, *tensors in (
-        ("outputs on cpu, .* on meta", alignment.mean_values, outputs, LABELS.to("meta")),
-        ("labels on cpu, truth on meta", alignment.cgim, outputs, LABELS, TRUTH.to("meta")),
-        ("importance on cpu, present on meta", alignment.concept_existence, importance, there, 1),
-        ("importance on cpu, eligible on meta", alignment.top_concepts, importance, 1, there[0].bool()),
-        ("points are on meta, maps on cpu", alignment.location_ranks, maps[None], points, (3, 3)),
-        ("concept_maps on cpu, .* on meta", alignment.region_overlap, maps, maps.to("meta"), 1),
-    ):
-        with pytest.raises(ValueError, match=message):
-            function(*tensors)
+    with pytest.raises(ValueError, match="alpha"):
+        alignment.concept_location(RANKS, (12, 12), 13, 1)
 
 
 def test_importance_by_hand():
@@ -121,10 +100,6 @@ def test_importance_by_hand():
     # class 1 before class 0: θ_1 − θ_0 = (−3, 1), and û − ū = (−1, 3)
     contrast = alignment.concept_importance(outputs, "contrast", torch.tensor([1.0, 1.0]))
     assert contrast[3].tolist() == [3, 3]
-    with pytest.raises(ValueError, match="one of weight, value, product, contrast, not 'theta'"):
-        alignment.concept_importance(outputs, "theta")
-    with pytest.raises(ValueError, match="needs centre="):
-        alignment.concept_importance(outputs, "contrast")
 
 
 def test_a_model_in_other_writings():
@@ -156,12 +131,6 @@ def test_a_model_in_other_writings():
     assert list(alignment.writings(headless, centre)) == ["as fitted"]
     assert alignment.bases_of(headless) == ("value", "product")
     assert alignment.concept_importance(headless, "product") is outputs.contributions
-    for refused in (
-        alignment.reparameterised,
-        *(lambda o, by=by: alignment.concept_importance(o, by, centre) for by in ("weight", "contrast")),
-    ):
-        with pytest.raises(ValueError, match="this model has none"):
-            refused(headless)
 
 
 def test_top_concepts():
@@ -240,18 +209,13 @@ def test_concept_location_by_hand():
     assert alignment.concept_location(torch.tensor([[4181, 4180]]), (224, 224), 1, 2).tolist() == [0.5]
 
 
-def test_region_overlap_by_hand():
-    # Ω of alpha 3 is the first three rows
-    ramp = torch.arange(144.0, 0, -1).view(1, 12, 12).expand(5, 12, 12)
-    masks = torch.zeros(5, 12, 12, dtype=torch.bool)
+def test_overlap_of_regions_by_hand():
+    regions = torch.zeros(5, 12, 12, dtype=torch.bool)
+    regions[:, :3] = True
+    masks = torch.zeros_like(regions)
     masks[0, :3] = masks[1, 3:] = masks[2, :6] = masks[3, 2, :9] = True
-    overlap = alignment.region_overlap(ramp, masks, 3)
+    overlap = alignment.region_iou(regions, masks)
     assert overlap.tolist()[:4] == [1, 0, 0.5, 0.25] and isnan(overlap[4])
-    # masks as read from a file, two at a time
-    from_file = alignment.region_overlap(ramp, 7 * masks.byte(), 3, chunk=2)
-    torch.testing.assert_close(from_file, overlap, equal_nan=True)
-    with pytest.raises(ValueError, match="5 maps, but 1 masks"):
-        alignment.region_overlap(ramp, masks[:1], 3)
 
 
 def test_areas_under_the_curve_are_sklearn_s_and_within_groups_count_pairs_of_one_group_alone():

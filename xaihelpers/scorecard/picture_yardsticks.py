@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from PIL import Image
 
 from xaihelpers.datasets import part_points, parts_of
+from xaihelpers.kernels.coam import location_region
 from xaihelpers.saliency.methods import scaled_maps
 from xaihelpers.scorecard.evidence import Evidence
 from xaihelpers.scorecard.reading import Reading, judged
@@ -54,7 +55,8 @@ def location(e: Evidence, names: Sequence[str]) -> Found:
         masks = torch.from_numpy(np.array(masks))
 
         def overlap(maps):
-            return alignment.region_overlap(maps[:N_MASKS], masks, 1)
+            regions = location_region(maps[:N_MASKS], SIZE[0] * SIZE[1] // 12, SIZE)
+            return alignment.region_iou(regions, masks)
 
         yield "CoAM overlap", judged(overlap, own, rivals, e.classes_of(rows[:N_MASKS]))
 
