@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from scipy import ndimage
 from scipy.stats import ttest_ind
+from torchvision.ops import box_iou
 
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
 
@@ -42,9 +43,9 @@ def dealt_at_random(correct, scores, threshold: float = 2.5) -> dict[str, float]
     """
     correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
     scored = ~np.isnan(scores)
-    right, high = (100.0 * values[scored].mean() for values in (correct, scores >= threshold))
-    of_row, of_column = {"C": right, "W": 100 - right}, {"H": high, "L": 100 - high}
-    return {cell: of_row[cell[0]] * of_column[cell[1]] / 100 for cell in CELLS}
+    right, high = correct[scored].mean(), (scores >= threshold)[scored].mean()
+    of_cells = right * high, right * (1 - high), (1 - right) * high, (1 - right) * (1 - high)
+    return {cell: 100 * share for cell, share in zip(CELLS, of_cells, strict=True)}
 
 
 def above_random(correct, scores, threshold: float = 2.5, clusters=None, draws=None) -> Interval:
@@ -119,17 +120,18 @@ def box_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
     found = []
     for pair in zip(lit.cpu().numpy(), objects.cpu().numpy(), strict=True):
         of_lit, of_object = (_largest_box(pixels) for pixels in pair)
-        if of_object is None:
-            found.append(np.nan)
-            continue
-        if of_lit is None:
-            found.append(0.0)
-            continue
-        (top, left), (bottom, right) = (np.stack([of_lit, of_object])[:, side].T for side in (0, 1))
-        both = max(0, bottom.min() - top.max()) * max(0, right.min() - left.max())
-        areas = ((bottom - top) * (right - left)).sum()
-        found.append(both / (areas - both))
+        overlap = box_iou(of_lit, of_object).sum() if len(of_object) else np.nan  # no pair: 0
+        found.append(float(overlap))
     return np.array(found)
+
+
+def _largest_box(pixels: np.ndarray) -> torch.Tensor:
+    """The box around the largest region of pixels (H, W): left, top, right, bottom, (1, 4) or (0, 4)."""
+    regions, count = ndimage.label(pixels)
+    if not count:
+        return torch.zeros(0, 4)
+    rows, columns = ndimage.find_objects(regions)[np.bincount(regions.ravel())[1:].argmax()]
+    return torch.tensor([[columns.start, rows.start, columns.stop, rows.stop]], dtype=torch.float64)
 
 
 def outline_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
@@ -137,18 +139,8 @@ def outline_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
 
     lit, objects: (N, H, W) bool.
     """
-    both, either = (lit & objects).sum((1, 2)), (lit | objects).sum((1, 2))
-    known = objects.any(2).any(1)
-    return torch.where(known, both / either.clamp(min=1), torch.nan).cpu().numpy()
-
-
-def _largest_box(pixels: np.ndarray) -> np.ndarray | None:
-    """Corners [[top, left], [bottom, right]] around the largest region of pixels (H, W), if there is one."""
-    regions, count = ndimage.label(pixels)
-    if not count:
-        return None
-    largest = np.argwhere(regions == np.bincount(regions.ravel())[1:].argmax() + 1)
-    return np.stack([largest.min(0), largest.max(0) + 1])
+    shares = (lit & objects).sum((1, 2)) / (lit | objects).sum((1, 2))
+    return shares.where(objects.any(2).any(1), torch.nan).cpu().numpy()
 
 
 def soft_iou(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
