@@ -38,17 +38,12 @@ def test_uncertainty_corrects_what_lies_next_to_its_threshold():
     assert right == [1, 0]
 
 
-def test_random_order_and_what_curves_refuse():
+def test_random_order():
     values, corrected = torch.rand(50, 2), torch.ones(50, 2)
     asked = (values, corrected, THETA, OFFSET, torch.zeros(50, dtype=torch.int64))
     curves = [interventions.intervention_curve(*asked, seed=seed) for seed in (0, 0, 1)]
     assert torch.equal(curves[0], curves[1]) and not torch.equal(curves[0], curves[2])
     assert (curves[0][-1] == 1).all()
-    asked = (torch.zeros(1, 2), torch.zeros(1, 2), THETA, OFFSET, torch.tensor([0]))
-    with pytest.raises(ValueError, match="policy must be one of random"):
-        interventions.intervention_curve(*asked, "greedy")
-    with pytest.raises(ValueError, match="needs thresholds="):
-        interventions.intervention_curve(*asked, "uncertainty")
 
 
 def test_completeness():
@@ -69,8 +64,6 @@ def test_the_largest_effect_is_kept_and_the_rest_stays_at_its_mean():
     assert torch.allclose(against, -found + torch.tensor([0.0, 7.0]))
     whole = interventions.effective_concepts_logits(values, weights, torch.zeros(2), 2)
     assert torch.allclose(whole, values @ weights)
-    with pytest.raises(ValueError, match="cannot keep 3 of 2"):
-        interventions.effective_concepts_logits(values, weights, torch.zeros(2), 3)
 
 
 def test_own_response_and_locality():
@@ -80,8 +73,6 @@ def test_own_response_and_locality():
     other = torch.tensor([[1.0, 0.5, 0.0]])
     has_part = torch.tensor([True, True, False])
     assert causal.locality(values, own, other, has_part).tolist() == [0.25]  # (1 − 0 + 0 − ½) / 2
-    with pytest.raises(ValueError, match="no concept lies on a part"):
-        causal.locality(values, own, other, torch.zeros(3, dtype=bool))
 
 
 def test_agreement_of_claimed_effects_with_real_ones():

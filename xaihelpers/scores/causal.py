@@ -51,10 +51,7 @@ def locality(
 
     values, own_covered, other_covered: (N, L), entry j with nothing covered, with the part of concept j
     covered, and with another part covered. has_part: (L,) bool; other concepts are left out.
-    Raises ValueError where no concept has a part.
     """
-    if not has_part.any():
-        raise ValueError("no concept lies on a part, so there is nothing to cover")
     own = (own_covered - values)[:, has_part].abs()
     other = (other_covered - values)[:, has_part].abs()
     return (own - other).mean(1)
