@@ -32,7 +32,6 @@ from scipy.special import expit, logit
 from scipy.stats import norm, rankdata, t
 from statsmodels.stats.proportion import proportion_confint
 
-N_COLUMNS = {"mean": 1, "difference": 2, "correlation": 2, "auc": 2}
 PERCENT = (0, 100)  # bounds of a share in %
 MOST_GROUPS = 200  # blocks of groups that a statistic without a formula for its t_(−g) leaves out, at most
 
@@ -62,9 +61,9 @@ def interval(
     """A statistic of columns with its 95 % interval.
 
     columns: (N,) each, a row for each case; rows with a NaN are left out.
-    statistic: "mean" of one column, which is a share where all are 0 or 1, or 0 or 100; "difference", mean
-        of the first column less the second, paired; "correlation", Pearson's, of two; "auc" of a column of
-        truth values and one of numbers; or a function (*columns) -> float.
+    statistic: "mean" of one column, which is a share where all are 0 or 1, or 0 or 100; "correlation",
+        Pearson's, of two; "auc" of a column of truth values and one of numbers; or a function
+        (*columns) -> float.
     clusters: (N,), which cases belong together, or several such arrays, crossed or nested.
     draws: (N,), which of the repeated draws a case is of.
     bounds: the least and the greatest value of the statistic, `PERCENT` of a share in %; a function, a mean
@@ -73,12 +72,18 @@ def interval(
     without: (columns, groups) -> (G,), the function's values without each of the groups 0 to G - 1 of (N,),
         where there is a quicker way than calling it again.
 
-    Raises ValueError for an unknown statistic, another number of columns, and lengths that differ.
+    Raises ValueError for lengths that differ.
     Source: module docstring.
     """
     columns, factors, n_independent = _complete(columns, clusters, draws)
     cases = len(columns[0])
-    statistic, columns, scale, bounds, without = _understood(statistic, columns, bounds, without)
+    if callable(statistic):
+        scale = "linear" if bounds is None else "logit"
+    elif statistic == "mean":
+        statistic, without = np.mean, _means_without
+        scale, bounds = _scale_of_mean(columns[0], bounds)
+    else:
+        scale, (statistic, without, bounds) = "logit", OF_TWO[statistic]
     value = float(statistic(*columns)) if cases else nan
     if not isfinite(value):
         return Interval(value, nan, nan, cases, 0.0)
@@ -145,39 +150,16 @@ def _complete(
     return columns, several or different or [cases], int(min(n_groups, default=len(cases)))
 
 
-def _understood(
-    statistic: str | Callable, columns: list[np.ndarray], bounds: tuple | None, without: Callable | None
-) -> tuple[Callable, list[np.ndarray], str, tuple | None, Callable | None]:
-    """The statistic as a function of columns, with its scale ("share", "linear", "logit") and its bounds."""
-    if callable(statistic):
-        return statistic, columns, "linear" if bounds is None else "logit", bounds, without
-    if statistic not in N_COLUMNS:
-        raise ValueError(f"statistic must be a function or one of {', '.join(N_COLUMNS)}, not {statistic!r}")
-    if len(columns) != N_COLUMNS[statistic]:
-        raise ValueError(f'"{statistic}" is of {N_COLUMNS[statistic]} columns, not {len(columns)}')
-    if statistic == "correlation":
-        return _correlation, columns, "logit", (-1.0, 1.0), _correlations_without
-    if statistic == "auc":
-        return _auc, columns, "logit", (0.0, 1.0), _areas_without
-    if statistic == "difference":
-        whole = _whole(columns)
-        if whole:
-            bounds = (-whole, whole)
-        return np.mean, [columns[0] - columns[1]], "linear", bounds, _means_without
-    whole = _whole(columns)
-    if bounds is not None:  # only from 0 on is it a share
-        whole = bounds[1] if bounds[0] == 0 else None
-    if whole and np.isin(columns, (0.0, whole)).all():
-        return np.mean, columns, "share", (0.0, whole), _means_without
-    return np.mean, columns, "linear", bounds, _means_without
+def _scale_of_mean(column: np.ndarray, bounds: tuple | None) -> tuple[str, tuple | None]:
+    """ "share" of a column of zeros and ones, or of 0 and 100, else "linear"; and the bounds.
 
-
-def _whole(columns: list[np.ndarray]) -> float | None:
-    """1 where the columns are zeros and ones, 100 where they are 0 and 100, None else, and of zeros alone."""
-    greatest = max(column.max(initial=0) for column in columns)
-    if greatest in (1.0, 100.0) and np.isin(columns, (0.0, greatest)).all():
-        return greatest
-    return None
+    Zeros alone are of one or of a hundred by their bounds, of which those from 0 on are a share's.
+    """
+    whole = column.max(initial=0) if bounds is None else bounds[1]
+    known = whole in (1.0, 100.0) if bounds is None else bounds[0] == 0
+    if known and np.isin(column, (0.0, whole)).all():
+        return "share", (0.0, float(whole))
+    return "linear", bounds
 
 
 def _correlation(x: np.ndarray, y: np.ndarray) -> float:
@@ -222,6 +204,12 @@ def _areas_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
     left = wins[positive].sum() - np.bincount(groups, in_order) + within
     n_pairs = (n_positive.sum() - n_positive) * (n_negative.sum() - n_negative)
     return np.divide(left, n_pairs, out=np.full(len(left), nan), where=n_pairs > 0)
+
+
+OF_TWO = {
+    "correlation": (_correlation, _correlations_without, (-1.0, 1.0)),
+    "auc": (_auc, _areas_without, (0.0, 1.0)),
+}
 
 
 def _means_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
