@@ -12,8 +12,8 @@ from scipy.stats import kendalltau, norm, t
 from sklearn.metrics import roc_auc_score
 
 from xaihelpers.scores import PERCENT, interval, over_draws
+from xaihelpers.scores.intervals import ratio_interval
 from xaihelpers.scores.rank_correlation import kendall_tau, kendall_taus
-from xaihelpers.scores.ratios import ratio_interval
 
 REPEATS = 200
 

@@ -11,11 +11,7 @@ the same means, each rater's left out in turn:
 
     rater = 1/R sum_r corr(y_r, m_r),   judge = 1/R sum_r corr(x, m_r)
 
-| symbol | name | shape |
-|---|---|---|
-| κ, α | value of an Interval | scalar |
-| y_r, ratings of rater r; m_r, mean of the others' | `ratings`, `others` | (items, raters) |
-| x, the judge's scores | `scores` | (items,) |
+with y_r the ratings of rater r, m_r the mean of the others', x the judge's scores, each over items.
 """
 
 from collections.abc import Callable, Sequence

@@ -5,11 +5,6 @@ A pooled correlation also tells networks apart. So scores x and reference y are 
     r = sum (x - x_k)(y - y_k) / sqrt(sum (x - x_k)^2 sum (y - y_k)^2),   k: the network of the map
 
 and a judge's r is held against that of the best of those who see neither picture nor object.
-
-| symbol | name | shape |
-|---|---|---|
-| x, y | `columns`, `reference` | (K, N), (N,) |
-| k | `networks` | (N,) |
 """
 
 from collections.abc import Sequence

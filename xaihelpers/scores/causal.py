@@ -9,11 +9,6 @@
 
 The pairs are exact: the same bird drawn, or described, before and after (Goyal et al. 2019 call the mean of
 the first over pairs the causal concept effect).
-
-| symbol | name | shape |
-|---|---|---|
-| û before and after | `before`, `after` | (P, L) |
-| j | `columns` | (P,) |
 """
 
 import torch

@@ -2,11 +2,7 @@
 
 Equation 2: CRI(t) = 100 % · 1/l Σ_i 1[y_i^t = y_i]
 
-| symbol | name | shape |
-|---|---|---|
-| l | cases of a part of the table | |
-| y_i^t = y_i | column `correct`: the class chosen by the first t stages is the true one | (l,) |
-| CRI(t) | column `value`, in % | one for each part |
+over l cases: whether the class chosen by the first t stages is the true one, the column `correct`.
 """
 
 from collections.abc import Sequence

@@ -11,13 +11,6 @@ cell of both (multiway clustering: Cameron, Gelbach and Miller, J. Business and 
 The interval is t ± t_ν √V, ν by Satterthwaite: ν = V² / Σ_f V_f²/(G_f - 1). A share has Wilson's
 interval for the number of independent cases that would have this variance, and one of 0 or 100 % Clopper and
 Pearson's; a correlation and an area under a curve are taken on the logit of their range.
-
-| symbol | name | shape |
-|---|---|---|
-| t | `value` | scalar |
-| t_(−g) | `without` | (G,) |
-| V | `variance` | scalar |
-| ν | `freedom` | scalar |
 """
 
 from collections.abc import Callable, Sequence
@@ -108,32 +101,29 @@ def over_draws(
     """
     values = np.asarray(values, dtype=np.float64)
     n_draws, n_cases = values.shape
-    if clusters is None:
-        clusters = np.arange(n_cases)
-    clusters = [np.tile(np.asarray(one), n_draws) for one in _listed(clusters)]
+    of_cases = np.arange(n_cases) if clusters is None else clusters
+    clusters = [np.tile(np.asarray(one), n_draws) for one in _listed(of_cases)]
     return interval(values, clusters=clusters, draws=np.arange(n_draws).repeat(n_cases), **more)
 
 
 def _listed(clusters) -> list:
-    """One or several arrays of clusters as a list."""
-    if clusters is None:
-        return []
-    several = isinstance(clusters, (list, tuple)) and np.ndim(clusters[0]) > 0
-    return list(clusters) if several else [clusters]
+    """None, one or several arrays of clusters as a list."""
+    if isinstance(clusters, (list, tuple)) and np.ndim(clusters[0]) > 0:
+        return list(clusters)
+    return [] if clusters is None else [clusters]
 
 
 def _complete(
     columns: Sequence[ArrayLike], clusters, draws: ArrayLike | None
 ) -> tuple[list[np.ndarray], list[np.ndarray], int]:
-    """Columns and factors without the rows that have a NaN, and the least number of groups of a factor.
+    """Columns and factors without the rows that have a NaN, and the least number of groups of a clustering.
 
-    The draws do not count in this number, but where nothing is clustered the cases do.
+    Where nothing is clustered this is the number of cases.
     """
     columns = [np.asarray(column, dtype=np.float64).ravel() for column in columns]
     clusters = _listed(clusters)
-    factors = [np.asarray(factor).ravel() for factor in clusters]
-    if draws is not None:
-        factors.append(np.asarray(draws).ravel())
+    factors = clusters if draws is None else [*clusters, draws]
+    factors = [np.asarray(factor).ravel() for factor in factors]
     lengths = [len(array) for array in (*columns, *factors)]
     if len(set(lengths)) != 1:
         raise ValueError(f"columns, clusters and draws need a row for each case, but have {lengths} rows")
@@ -151,10 +141,7 @@ def _complete(
 
 
 def _scale_of_mean(column: np.ndarray, bounds: tuple | None) -> tuple[str, tuple | None]:
-    """ "share" of a column of zeros and ones, or of 0 and 100, else "linear"; and the bounds.
-
-    Zeros alone are of one or of a hundred by their bounds, of which those from 0 on are a share's.
-    """
+    """How a mean is scaled, "share" of zeros and ones, or of 0 and 100, else "linear"; and its bounds."""
     whole = column.max(initial=0) if bounds is None else bounds[1]
     known = whole in (1.0, 100.0) if bounds is None else bounds[0] == 0
     if known and np.isin(column, (0.0, whole)).all():
@@ -176,8 +163,11 @@ def _correlations_without(columns: list[np.ndarray], groups: np.ndarray) -> np.n
         return (xy - x * y / n) / np.sqrt((xx - x * x / n) * (yy - y * y / n))
 
 
-def _auc(positive: np.ndarray, values: np.ndarray) -> float:
-    """By the rank sum: quicker than sklearn's, which the jackknife would call hundreds of times."""
+def auc(positive: np.ndarray, values: np.ndarray) -> float:
+    """The area under the ROC curve: in what share of the pairs a positive case has more; ties count half.
+
+    By the rank sum: quicker than sklearn's, which the jackknife would call hundreds of times.
+    """
     positive = positive > 0
     n_pairs = positive.sum() * (~positive).sum()
     return float(_wins(positive, values)[positive].sum() / n_pairs) if n_pairs else nan
@@ -208,7 +198,7 @@ def _areas_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
 
 OF_TWO = {
     "correlation": (_correlation, _correlations_without, (-1.0, 1.0)),
-    "auc": (_auc, _areas_without, (0.0, 1.0)),
+    "auc": (auc, _areas_without, (0.0, 1.0)),
 }
 
 
@@ -278,5 +268,34 @@ def _limits(
         limits = np.array(proportion_confint(share * independent, independent, method="wilson"))
     else:
         limits = expit(logit(share) + np.array([-1, 1]) * margin / (extent * share * (1 - share)))
-    low, high = least + extent * limits
-    return float(low), float(high)
+    return tuple((least + extent * limits).tolist())
+
+
+def ratio_interval(above: ArrayLike, below: ArrayLike, clusters: ArrayLike | None = None) -> Interval:
+    """Mean of `above` divided by mean of `below`, honest where the lower one may be zero.
+
+    Fieller's theorem: θ lies in the interval if the mean of a − θ b does not differ from 0. With group sums
+    a_g, b_g of G groups, S_xy = G/(G − 1) Σ_g (x_g − x̄)(y_g − ȳ) and q Student's quantile,
+
+        (Σa − θ Σb)² ≤ q² (S_aa − 2 θ S_ab + θ² S_bb),
+
+    an interval where b̄ differs from 0, and everything else: then low and high are −∞ and ∞.
+
+    above, below: (N,), of the same cases; cases with a NaN are left out. clusters: (N,), of the cases.
+    Raises ValueError: lengths that differ.
+    Source: Fieller, J. Royal Statistical Society B 16 (1954) 175.
+    """
+    cases = pd.DataFrame({"above": np.asarray(above, float), "below": np.asarray(below, float)})
+    cases["group"] = np.arange(len(cases)) if clusters is None else np.asarray(clusters)
+    cases = cases.dropna()
+    sums = cases.groupby("group")[["above", "below"]].sum().to_numpy()  # (G, 2)
+    n_groups, total = len(sums), sums.sum(0)
+    if n_groups < 2 or total[1] == 0:
+        return Interval(nan, nan, nan, len(cases), float(n_groups))
+    value = total[0] / total[1]
+    spread = t.ppf(0.975, n_groups - 1) ** 2 * n_groups * np.cov(sums.T)  # q² S
+    a, b, c = total[1] ** 2 - spread[1, 1], total[0] * total[1] - spread[0, 1], total[0] ** 2 - spread[0, 0]
+    if a <= 0:
+        return Interval(value, -inf, inf, len(cases), float(n_groups))
+    root = sqrt(max(b**2 - a * c, 0.0))  # the value itself always lies inside: below 0 is rounding
+    return Interval(value, (b - root) / a, (b + root) / a, len(cases), float(n_groups))

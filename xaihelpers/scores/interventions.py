@@ -9,12 +9,6 @@ Srivastava et al. 2024, who fit a sparse head and then prune it; here the given 
 
 Policies: random; "uncertainty", the value nearest to its threshold first (Shin et al. 2023); "oracle", the
 value that a correction moves most first, which needs the truth.
-
-| symbol | name | shape |
-|---|---|---|
-| û | `values` | (N, L) |
-| θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
-| truth of a corrected concept, on the model's scale | `corrected` | (N, L) |
 """
 
 from collections.abc import Sequence

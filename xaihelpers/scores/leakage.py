@@ -5,21 +5,15 @@
     OIS    = 2/L · ‖π(û, c) − π(c, c)‖_F                              Espinosa Zarlenga et al. 2023
     NIS    = ∫_0^1 1/L Σ_j AUC of concept j from all values outside its niche N_j(β) dβ     the same
 
-π_ij is the area under the ROC curve by which value i tells concept j; the niche N_j(β) are the values whose
-correlation with concept j exceeds β in size. All four are 0 (NIS: one half) of values that hold nothing but
-their concept, and of values that hold nothing at all: they ask for purity, not for truth.
+with û the values, c the concepts, 0 or 1, y the labels. π_ij is the area under the ROC curve by which value i
+tells concept j; the niche N_j(β) are the values whose correlation with concept j exceeds β in size. All four
+are 0 (NIS: one half) of values that hold nothing but their concept, and of values that hold nothing at all:
+they ask for purity, not for truth.
 
 Choices that the papers leave open or make otherwise: mutual information is counted in bins of equal numbers
 of images, with Miller and Madow's correction, where CTL and ICL take nearest neighbours; a value tells a
 concept by its order alone, in either direction, and NIS reads all values by one ridge regression, where the
 authors of OIS and NIS train small networks.
-
-| symbol | name | shape |
-|---|---|---|
-| û | `values` | (N, L) |
-| c | `present` | (N, L) of 0 and 1 |
-| y | `labels` | (N,) |
-| π | `auc_matrix(values, present)` | (L, L) |
 """
 
 import torch

@@ -8,12 +8,6 @@ hottest pixel, B the pixels in the object's bounding box (or of the object), P t
     hottest in B        p* in B: the pointing game (Zhang et al. 2016)
     hottest at a part   min over P of |p* - p| <= reach x side of the picture
     likeness            Spearman's correlation of two maps, cell by cell
-
-| symbol | name | shape |
-|---|---|---|
-| v | `maps` | (N, h, w) |
-| B | `boxes`, `objects` | (N, H, W) bool |
-| P | `points` | (N, P, 2), x and y in pixels |
 """
 
 import numpy as np

@@ -8,11 +8,6 @@ subset S of the M scores,
 It is linear in v. So where v(S) is a mean over items, each item has a Shapley value of its own, and their
 mean has an interval like any other. v is a mean of rank correlations τ, and an item's part in one is the
 jackknife's: in a fold of n items, τ + (n - 1) (mean τ_(-) - τ_(-i)), where τ_(-i) leaves out item i.
-
-| symbol | name | shape |
-|---|---|---|
-| v, item by item | `cases` | {subset of names: (draws, items)}, 2^M of them |
-| M, scores | columns | scalar |
 """
 
 from itertools import combinations

@@ -4,11 +4,7 @@ Paper conceptscore, section 4.3, appendices C and G:
 
     (18)  τ = 2 (C − D) / (n (n − 1))
 
-| symbol | name | shape |
-|---|---|---|
-| n, items (the paper: pairs) | rows of `x` and `y` | scalar |
-| C − D, concordant less discordant pairs | `concordance` | (R,), for each set of items |
-| τ | returned | (R,) |
+n items (the paper: pairs), C − D: concordant less discordant pairs of them.
 """
 
 from collections.abc import Callable, Sequence

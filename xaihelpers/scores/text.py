@@ -6,12 +6,8 @@ Paper conceptscore, section 3.4, eq. 4–12. By the standard definitions, of the
     (7)-(10)   METEOR  = F · (1 − γ (chunks / matches)^β),  F = P R / (α P + (1 − α) R)
     (11)-(12)  ROUGE-L = (1 + β²) P R / (R + β² P)
 
-| symbol | name | shape |
-|---|---|---|
-| P(ĉ), the model's text | `candidate` | text |
-| P(c), the labels' text | `reference` | text |
-| P_n, precision of n-grams | inside NLTK | scalar |
-| P, R of matched words (METEOR) or the longest common subsequence (ROUGE) | `precision`, `recall` | scalars |
+ĉ is the model's text (`candidate`), c the labels' (`reference`), P_n the precision of n-grams, P and R those
+of matched words (METEOR) or of the longest common subsequence (ROUGE).
 
 Where the printed equations differ, they are misprints or simplifications. Eq. 5 prints the brevity
 penalty's fraction upside down, which would reward short texts; eq. 9 weighs precision and recall alike,
