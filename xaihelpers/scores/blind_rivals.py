@@ -14,6 +14,9 @@ import pandas as pd
 
 from xaihelpers.scores.intervals import Interval, interval
 
+FOLDS = 5  # into which images go, for what is fitted on the others
+SAMPLES, SHUFFLES = 2000, 200
+
 
 def within_correlations(
     columns: np.ndarray, reference: np.ndarray, networks: np.ndarray, weights: np.ndarray
@@ -40,7 +43,7 @@ def within_correlations(
 
 
 def blind_scores(
-    features: pd.DataFrame, reference: np.ndarray, networks: np.ndarray, images: np.ndarray, folds: int = 5
+    features: pd.DataFrame, reference: np.ndarray, networks: np.ndarray, images: np.ndarray
 ) -> pd.DataFrame:
     """What numbers that see no picture say of the reference, turned to the better sign.
 
@@ -48,11 +51,10 @@ def blind_scores(
     images than those that it is used for.
 
     features: (N, F), a column each; NaN is no news. reference: (N,). networks, images: (N,).
-    folds: into how many parts the images go.
     Returns a column for each feature, for how far it is from its network's usual value ("..., unusual"), and
     for a linear fit of all of these, each in units of its spread.
     """
-    fold = pd.factorize(images)[0] % min(folds, len(set(images)))
+    fold = pd.factorize(images)[0] % min(FOLDS, len(set(images)))
     networks, names = np.asarray(networks), list(features)
     columns = [*names, *(f"{name}, unusual" for name in names), "all of these, fitted"]
     found = pd.DataFrame(0.0, features.index, columns)
@@ -79,7 +81,6 @@ def lead_over_blind(
     reference: np.ndarray,
     networks: np.ndarray,
     images: np.ndarray,
-    draws: int = 2000,
     seed: int = 0,
 ) -> dict[str, Interval]:
     """A judge's correlation within the networks, and its lead over the best blind row of the same maps.
@@ -97,7 +98,7 @@ def lead_over_blind(
     if cases < 4 or n < 2:
         nothing = Interval(np.nan, np.nan, np.nan, cases, float(n))
         return dict.fromkeys(("judge", "best blind", "lead", *blind), nothing)
-    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws)
+    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), SAMPLES)
     weights = np.vstack([np.ones((1, cases)), counts[:, groups]])  # the first is the sample itself
     columns = np.vstack([scores[kept], blind[kept].to_numpy().T])
     of = within_correlations(columns, reference[kept], np.asarray(networks)[kept], weights)
@@ -135,7 +136,7 @@ def correlation_gap(
 
 
 def shuffled_correlation(
-    scores: np.ndarray, reference: np.ndarray, networks: np.ndarray, draws: int = 200, seed: int = 0
+    scores: np.ndarray, reference: np.ndarray, networks: np.ndarray, seed: int = 0
 ) -> Interval:
     """What is left of a pooled correlation when scores are exchanged among the maps of one network.
 
@@ -148,7 +149,7 @@ def shuffled_correlation(
     cases = int(kept.sum())
     if cases < 4 or np.ptp(scores[kept]) == 0:
         return Interval(np.nan, np.nan, np.nan, cases, np.nan)
-    left = [given.transform(rng.permutation).corr(goal) for _ in range(draws)]
+    left = [given.transform(rng.permutation).corr(goal) for _ in range(SHUFFLES)]
     return Interval(float(np.mean(left)), *np.percentile(left, [2.5, 97.5]), cases, np.nan)
 
 

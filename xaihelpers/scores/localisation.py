@@ -50,10 +50,9 @@ def localisation(
         "object at equal area": (inside_at_equal_area(whole, objects), has_object),
     }
     varied = whole.amax((1, 2)) > whole.amin((1, 2))
-    return {
-        measure: (100 * values).where(known & varied, torch.nan).numpy()
-        for measure, (values, known) in found.items()
-    }
+    for measure, (values, known) in found.items():
+        found[measure] = (100 * values).where(known & varied, torch.nan).numpy()
+    return found
 
 
 def map_correlations(one: torch.Tensor, other: torch.Tensor) -> np.ndarray:
