@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from xaihelpers.scorecard.reading import OPEN, verdict
 from xaihelpers.scores import validity
 from xaihelpers.scores.intervals import Interval
 
@@ -78,4 +77,3 @@ def test_a_constant_is_no_measurement_and_no_number_passes_nothing():
     assert judged(rounding, 2).verdict == "by construction"
     no_number = judged(np.where(DOSES > 0, np.nan, 1.0), 1)
     assert no_number.verdict == "unclear" and no_number["page praises"] == 0
-    assert verdict(Interval(math.nan, math.nan, math.nan, 0, 0)) == OPEN
