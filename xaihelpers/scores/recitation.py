@@ -23,14 +23,6 @@ def kinds_of_attributes(has: Tensor, of_class: Tensor) -> dict[str, Tensor]:
     return dict(zip(KINDS, (deviating, has & of_class & ever, ~has & ~of_class & ever), strict=True))
 
 
-def share_claimed(claims: Tensor, some: Tensor) -> Tensor:
-    """Of some attributes of each bird, how many are claimed, in %: (D, M) float, NaN where there are none.
-
-    claims: bool (D, M, L). some: bool (M, L), of `kinds_of_attributes`.
-    """
-    return 100 * (claims & some).sum(2) / some.sum(1)
-
-
 def exactly_a_class(claims: Tensor, of_classes: Tensor) -> Tensor:
     """Which vectors of claims are exactly those of a class, (D, N) float: 100 or 0.
 

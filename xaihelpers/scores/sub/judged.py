@@ -70,8 +70,7 @@ def judge_predictions(
     images: of `benchmark_images`. world: the real birds. concepts: L attributes.
     values: (D, N, L), of D training draws. before: (D, N, L), of the birds before the change.
     real: (D, M, L), of the real test images. truth: (M, L) of 0 and 1; by default the hard labels of classes.
-    rule, threshold: of `predicted_attributes`.
-    Raises DatasetError: as its parts; where no attribute of the benchmark is one of the concepts.
+    rule, threshold: of `predicted_attributes`. Raises DatasetError as `own_attribute` and `class_concepts`.
     """
     class_labels = class_concepts(world, concepts, "hard")
     removed = by_class = removed_attributes(images, class_labels, concepts)
@@ -109,7 +108,7 @@ def standardised_recall(
 
     predicted: bool (D, M, L), of D draws and M real images. truth: (M, L) of 0 and 1.
     labels: (M,), classes of the real images. images: the benchmark's, with the column attribute.
-    Raises DatasetError where no attribute of the benchmark is among the concepts.
+    Raises DatasetError as `own_attribute`.
     """
     weights = own_attribute(images.attribute.tolist(), concepts).sum(0).numpy()  # (L,)
     rows, present = np.nonzero((truth.numpy() > 0.5) & (weights > 0))

@@ -102,10 +102,8 @@ def lacking(images: pd.DataFrame, class_labels: Tensor, concepts: Sequence[str],
 class SubstitutionScores(NamedTuple):
     """S+ and S- of N images, float32 (..., N) in [0, 1], NaN where an image does not count."""
 
-    # whether the substituted attribute is predicted; NaN where the model does not know it
-    s_plus: Tensor
-    # share of the removed attributes not predicted; NaN where there is none, or `s_plus` is NaN
-    s_minus: Tensor
+    s_plus: Tensor  # NaN where the model does not know the substituted attribute
+    s_minus: Tensor  # NaN where nothing was removed, or `s_plus` is NaN
 
 
 def substitution_scores(
@@ -114,7 +112,7 @@ def substitution_scores(
     """S+ and S- of each image (section 5.5).
 
     predicted: bool (..., N, L). targets: N substituted attributes. removed: bool (N, L).
-    Raises DatasetError where no target is among the attributes.
+    Raises DatasetError as `own_attribute`.
     """
     own = own_attribute(targets, attributes)
     known = own.any(1)
@@ -151,8 +149,7 @@ def image_scores(
     values: (D, N, L), probabilities of the concepts after the change. removed: bool (N, L).
     before: (D, N, L), of the same birds before the change.
     absent: bool, of `lacking`: which concepts the birds of `before`, or without them those of `values`, lack.
-    rule, threshold: of `predicted_attributes`.
-    Raises DatasetError where no image's attribute is among the concepts.
+    rule, threshold: of `predicted_attributes`. Raises DatasetError as `own_attribute`.
     """
     targets = images.attribute.tolist()
 
@@ -175,8 +172,8 @@ def image_scores(
 def _rank_above_absent(values: Tensor, others: Tensor, absent: Tensor, own: Tensor) -> Tensor:
     """Share of the images without an image's attribute for which it is less probable, float (D, N).
 
-    Ties count half, so the mean is the area under the ROC curve, attribute by attribute, no threshold chosen,
-    in the benchmark's mix of attributes. NaN where no image is known to lack the attribute.
+    Ties count half, so the mean is the area under the ROC curve, attribute by attribute, in the benchmark's
+    mix. NaN where none is known to lack the attribute.
 
     values: (D, N, L). others: (D, M, L), of other images. absent: bool (M, L). own: bool (N, L).
     """
@@ -199,7 +196,7 @@ def paired_rise(
     Ties count half; NaN where an image's attribute is none of the concepts, and where there is no other.
 
     before, after: (D, N, L), probabilities. absent: bool (N, L), what the birds lack before and after.
-    Raises DatasetError where no image's attribute is among the concepts.
+    Raises DatasetError as `own_attribute`.
     """
     targets = images.attribute.tolist()
     own = own_attribute(targets, concepts)
