@@ -13,7 +13,7 @@ from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.paths import PROJECT
 from xaihelpers.scorecard.evidence import Evidence
 from xaihelpers.scorecard.reading import Reading, judged, pseudo_cases
-from xaihelpers.scores import alignment, causal, interventions, leakage, sub
+from xaihelpers.scores import alignment, interventions, leakage, sub
 from xaihelpers.yardsticks.planted_models import ridge_head
 
 PERMUTATIONS = 10
@@ -218,7 +218,7 @@ def effect_agreement(e: Evidence, before: ConceptOutputs, after: ConceptOutputs,
 
     def agreement(claimed):
         def statistic(rows):
-            return causal.effect_agreement(*real[rows].T, *claimed[rows].T)
+            return interventions.effect_agreement(real[rows].diff(), claimed[rows].diff())
 
         return pseudo_cases(statistic, len(predicted), **folds)
 

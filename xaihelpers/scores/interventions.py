@@ -1,14 +1,19 @@
-"""What a person's corrections do to a bottleneck's decision, and how much its concepts suffice for.
+"""What a model's concepts do when they are corrected, changed or covered, and how much they suffice for.
 
     curve(s)     = accuracy with a share s of the concepts corrected, in a policy's order  Koh et al. 2020
     area         = ∫_0^1 curve(s) ds, by the trapezoid rule
     completeness = (a_concepts − chance) / (a_network − chance)                            Yeh et al. 2020
-
-Accuracy at n effective concepts is that of the head with its n largest weights of each class alone, after
-Srivastava et al. 2024, who fit a sparse head and then prune it; here the given head is pruned.
+    own response = (û_after − û_before)_j, j the attribute that came                       Goyal et al. 2019
+    agreement    = 1 − Σ_p |e_p − ê_p| / Σ_p (|e_p| + |ê_p|)                             Abraham et al. 2022
+    locality     = mean |Δû_j| with the concept's own part covered, less that with another part covered
+                                                                                         Raman et al. 2023
 
 Policies: random; "uncertainty", the value nearest to its threshold first (Shin et al. 2023); "oracle", the
-value that a correction moves most first, which needs the truth.
+value that a correction moves most first, which needs the truth. Accuracy at n effective concepts is that of
+the head with its n largest weights of each class alone, after Srivastava et al. 2024, who fit a sparse head
+and then prune it; here the given head is pruned. e_p is the change of the logit of the class predicted
+before, ê_p that of the sum of the concepts' contributions to it, over exact pairs p: the same bird drawn, or
+described, before and after one attribute, and nothing else, is changed.
 """
 
 from collections.abc import Sequence
@@ -86,3 +91,31 @@ def effective_concepts_logits(
     effect = class_weights.abs() * values.std(0)[:, None]  # (L, K)
     kept = torch.zeros_like(effect).scatter_(0, effect.topk(n, dim=0).indices, 1.0)
     return (values - mean) @ (class_weights * kept) + mean @ class_weights + offset
+
+
+def own_response(before: torch.Tensor, after: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """By how much the value of the attribute that came rises in each pair, (P,); 1 is the whole scale.
+
+    before, after: (P, L), values on a scale from 0, absent, to 1, present. columns: (P,) int64.
+    """
+    return (after - before).gather(1, columns[:, None])[:, 0]
+
+
+def effect_agreement(real: torch.Tensor, claimed: torch.Tensor) -> float:
+    """How far the effects that an explanation claims are those that happen: 1 all, 0 none or the opposite.
+
+    real, claimed: e and ê, of P pairs. Returns NaN where nothing happens and nothing is claimed.
+    """
+    return float(1 - (real - claimed).abs().sum() / (real.abs() + claimed.abs()).sum())
+
+
+def locality(
+    values: torch.Tensor, own_covered: torch.Tensor, other_covered: torch.Tensor, has_part: torch.Tensor
+) -> torch.Tensor:
+    """How much more each image's values change when their own part is covered than when another one is, (N,).
+
+    values, own_covered, other_covered: (N, L), entry j with nothing covered, with the part of concept j
+    covered, and with another part covered. has_part: (L,) bool; other concepts are left out.
+    """
+    own, other = ((covered - values)[:, has_part].abs() for covered in (own_covered, other_covered))
+    return (own - other).mean(1)
