@@ -256,3 +256,12 @@ def test_what_does_not_count():
     assert sub.chance_scores(targets, removed, NAMES).s_plus.isnan().tolist() == [False, True]
     with pytest.raises(DatasetError, match="none of the attributes .* the names of one vocabulary"):
         sub.substitution_scores(torch.ones(1, 5, dtype=torch.bool), ["red crown"], removed[:1], NAMES)
+
+
+def test_accuracy_on_real_images():
+    """Of each bird four of five concepts are right; the second has none of them."""
+    predicted = torch.tensor([[1, 0, 1, 1, 0], [1, 0, 0, 0, 0]], dtype=torch.bool)
+    truth = torch.tensor([[1, 1, 1, 1, 0], [0, 0, 0, 0, 0]])
+    assert sub.concept_accuracy(predicted, truth, NAMES).tolist() == pytest.approx([0.8, 0.8])
+    among = ["has_crown_color::blue", "has_size::large"]
+    assert sub.concept_accuracy(predicted, truth, NAMES, among).tolist() == [0.5, 1]

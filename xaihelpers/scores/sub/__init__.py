@@ -8,6 +8,7 @@ from xaihelpers.scores.sub.predictions import read_predictions
 from xaihelpers.scores.sub.substitution import (
     chance_scores,
     clusters,
+    concept_accuracy,
     group_argmax,
     groups_of,
     image_scores,

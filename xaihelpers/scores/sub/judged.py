@@ -18,6 +18,7 @@ from xaihelpers.datasets.labels import class_concepts, concept_labels
 from xaihelpers.scores.intervals import PERCENT, Interval, interval, over_draws
 from xaihelpers.scores.sub.substitution import (
     chance_scores,
+    concept_accuracy,
     image_scores,
     lacking,
     own_attribute,
@@ -152,11 +153,10 @@ def _real_rows(
         truth = concept_labels(world, concepts, "class")[~world.train]
     recall = standardised_recall(predicted, truth, labels, images, concepts)
     rows = [{"scoring": "corrected", "metric": "recall", **recall._asdict()}]
-    right = predicted == (truth > 0.5)
-    published = np.isin(concepts, cbm_concepts().name)
-    for metric, columns in (("T", published), ("T_A", published & np.isin(concepts, images.attribute))):
-        if columns.any():
-            shares = 100 * right[..., columns].float().mean(-1)
+    known = set(concepts) & set(cbm_concepts().name)
+    for metric, among in (("T", known), ("T_A", known & set(images.attribute))):
+        if among:
+            shares = 100 * concept_accuracy(predicted, truth, concepts, among)
             measured = over_draws(shares, labels, bounds=PERCENT)
             rows.append({"scoring": "authors'", "metric": metric, **measured._asdict()})
     return rows

@@ -132,6 +132,17 @@ def chance_scores(targets: Sequence[str], removed: Tensor, attributes: Sequence[
     return SubstitutionScores(guess, (1 - guess).where(removed.any(1), torch.nan))
 
 
+def concept_accuracy(
+    predicted: Tensor, truth: Tensor, attributes: Sequence[str], among: Sequence[str] = ()
+) -> Tensor:
+    """Share of each image's concepts that are predicted right, float32 (..., N): T, or T_A of some of them.
+
+    predicted: bool (..., N, L). truth: (N, L) of 0 and 1. among: the attributes of the benchmark, for T_A.
+    """
+    columns = np.isin(attributes, list(among or attributes))
+    return (predicted[..., columns] == (truth[:, columns] > 0.5)).float().mean(-1)
+
+
 def image_scores(
     values: Tensor,
     images: pd.DataFrame,
