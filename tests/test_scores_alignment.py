@@ -156,34 +156,22 @@ def test_concept_existence_by_hand():
     assert alignment.concept_existence(scores, untold, 1).isnan().tolist() == [True, False]
 
 
-def both(point, other=(nan, nan)):
-    return torch.tensor([[[point, other]]], dtype=torch.float32)  # (1, 1, 2, 2)
-
-
 def test_points_and_their_ranks_by_hand():
-    """A 2 x 2 map on a 2 x 2 image, and on one of 4 x 4, where each corner repeats its cell.
-
-    4 lies left above, 1 right below.
-    """
+    """A 2 x 2 map on an image of as many pixels, 4 left above and 1 right below; of two sides the better."""
     small = torch.tensor([[[[4.0, 3.0], [2.0, 1.0]]]])
-
-    def ranks(size, *points):
-        return [alignment.location_ranks(small, both(point), size).item() for point in points]
-
-    assert ranks((2, 2), (0, 0), (1, 0), (0, 1), (1, 1)) == [0, 1, 2, 3]
-    # Half-pixel centres: the rows are 4 3.75 3.25 3, then 3.5 …, 2.5 …, 2 1.75 1.25 1.
-    assert ranks((4, 4), (0, 0), (1, 0), (0, 1), (3, 3)) == [0, 1, 2, 15]
-    assert ranks((4, 4), (2, 0), (1, 1), (3, 0)) == [3, 4, 5]  # 3.25 twice, then 3
-    assert ranks((4, 4), (nan, nan)) == [16]
-    # of two sides the better one counts
-    for sides in (((1, 1), (0, 0)), ((0, 0), (1, 1)), ((0, 0), (nan, nan)), ((nan, nan), (0, 0))):
-        assert alignment.location_ranks(small, both(*sides), (2, 2)).item() == 0
-    assert alignment.location_ranks(small, both((1, 1), (0, 1)), (2, 2)).item() == 2
-    points = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [nan, nan]], [[5.0, 6.0], [nan, nan], [7.0, 8.0]]])
+    hidden = (nan, nan)
+    for sides, rank in (
+        (((1, 0), hidden), 1),
+        (((1, 1), (0, 0)), 0),
+        (((1, 1), (0, 1)), 2),
+        ((hidden, (0, 0)), 0),
+        ((hidden, hidden), 4),
+    ):
+        points = torch.tensor([[sides]], dtype=torch.float32)  # (1, 1, 2, 2)
+        assert alignment.location_ranks(small, points, (2, 2)).item() == rank
+    points = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [nan, nan]]])
     placed = alignment.concept_points(points, [(1, 2), (), (0,)])
-    assert placed.shape == (2, 3, 2, 2)
-    np.testing.assert_array_equal(placed[0], [[[3, 4], [nan, nan]], [[nan, nan]] * 2, [[1, 2], [nan, nan]]])
-    np.testing.assert_array_equal(placed[1], [[[nan, nan], [7, 8]], [[nan, nan]] * 2, [[5, 6], [nan, nan]]])
+    np.testing.assert_array_equal(placed, [[[[3, 4], hidden], [hidden] * 2, [[1, 2], hidden]]])
 
 
 # of 144 pixels, twelve to one alpha; 144: hidden
