@@ -24,6 +24,7 @@ of its verdict (below what knows nothing, cannot be told, above it):
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 import pandas as pd
@@ -83,12 +84,8 @@ def smallest_dose(areas: dict[float, float]) -> float:
 
     areas: dose above 0 -> `told_apart` at that dose.
     """
-    found = float("nan")
-    for dose in sorted(areas, reverse=True):
-        if not areas[dose] >= TOLD:
-            break
-        found = dose
-    return found
+    told = takewhile(lambda dose: areas[dose] >= TOLD, sorted(areas, reverse=True))
+    return min(told, default=float("nan"))
 
 
 def verdict(response: Interval, area: float) -> str:
