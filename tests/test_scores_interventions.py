@@ -24,8 +24,6 @@ def test_a_curve_by_hand():
     asked = (values, corrected, THETA, OFFSET, torch.tensor([0, 0]))
     curve = interventions.intervention_curve(*asked, "oracle", shares=(0, 0.5, 1))
     assert curve.tolist() == [[0, 0], [1, 1], [1, 1]]
-    area = interventions.curve_area(curve, (0, 0.5, 1))
-    assert area.tolist() == [0.75, 0.75]
 
 
 def test_uncertainty_corrects_what_lies_next_to_its_threshold():

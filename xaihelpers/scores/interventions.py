@@ -20,8 +20,6 @@ from collections.abc import Sequence
 
 import torch
 
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-
 
 def intervention_curve(
     values: torch.Tensor,
@@ -31,7 +29,7 @@ def intervention_curve(
     labels: torch.Tensor,
     policy: str = "random",
     thresholds: torch.Tensor | None = None,
-    shares: Sequence[float] = SHARES,
+    shares: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
     seed: int = 0,
 ) -> torch.Tensor:
     """Whether each image is classified right with each share of its concepts corrected, (S, N) of 0 and 1.
@@ -54,11 +52,6 @@ def intervention_curve(
         mixed = torch.where(place < round(share * values.shape[1]), corrected, values)
         right.append(((mixed @ class_weights + offset).argmax(1) == labels).double())
     return torch.stack(right)
-
-
-def curve_area(curve: torch.Tensor, shares: Sequence[float] = SHARES) -> torch.Tensor:
-    """Area under each image's curve (S, N), by the trapezoid rule over the shares, (N,)."""
-    return torch.trapezoid(curve, torch.as_tensor(shares, dtype=curve.dtype), dim=0)
 
 
 def completeness(concept_accuracy: float, network_accuracy: float, n_classes: int) -> float:
