@@ -141,8 +141,7 @@ def leave_one_rater_out(
 ) -> dict[str, Interval]:
     """Pearson's correlation of a rater, and of a judge, with the mean of the other raters (module docstring).
 
-    A judge held against the mean of all raters looks better than a rater held against the others: its
-    reference has one rater more, and less noise. Here both meet the same references, on the same items.
+    Against the mean of all raters a judge would look better: it has one rater more, and less noise.
 
     table: item, rater, rating. scores: the judge's, by item. low, high: ends of the scale.
     clusters: as of `krippendorff_alpha`.

@@ -1,9 +1,7 @@
 """CGIM, CEM and CLM: are the important concepts the right ones, in the image, and in the right place?
 
 CEM here is the concept existence METRIC; the concept embedding MODEL, a bottleneck, is `bottlenecks.cem`.
-All metrics take `ConceptOutputs` or parts of them; none knows which model these came from, and none runs one.
-Outputs and labels are matched by their rows: those of a file are put into the labels' order by
-`ConceptOutputs.align` first, as `bottlenecks.zoo.zoo_outputs` does.
+Outputs and labels are matched by their rows (see `ConceptOutputs.align`).
 
 Paper alignment, section 3, with φ the cosine and k the predicted class of image i:
 
@@ -72,8 +70,7 @@ def writings(outputs: ConceptOutputs, centre: torch.Tensor) -> dict[str, tuple[C
 
     A concept's weights, values or their scale are moved by its standard deviation, by 1 where that is 0.
 
-    centre: ū (L,), mean values of the training images.
-    A model without a linear head has one writing, the first.
+    centre: ū (L,). A model without a linear head has one writing, the first.
     """
     found = {"as fitted": (outputs, centre)}
     if outputs.class_weights is None:
@@ -98,10 +95,7 @@ def writings(outputs: ConceptOutputs, centre: torch.Tensor) -> dict[str, tuple[C
 def mean_values(outputs: ConceptOutputs, labels: torch.Tensor) -> torch.Tensor:
     """Û* (L, K) float64: mean concept values over the images of each class that are predicted correctly.
 
-    A class without such an image is NaN.
-
-    labels: (N,) int64.
-    Source: paper alignment, section 3.2.
+    labels: (N,) int64. A class without such an image is NaN. Source: paper alignment, section 3.2.
     """
     correct = outputs.predictions == labels
     n_classes, n_concepts = len(outputs.classes), len(outputs.concepts)
@@ -147,10 +141,9 @@ def concept_importance(
     """(N, L): what the concepts of each image are ranked by.
 
     basis: one of `bases_of`: "weight" θ_jk with k the predicted class, "value" û_ij, "product" θ_jk û_ij; or
-        "contrast" (θ_jk − θ_jr)(û_ij − ū_j) with r the class of the second highest logit. Two things change
-        no prediction: a constant added to a concept's weights for all classes, and another zero of û, which
-        the bias absorbs. Both change the product; neither changes the contrast.
-    centre: ū (L,), mean values of the training images, for "contrast".
+        "contrast" (θ_jk − θ_jr)(û_ij − ū_j) with r the class of the second highest logit, which no other
+        writing of the model changes (see `writings`).
+    centre: ū (L,), for "contrast".
     Source: paper alignment, section 3.3; the contrast is ours.
     """
     if basis == "value":
@@ -168,7 +161,6 @@ def top_concepts(importance: torch.Tensor, first: int, eligible: torch.Tensor | 
     """Indices (N, l) of each image's most important concepts, descending; equal ones in concept order.
 
     importance: (N, L). first: l. eligible: (L,) bool, the concepts that may be chosen; None is all.
-
     Raises ValueError for an l below 1 or above the number of eligible concepts.
     """
     n_eligible = importance.shape[1] if eligible is None else int(eligible.sum())
@@ -233,8 +225,7 @@ def concept_points(points: torch.Tensor, concept_parts: Sequence[Sequence[int]])
 def location_ranks(concept_maps: torch.Tensor, points: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     """Rank of each concept's point in its upsampled map, (N, l) int64: the better one of left and right.
 
-    concept_maps: (N, l, H, W) of the chosen concepts.
-    points: (N, l, 2, 2) as from `concept_points`, on the same device.
+    concept_maps: (N, l, H, W) of the chosen concepts. points: (N, l, 2, 2) as from `concept_points`.
     size: (M₁, M₂), height and width of the image in pixels.
 
     Where no point is visible the rank is M₁·M₂. Raises ValueError as `kernels.coam.location_rank` does.

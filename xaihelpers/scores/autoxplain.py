@@ -21,7 +21,7 @@ def attention_matrix(correct, scores, threshold: float = 2.5, clusters=None, dra
 
     correct: (N,) bool, whether the prediction is right.
     scores: (N,) from 0 to 5, NaN where the judge gave none; these are left out.
-    threshold: scores from here on are high. clusters, draws: (N,), as of `scores.interval`.
+    threshold: scores from here on are high. clusters, draws: as of `scores.interval`.
     Returns rows CH, CL, WH and WL in %, and Avg, with the columns metric and those of an Interval.
     """
     correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
@@ -60,8 +60,8 @@ def above_random(correct, scores, threshold: float = 2.5, clusters=None, draws=N
     def covariance(right: np.ndarray, high: np.ndarray) -> float:
         return float(np.mean(right * high) - right.mean() * high.mean()) / 100
 
-    factors = {"clusters": clusters, "draws": draws}
-    return interval(right, high, statistic=covariance, bounds=(-25, 25), **factors)
+    about = {"clusters": clusters, "draws": draws, "bounds": (-25, 25)}
+    return interval(right, high, statistic=covariance, **about)
 
 
 def lead_of_kinds(
@@ -144,9 +144,7 @@ def outline_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
 
 
 def soft_iou(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
-    """Soft intersection over union, (N,) in [0, 1]: the sum of the lesser over the sum of the greater.
-
-    It has no threshold, so no mask is favoured.
+    """Soft intersection over union, (N,) in [0, 1]: the sum of the lesser over that of the greater.
 
     maps: attention (N, H, W) in [0, 1]. object_pixels: (N, H, W) bool.
     """

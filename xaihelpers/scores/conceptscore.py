@@ -13,9 +13,6 @@ Paper conceptscore, sections 3.2 and 3.3. An image-text model compares them by t
 | cos(E_i(x), E_t(P(ĉ))) | `cosine` | (N,) |
 | cos(E_t(P(ĉ)), E_t(P(c))) | `reference_cosine` | (N,), or (N, R) with R references an image |
 | ω | `weight` | scalar |
-
-The embeddings come from elsewhere: `xaihelpers.models.clip`, or any model with unit vectors of images and
-texts.
 """
 
 import json
@@ -180,8 +177,6 @@ def concept_texts(
 
 def reference_texts(present: torch.Tensor, concepts: Sequence[str], template: Template) -> list[str]:
     """P(c) of N images: all concepts that the labels hold, in concept order, each with weight 1.
-
-    Images without any concept have no reference and are to be left out.
 
     present: (N, L), 0 or 1, of any dtype.
     Raises ValueError: labels other than 0 and 1, images without any concept (their rows are named).

@@ -30,10 +30,10 @@ MOST_GROUPS = 200  # blocks of groups that a statistic without a formula for its
 
 
 class Interval(NamedTuple):
-    """A mean or another statistic of cases with its 95 % interval.
+    """A statistic of cases with its 95 % interval; effective: of how many independent cases it is as wide.
 
     low and high are NaN where the cases cannot tell (a single one, or all the same and no `bounds`), value
-    too where there is no case. effective: of how many independent cases the interval is as wide.
+    too where there is no case.
     """
 
     value: float
@@ -66,7 +66,6 @@ def interval(
         where there is a quicker way than calling it again.
 
     Raises ValueError for lengths that differ.
-    Source: module docstring.
     """
     columns, factors, n_independent = _complete(columns, clusters, draws)
     cases = len(columns[0])

@@ -43,7 +43,7 @@ def dose_response(doses: Sequence[float], scores: Sequence[float], draws: Sequen
     """Spearman's ρ of scores and doses with its 95 % interval over draws.
 
     doses, scores, draws: (n,), a row for each model that was scored; rows without a score are left out.
-    A constant score has ρ = 0: it does not respond.
+    A constant score has ρ = 0.
     """
     rows = pd.DataFrame({"dose": doses, "score": scores, "draw": draws}).dropna()
     n = len(rows)
