@@ -12,12 +12,12 @@ from xaihelpers import datasets, long_runs
 from xaihelpers.models import ModelError, two_classes
 from xaihelpers.parameters import ParameterError
 from xaihelpers.saliency import red_dots
-from xaihelpers.scores import experiments
+from xaihelpers.scores import experiments, intervals
 
 
 def test_statistics_of_an_experiment():
     kind, values = np.array([1.0, 1, 0, 0]), np.array([3.0, 2, 2, 1])
-    assert experiments.auc(kind, values) == 3.5 / 4  # one tie
+    assert intervals.auc(kind, values) == 3.5 / 4  # one tie
     assert experiments.gap(kind, values) == 1
     assert experiments.pearson(kind, np.ones(4)) == 0  # a constant tells nothing
     assert experiments.pearson(kind, values) == pytest.approx(1 / math.sqrt(2))

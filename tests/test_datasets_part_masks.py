@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 from xaihelpers.datasets import DatasetError, with_part_masks
+from xaihelpers.kernels.coam import location_region
 from xaihelpers.models import crop_masks, load_backbone
 from xaihelpers.scores import alignment
 
@@ -41,7 +42,8 @@ def test_overlaps_are_those_of_the_own_masks(drawn_birds, folder):
         found = []
         for data in (drawn_birds, world):
             masks = torch.isin(crop_masks(network, data, (*ROWS, 1)), torch.tensor(data.mask_numbers(parts)))
-            found.append(alignment.region_overlap(maps, masks, 9))
+            regions = location_region(maps, masks[0].numel() * 9 // 12, masks[0].shape)
+            found.append(alignment.region_iou(regions, masks))
         assert torch.equal(found[0][:3], found[1][:3]) and (found[1][:3] > 0).all()
         assert found[1][3].isnan()  # left out: it has no mask
     assert world.mask_numbers(["crown"]) == world.mask_numbers(["forehead"])

@@ -55,9 +55,8 @@ def test_a_blind_number_is_turned_by_other_images_alone():
     found = []
     for seed in range(40):
         noise, reference = np.random.default_rng(seed).normal(size=(2, 60))
-        blind = blind_rivals.blind_scores(
-            pd.DataFrame({"noise": noise}), reference, np.zeros(60), np.arange(60)
-        )
+        maps = pd.DataFrame({"reference": reference, "network": 0, "image": range(60)})
+        blind = blind_rivals.blind_scores(pd.DataFrame({"noise": noise}), maps)
         found.append(blind.corrwith(pd.Series(reference)))
     assert (pd.DataFrame(found).mean() < 0.07).all()  # chosen on the same images: 0.2
 

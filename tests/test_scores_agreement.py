@@ -24,23 +24,17 @@ def ratings(matrix):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    "given, message",
     [
-        (lambda t: t.drop(columns="rater"), "rater"),
-        (lambda t: t[t["rater"] == "r0"], "two raters or more, not 1"),
-        ([0, 2, 0, 4], r"rating 0 of item 'i0' by rater 'r0' is none of 1 … 4 \(2 such in all\)"),
-        ([1, 2.5, 3, 4], "rating 2.5 of item 'i0' by rater 'r1'"),
-        ([1, "good", 3, 4], "rating good of item 'i0' by rater 'r1'"),
-        (lambda t: pd.concat([t, t[:1]]), r"an item is rated again \(item 'i0', rater 'r0'; 1 such in all\)"),
-        (lambda t: t.assign(rater=["r0", None, "r0", "r1"]), "names no item or no rater"),
+        ([[1], [3]], "two raters or more, not 1"),
+        ([[0, 2], [0, 4]], r"rating 0 of item 'i0' by rater 'r0' is none of 1 … 4 \(2 such in all\)"),
+        ([[1, 2.5], [3, 4]], "rating 2.5 of item 'i0' by rater 'r1'"),
     ],
 )
-def test_bad_tables(change, message):
-    table = ratings([[1, 2], [3, 4]])
-    table = table.assign(rating=change) if isinstance(change, list) else change(table)
-    for measure in (agreement.check_ratings, agreement.krippendorff_alpha, agreement.fleiss_kappa):
-        with pytest.raises((ValueError, KeyError), match=message):
-            measure(table)
+def test_bad_tables(given, message):
+    for measure in (agreement.krippendorff_alpha, agreement.fleiss_kappa):
+        with pytest.raises(ValueError, match=message):
+            measure(ratings(given))
 
 
 def test_alpha_and_kappa_by_hand():
@@ -74,45 +68,36 @@ def test_one_rater_left_out_by_hand():
     """Two raters: each one's reference is the other, and a rater's correlation is theirs."""
     first, second, judge = [0, 1, 3, 5], [1, 1, 2, 5], [0.0, 2.0, 1.0, 4.0]
     table = ratings(list(zip(first, second, strict=True)))
-    found = agreement.leave_one_rater_out(table, pd.Series(judge, ["i0", "i1", "i2", "i3"]))
+    scores = pd.Series(judge, ["i0", "i1", "i2", "i3"])
+    found = agreement.leave_one_rater_out(table, scores)
     assert found["rater"].value == pytest.approx(np.corrcoef(first, second)[0, 1])
     with_both = [np.corrcoef(judge, one)[0, 1] for one in (first, second)]
     assert found["judge"].value == pytest.approx(np.mean(with_both)) and found["judge"].cases == 4
     assert found["judge less rater"].value == pytest.approx(found["judge"].value - found["rater"].value)
     table = ratings([[0, 1, 3], [1, 1, None], [3, 2, 4], [5, 5, 1]])  # three ratings are too few
-    found = agreement.leave_one_rater_out(table, pd.Series(judge, ["i0", "i1", "i2", "i3"]))
+    found = agreement.leave_one_rater_out(table, scores)
     pairs = ([0, 1, 3, 5], [2, 1, 3, 3]), ([1, 1, 2, 5], [1.5, 1, 3.5, 3])  # a rater, and the others' means
     assert found["rater"].value == pytest.approx(np.mean([np.corrcoef(*pair)[0, 1] for pair in pairs]))
-    table = ratings([[0, 1], [1, 1], [3, None], [5, 4], [2, 3], [4, 4]])
-    judge = pd.Series([0.0, 2.0, 1.0, 4.0, nan, 3.0], [f"i{i}" for i in range(6)])
-    assert agreement.leave_one_rater_out(table, judge)["judge"].cases == 4
-    assert isnan(agreement.leave_one_rater_out(table, judge.iloc[:3])["judge"].value)
+    assert isnan(agreement.leave_one_rater_out(table, scores.iloc[:3])["judge"].value)
 
 
 @pytest.mark.parametrize(
     "rows, message",
     [
-        ("a,x,4/5\na,y,1\n", r"line 2: rating is '4/5', not a number from 1 to 4"),
-        ('a,x,1\n\na,y,"4,0"\n', "line 4: rating is '4,0', not a number"),
-        ("a,x,1\na,y,5\n", "line 3: rating is '5'"),
-        ("a,x,1\na,y,2\na , x,3\n", "line 4: an item is rated again .item 'a', rater 'x'"),
-        ("a,,1\na,y,2\n", "line 2: a rating names no item or no rater"),
-        ("a,x\n", "line 2: 2 values under 3 columns"),
+        ("a,x,4/5,\na,y,1,\n", "line 2: rating is '4/5', not a number from 1 to 4"),
+        ("a,x,1,\na,y,2,\na , x,3,\n", "line 4: an item is rated again .item 'a', rater 'x'"),
+        ("a,,1,\na,y,2,\n", "line 2: a rating names no item or no rater"),
+        ("a,x,1,one.png\na,y,2,two.png\n", "line 3: its image was another one before .item 'a'"),
     ],
 )
 def test_ratings_that_cannot_be_read_as_they_stand(rows, message, tmp_path):
-    (tmp_path / "own.csv").write_text(f"item,rater,rating\n{rows}")
+    (tmp_path / "own.csv").write_text(f"item,rater,rating,image\n{rows}")
     with pytest.raises(ValueError, match=f"own.csv.*{message}"):
-        agreement.read_ratings(tmp_path / "own.csv")
+        agreement.read_ratings(tmp_path / "own.csv", (*agreement.COLUMNS, "image"))
 
 
-def test_an_item_is_one_thing_and_an_answer_one_answer(tmp_path):
+def test_answers_of_one_who_has_no_name(tmp_path):
     file = tmp_path / "own.csv"
-    with pytest.raises(ValueError, match="own.csv cannot be read as a table of ratings .* notebook 71"):
-        agreement.read_ratings(file)
-    file.write_text("item,rater,rating,image\na,x,1,one.png\na,y,2,two.png\n")
-    with pytest.raises(ValueError, match="line 3: item 'a' has had another image before"):
-        agreement.read_ratings(file, (*agreement.COLUMNS, "image"))
     file.write_text("item,rating\na,1\nb,1\na,1\n")
     with pytest.raises(ValueError, match="line 4: an item is rated again .item 'a'"):
         agreement.read_ratings(file, ("item", "rating"))
@@ -120,16 +105,15 @@ def test_an_item_is_one_thing_and_an_answer_one_answer(tmp_path):
         agreement.read_ratings(file)
 
 
-@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
-def test_ratings_as_programs_save_them(ends, tmp_path):
+def test_ratings_as_programs_save_them(tmp_path):
     """A byte order mark, line endings, blanks, letters composed or not, names like numbers or gaps."""
     lines = ["item , rater,rating,note", "maïs, 007,4.0,", "mai\u0308s,y , 1,None", "NA,x,,", "NA,y,2,NA"]
-    (tmp_path / "own.csv").write_bytes(("\ufeff" + ends.join(lines) + ends).encode())
+    (tmp_path / "own.csv").write_bytes(("\ufeff" + "\r".join(lines)).encode())
     table = agreement.read_ratings(tmp_path / "own.csv")
     assert table.groupby("item").rating.mean().to_dict() == {"maïs": 2.5, "NA": 2.0}
     assert table["rater"].tolist() == ["007", "y", "x", "y"]
     assert table["rating"].isna().sum() == 1 and table["note"].tolist() == ["", "None", "", "NA"]
-    assert agreement.check_ratings(table)["rating"].tolist() == [4, 1, 2]
+    assert agreement.rating_matrix(table).stack().dropna().tolist() == [2, 4, 1]
 
 
 def of(name):

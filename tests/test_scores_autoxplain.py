@@ -18,13 +18,6 @@ def test_dealt_scores_by_hand():
     assert (above.value, above.cases) == (pytest.approx(25 - 37.5), 4)
 
 
-def test_dealing_gives_the_expected_shares():
-    rng = np.random.default_rng(0)
-    right, scores = rng.random(60) < 0.8, rng.integers(0, 6, 60)
-    tables = [autoxplain.attention_matrix(right, rng.permutation(scores)).value[:4] for _ in range(300)]
-    assert np.mean(tables, 0) == pytest.approx([*autoxplain.dealt_at_random(right, scores).values()], abs=1)
-
-
 def test_the_papers_networks_are_its_cases():
     """Welch's interval of its eight printed rows."""
     paper = paper_table("autoxplain", 3)

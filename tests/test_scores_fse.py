@@ -16,55 +16,48 @@ def answers(correct, **columns):
     return pd.DataFrame({"correct": np.array(correct, bool)} | about | columns)
 
 
-class TestCri:
-    def test_worked_by_hand(self):
-        row = cri_table(answers([1, 0, 0, 0], invalid=[False, True, False, True]), ["mode"]).iloc[0]
-        assert (row["mode"], row.value, row.invalid, row.cases) == ("slow", 25.0, 50.0, 4)
-        assert row.low <= 25 <= row.high
-
-    def test_parts_come_in_their_order(self):
-        table = cri_table(answers([1, 0, 1, 1], t=[2, 2, 0, 1], sets=[*"baab"]), ["sets", "t"])
-        found = table[["sets", "t", "value", "cases"]].values.tolist()
-        assert found == [["b", 2, 100, 1], ["a", 2, 0, 1], ["a", 0, 100, 1], ["b", 1, 100, 1]]
-
-    def test_answers_that_could_not_be_had_are_left_out(self):
-        row = cri_table(answers([1, 0, 0, 0], failure=["", "", "failed", "failed"]), ["mode"]).iloc[0]
-        assert (row.value, row.cases, row.failed) == (50, 2, 50)
-        row = cri_table(answers([0, 0], failure="failed"), ["mode"]).iloc[0]
-        assert np.isnan(row.value) and (row.cases, row.failed) == (0, 100)
-        assert len(cri_table(answers([]), ["mode"])) == 0
+def test_worked_by_hand():
+    row = cri_table(answers([1, 0, 0, 0], invalid=[False, True, False, True]), ["mode"]).iloc[0]
+    assert (row["mode"], row.value, row.invalid, row.cases) == ("slow", 25.0, 50.0, 4)
+    assert row.low <= 25 <= row.high
 
 
-class TestCases:
-    def test_a_case_asked_in_turns_counts_once_by_those_that_came(self):
-        failure = ["", "", "failed", "failed", "failed"]
-        turns = answers([1, 0, 0, 0, 1], row=[7, 7, 7, 9, 9], centre=0, label=0, failure=failure)
-        assert right_by_case(turns).droplevel([0, 1, 2, 3, 5]).to_dict() == {7: 50}
+def test_answers_that_could_not_be_had_are_left_out():
+    row = cri_table(answers([1, 0, 0, 0], failure=["", "", "failed", "failed"]), ["mode"]).iloc[0]
+    assert (row.value, row.cases, row.failed) == (50, 2, 50)
+    row = cri_table(answers([0, 0], failure="failed"), ["mode"]).iloc[0]
+    assert np.isnan(row.value) and (row.cases, row.failed) == (0, 100)
+    assert len(cri_table(answers([]), ["mode"])) == 0
 
-    def test_the_part_that_is_meant_alone_is_taken(self):
-        both = answers([1, 0, 1, 1], row=[1, 2, 1, 2], centre=0, label=0, mode=[*"aabb"])
-        assert right_by_case(both, mode="a").tolist() == [100, 0]
-        assert (right_by_case(both, mode="a") - right_by_case(both, mode="b")).tolist() == [0, -100]
 
-    def test_cases_of_one_set_and_of_one_class_hang_together(self):
-        """Three sets of four cases, all right or all wrong: three things are known, not twelve."""
-        groups = np.repeat([0, 1, 2], 4)
-        values = right_by_case(answers(groups > 0, centre=groups, label=groups))
-        assert over_cases(values)[:3] == interval(values, clusters=groups, bounds=(0, 100))[:3]
-        apart = over_cases(right_by_case(answers(groups > 0)))
-        assert over_cases(values).high - over_cases(values).low > apart.high - apart.low
+def test_a_case_asked_in_turns_counts_once_by_those_that_came():
+    failure = ["", "", "failed", "failed", "failed"]
+    turns = answers([1, 0, 0, 0, 1], row=[7, 7, 7, 9, 9], centre=0, label=0, failure=failure)
+    assert right_by_case(turns).droplevel([0, 1, 2, 3, 5]).to_dict() == {7: 50}
 
-    def test_the_same_answers_differ_by_nothing_and_narrowly(self):
-        """A model that ignores its words: 300 pairs of five classes, none of which differs."""
-        groups = np.repeat(range(5), 60)
-        same = right_by_case(answers(groups > 1, centre=groups, label=groups))
-        nothing = over_cases(same - same, (-100, 100))
-        assert nothing.value == 0 and -2 < nothing.low < 0 < nothing.high < 2
-        assert over_cases(same * 0).high > 50  # of a share of zeros five classes tell little
 
-    def test_what_is_not_known_of_a_case_is_left_out(self):
-        values = right_by_case(answers([1, 0, 0])).where([True, True, False])
-        assert (over_cases(values).value, over_cases(values).cases) == (50, 2)
+def test_the_part_that_is_meant_alone_is_taken():
+    both = answers([1, 0, 1, 1], row=[1, 2, 1, 2], centre=0, label=0, mode=[*"aabb"])
+    assert right_by_case(both, mode="a").tolist() == [100, 0]
+    assert (right_by_case(both, mode="a") - right_by_case(both, mode="b")).tolist() == [0, -100]
+
+
+def test_cases_of_one_set_and_of_one_class_hang_together():
+    """Three sets of four cases, all right or all wrong: three things are known, not twelve."""
+    groups = np.repeat([0, 1, 2], 4)
+    values = right_by_case(answers(groups > 0, centre=groups, label=groups))
+    assert over_cases(values)[:3] == interval(values, clusters=groups, bounds=(0, 100))[:3]
+    apart = over_cases(right_by_case(answers(groups > 0)))
+    assert over_cases(values).high - over_cases(values).low > apart.high - apart.low
+
+
+def test_the_same_answers_differ_by_nothing_and_narrowly():
+    """A model that ignores its words: 300 pairs of five classes, none of which differs."""
+    groups = np.repeat(range(5), 60)
+    same = right_by_case(answers(groups > 1, centre=groups, label=groups))
+    nothing = over_cases(same - same, (-100, 100))
+    assert nothing.value == 0 and -2 < nothing.low < 0 < nothing.high < 2
+    assert over_cases(same * 0).high > 50  # of a share of zeros five classes tell little
 
 
 def test_whose_names_are_the_papers():
@@ -73,10 +66,8 @@ def test_whose_names_are_the_papers():
     assert paper_names("annotator", "/where/my_birds") == ("annotator", "my_birds")
     # somebody's model of the same last name is not the paper's
     assert paper_names("openai/gpt-4o", "")[0] == paper_names("gpt-4o", "")[0] == "GPT-4o"
-    for other in ("somebody/gpt-4o", "somebody/Qwen2-VL-7B-Instruct", "server:gpt-5"):
-        assert paper_names(other, "")[0] == other
+    assert paper_names("somebody/gpt-4o", "")[0] == "somebody/gpt-4o"
     assert paper_names("/models/qwen2-vl-7b-instruct", "")[0] == "QwenVL2-7b"
-    assert paper_names("./annotator", "")[0] == "annotator"
 
 
 def test_four_cells_by_hand():
@@ -84,8 +75,6 @@ def test_four_cells_by_hand():
     table = autoxplain.attention_matrix(correct, [2.5, 2.0, 5, 0, np.nan, 4]).set_index("metric")
     assert table.value.round(6).to_dict() == {"CH": 40, "CL": 20, "WH": 20, "WL": 20, "Avg": 2.7}
     assert (table.cases == 5).all()
-    lower = autoxplain.attention_matrix([True, False], [1, 1], threshold=1).set_index("metric")
-    assert lower.value.to_dict() == {"CH": 50, "CL": 0, "WH": 50, "WL": 0, "Avg": 1}
     assert autoxplain.attention_matrix([True], [np.nan]).cases.tolist() == [0] * 5
 
 

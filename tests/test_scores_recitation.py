@@ -3,22 +3,19 @@
 import torch
 
 from xaihelpers import datasets
-from xaihelpers.scores import recitation
-from xaihelpers.scores.sub import benchmark_images, judge_predictions
+from xaihelpers.scores import sub
 from xaihelpers.substitute import write_exact
 from xaihelpers.yardsticks.guessers import guessers
 
 
-def test_a_reciter_claims_no_deviant():
+def test_attributes_that_deviate_and_vectors_of_a_class():
     of_class = torch.tensor([[1, 1, 0, 0], [1, 0, 0, 1]]).bool()
     has = torch.tensor([[1, 0, 1, 0], [1, 0, 0, 0]]).bool()  # the first has the third, its class not
-    kinds = recitation.kinds_of_attributes(has, of_class)
+    kinds = sub.kinds_of_attributes(has, of_class)
     assert kinds["deviating"].tolist() == [[0, 0, 1, 0], [0, 0, 0, 0]]
     assert not kinds["typical"].any() and kinds["absent"].tolist() == [[0, 0, 0, 0], [0, 0, 1, 0]]
     claims = torch.stack([of_class, has])  # a reciter, and the truth
-    shares = recitation.share_claimed(claims, kinds["deviating"])
-    assert shares[:, 0].tolist() == [0, 100] and shares[:, 1].isnan().all()
-    assert recitation.exactly_a_class(claims, of_class).tolist() == [[100, 100], [0, 0]]
+    assert sub.exactly_a_class(claims, of_class).tolist() == [[100, 100], [0, 0]]
 
 
 def test_guessers_gain_nothing_and_the_truth_is_right(tmp_path):
@@ -27,13 +24,13 @@ def test_guessers_gain_nothing_and_the_truth_is_right(tmp_path):
     given = ["has_breast_color::blue", "has_crown_color::black", "has_eye_color::white"]
     portraits = write_exact(tmp_path / "mine", world, given, 6, seed=3)
     assert len(portraits) == 6 and portraits[0][0].size == (64, 64)
-    images = benchmark_images(datasets.load(tmp_path / "mine"), world)
+    images = sub.benchmark_images(datasets.load(tmp_path / "mine"), world)
     assert set(images.attribute) <= set(given) and len(images.before) == 6
     names = world.attributes.name.tolist()
     removed = torch.tensor([[name in gone for name in names] for gone in images.removed])
     said = guessers(images, world, names, removed, given, draws=2)
     for name, places in said.items():
-        rows = judge_predictions(images, world, names, places["after"], places["before"]).rows
+        rows = sub.judge_predictions(images, world, names, places["after"], places["before"]).rows
         found = rows[rows.scoring == "corrected"].set_index("metric").value
         assert (found["gain"] == 0) == (name not in ("coin", "the truth")), name
         assert found["S+"] == {"reciter": 0, "vocabulary": 100, "the truth": 100}.get(name, found["S+"])

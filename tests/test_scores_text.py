@@ -1,34 +1,10 @@
-"""BLEU, METEOR and ROUGE: the published example's values, and cases by hand."""
+"""BLEU, METEOR and ROUGE by hand."""
 
 from math import exp
 
-import numpy as np
 import pytest
 
 from xaihelpers.scores import text
-
-# The example of CLIPScore's code, and what its scorer says of it.
-GOOD = [
-    "an orange cat and a grey cat are lying together.",
-    "a black dog wearing headphones looks at the camera as an orange cat walks in the background.",
-]
-REFERENCES = [
-    [
-        "two cats are sleeping next to each other.",
-        "a grey cat is cuddling with an orange cat on a blanket.",
-        "the orange cat is happy that the black cat is close to it.",
-    ],
-    [
-        "a dog is wearing ear muffs as it lies on a carpet.",
-        "a black dog and an orange cat are looking at the photographer.",
-        "headphones are placed on a dogs ears.",
-    ],
-]
-
-
-def test_the_published_example():
-    scores = [text.rouge_l(a, b) for a, b in zip(GOOD, REFERENCES, strict=True)]
-    assert np.mean(scores) == pytest.approx(0.4280, abs=5e-5)
 
 
 def test_tokens():
@@ -53,13 +29,10 @@ def test_scores_by_hand():
     assert (scores.iloc[3:5] == 0).all(axis=None) and (scores.iloc[5] == scores.iloc[0]).all()
     # p 3/4, R 3/5, F 10PR/(R + 9P); two chunks of three matches cost ½ (2/3)³
     score = 10 * 0.75 * 0.6 / (0.6 + 9 * 0.75) * (1 - 0.5 * (2 / 3) ** 3)
-    assert text.meteor("a b x d", ["q q q", "a b c d e"]) == pytest.approx(score)
+    assert text.meteor("a b x d", "a b c d e") == pytest.approx(score)
     # by their stem
-    stemmed, whole = (text.meteor(wings, ["spotted wing"]) for wings in ("spotted wings", "spotted wing"))
+    stemmed, whole = (text.meteor(wings, "spotted wing") for wings in ("spotted wings", "spotted wing"))
     assert stemmed == whole
-    # the longest common subsequence of the first pair is a c d: P 3/4, R 3/5; of several the best P and R
-    b2, reference = 1.2**2, "a b c d e"
-    assert text.rouge_l("a c x d", [reference]) == pytest.approx((1 + b2) * 0.45 / (0.6 + b2 * 0.75))
-    assert text.rouge_l("a c x d", [reference, "d"]) == pytest.approx((1 + b2) * 0.75 / (1 + b2 * 0.75))
-    with pytest.raises(ValueError, match="2 candidates, but 1 references"):
-        text.text_scores(["a", "b"], ["a"])
+    # the longest common subsequence is a c d: P 3/4, R 3/5
+    b2 = 1.2**2
+    assert text.rouge_l("a c x d", "a b c d e") == pytest.approx((1 + b2) * 0.45 / (0.6 + b2 * 0.75))

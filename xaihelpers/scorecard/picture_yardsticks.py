@@ -11,11 +11,12 @@ import torch.nn.functional as F
 from PIL import Image
 
 from xaihelpers.datasets import part_points, parts_of
+from xaihelpers.kernels.coam import location_region
 from xaihelpers.saliency.methods import scaled_maps
 from xaihelpers.scorecard.evidence import Evidence
 from xaihelpers.scorecard.reading import Reading, judged
 from xaihelpers.scorecard.value_yardsticks import Found, effect_agreement, own_scale
-from xaihelpers.scores import alignment, autoxplain, causal, sub
+from xaihelpers.scores import alignment, autoxplain, interventions, sub
 
 N_MAPS = 200  # images whose maps are judged by points
 N_MASKS = 60  # and by masks
@@ -54,7 +55,8 @@ def location(e: Evidence, names: Sequence[str]) -> Found:
         masks = torch.from_numpy(np.array(masks))
 
         def overlap(maps):
-            return alignment.region_overlap(maps[:N_MASKS], masks, 1)
+            regions = location_region(maps[:N_MASKS], SIZE[0] * SIZE[1] // 12, SIZE)
+            return alignment.region_iou(regions, masks)
 
         yield "CoAM overlap", judged(overlap, own, rivals, e.classes_of(rows[:N_MASKS]))
 
@@ -124,7 +126,7 @@ def substituted(e: Evidence, names: Sequence[str]) -> Found:
         yield name, judged(lambda one, field=field: getattr(one, field), now, rivals, clusters)
     other = own.roll(1).where(own.roll(1) != own, (own + 1) % len(e.attributes))
     scaled = _probed_values(e, *pair)
-    response, of_other = (causal.own_response(*scaled, columns) for columns in (own, other))
+    response, of_other = (interventions.own_response(*scaled, columns) for columns in (own, other))
     yield "own response", Reading(response, {"another concept's": of_other, "none": 0}, clusters)
 
 
@@ -140,6 +142,6 @@ def locality(e: Evidence, names: Sequence[str]) -> Found:
             here = on_part(e, probes.pictures["part"].iloc[mine[number]].split("|")) & usable
             if here.any():
                 states = (part[[number]] for part in (whole, own, other))
-                both.append(float(causal.locality(*states, here)))
+                both.append(float(interventions.locality(*states, here)))
         found.append(np.mean(both) if both else np.nan)
     yield "locality", Reading(np.array(found), {"any part alike": 0})

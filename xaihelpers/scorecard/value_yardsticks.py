@@ -13,7 +13,7 @@ from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.paths import PROJECT
 from xaihelpers.scorecard.evidence import Evidence
 from xaihelpers.scorecard.reading import Reading, judged, pseudo_cases
-from xaihelpers.scores import alignment, causal, interventions, leakage, sub
+from xaihelpers.scores import alignment, interventions, leakage, sub
 from xaihelpers.yardsticks.planted_models import ridge_head
 
 PERMUTATIONS = 10
@@ -172,7 +172,7 @@ def corrections(e: Evidence, names: Sequence[str]) -> Found:
         corrected = torch.where(corrected.isfinite(), corrected, values)
         asked = (values, corrected, theta, e.outputs.logits - values @ theta, e.labels, policy)
         curve = interventions.intervention_curve(*asked, e.outputs.thresholds, seed=e.ground.seed)
-        return interventions.curve_area(curve)
+        return torch.trapezoid(curve, dx=0.25, dim=0)  # over the shares 0, 1/4 … 1
 
     rivals = {"another image's truth": e.present[e.another]}
     for name in names:
@@ -218,7 +218,7 @@ def effect_agreement(e: Evidence, before: ConceptOutputs, after: ConceptOutputs,
 
     def agreement(claimed):
         def statistic(rows):
-            return causal.effect_agreement(*real[rows].T, *claimed[rows].T)
+            return interventions.effect_agreement(real[rows].diff(), claimed[rows].diff())
 
         return pseudo_cases(statistic, len(predicted), **folds)
 

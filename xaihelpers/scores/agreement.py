@@ -11,11 +11,7 @@ the same means, each rater's left out in turn:
 
     rater = 1/R sum_r corr(y_r, m_r),   judge = 1/R sum_r corr(x, m_r)
 
-| symbol | name | shape |
-|---|---|---|
-| κ, α | value of an Interval | scalar |
-| y_r, ratings of rater r; m_r, mean of the others' | `ratings`, `others` | (items, raters) |
-| x, the judge's scores | `scores` | (items,) |
+with y_r the ratings of rater r, m_r the mean of the others', x the judge's scores, each over items.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +25,7 @@ from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 
 from xaihelpers.paths import find
 from xaihelpers.scores.intervals import Interval, interval
-from xaihelpers.text_files import TextFileError, numbers, read_table
+from xaihelpers.text_files import numbers, read_table
 
 COLUMNS = ("item", "rater", "rating")
 
@@ -37,7 +33,7 @@ COLUMNS = ("item", "rater", "rating")
 def read_ratings(
     file: str | Path, columns: Sequence[str] = COLUMNS, low: float = 1, high: float = 4
 ) -> pd.DataFrame:
-    """A CSV of ratings with these columns, and perhaps more, indexed by the lines of the file.
+    """A CSV of ratings with these columns, and perhaps more, as notebook 71 exports it, indexed by its lines.
 
     Ratings are numbers from low to high, NaN where one is empty: people may skip an item. Names of items,
     raters, models and images are texts, just as they are written: a model may be "2.0", "-" or "NA".
@@ -46,66 +42,40 @@ def read_ratings(
         within the scale, a second rating of an item by one rater, a rating without item or rater, an item
         that stands for two (by `columns` other than rater and rating).
     """
-    try:
-        table = read_table(find(file) or file, columns)
-    except TextFileError as error:
-        raise ValueError(
-            f"{file} cannot be read as a table of ratings ({error}): give a CSV with the columns "
-            f"{', '.join(columns)}, as notebook 71 exports it"
-        ) from error
+    table = read_table(find(file) or file, columns)
     table["rating"] = numbers(table["rating"], file, low, high, empty_ok=True)
-    _require_one_each(table[table["rating"].notna()], f"{file}, line {{}}: ")
+    rated = table[table["rating"].notna()]
+    names = [name for name in ("item", "rater") if name in rated]
+    faults = {
+        "a rating names no item or no rater": rated[names].eq("").any(axis=1),
+        "an item is rated again": rated.duplicated(names),
+    }
     for name in set(columns) - set(COLUMNS):
-        other = table[name] != table.groupby("item")[name].transform("first")
-        if other.any():
-            line, item = other.idxmax(), table["item"][other.idxmax()]
-            raise ValueError(f"{file}, line {line}: item {item!r} has had another {name} before: correct one")
+        first = table.groupby("item")[name].transform("first")
+        faults[f"its {name} was another one before"] = table[name] != first
+    for fault, rows in faults.items():
+        if rows.any():
+            about = ", ".join(f"{name} {table[name][rows.idxmax()]!r}" for name in names)
+            raise ValueError(f"{file}, line {rows.idxmax()}: {fault} ({about}): correct or remove it")
     return table
 
 
-def check_ratings(table: pd.DataFrame, low: int = 1, high: int = 4) -> pd.DataFrame:
-    """The tidy table (item, rater, rating) without empty ratings, the others as whole numbers.
+def rating_matrix(table: pd.DataFrame, low: int = 1, high: int = 4) -> pd.DataFrame:
+    """Items as rows, raters as columns, NaN where a rater has not rated an item.
 
-    Raises ValueError, naming rater, item and the remedy: a rating that is no step of the scale from low to
-        high, a rater's second rating of an item, a rating without item or rater, fewer than two raters.
+    table: item, rater, rating.
+    Raises ValueError: a rating that is no step of the scale from low to high, fewer than two raters.
     """
-    table = table[list(COLUMNS)].dropna(subset="rating").reset_index(drop=True)
-    number = pd.to_numeric(table["rating"], errors="coerce")
-    wrong = table[~number.isin(range(low, high + 1))]
+    table = table.dropna(subset="rating")
+    wrong = table[~table["rating"].isin(range(low, high + 1))]
     if len(wrong):
-        item, rater, rating = map(str, wrong.iloc[0])
+        item, rater, rating = wrong.iloc[0][list(COLUMNS)]
         raise ValueError(
-            f"the rating {rating} of item {item!r} by rater {rater!r} is none of "
-            f"{low} … {high} ({len(wrong)} such in all): correct or remove it"
+            f"the rating {rating} of item {item!r} by rater {rater!r} is none of {low} … {high} "
+            f"({len(wrong)} such in all): correct or remove it"
         )
-    _require_one_each(table)
     if table["rater"].nunique() < 2:
         raise ValueError(f"agreement needs two raters or more, not {table['rater'].nunique()}")
-    return table.assign(rating=number.astype(int))
-
-
-def _require_one_each(rated: pd.DataFrame, place: str = "") -> None:
-    """Check that each rating has an item and, where there are raters, a rater, who has no second one of it.
-
-    place: begins the message, with {} for the row's name.
-    """
-    names = [name for name in ("item", "rater") if name in rated]
-    unnamed = (rated[names].isna() | rated[names].eq("")).any(axis=1)
-    faults = {
-        "a rating names no item or no rater": unnamed,
-        "an item is rated again": rated.duplicated(names),
-    }
-    for fault, rows in faults.items():
-        if rows.any():
-            row = rows.idxmax()
-            about = ", ".join(f"{name} {rated[name][row]!r}" for name in names)
-            raise ValueError(
-                f"{place.format(row)}{fault} ({about}; {rows.sum()} such in all): correct or remove it"
-            )
-
-
-def rating_matrix(table: pd.DataFrame) -> pd.DataFrame:
-    """Items as rows, raters as columns, NaN where a rater has not rated an item; of a checked table."""
     return table.pivot(index="item", columns="rater", values="rating").astype(float)
 
 
@@ -119,9 +89,9 @@ def krippendorff_alpha(
     table: item, rater, rating. low, high: ends of the scale.
     clusters: what items share, as of `scores.interval` (image, model): series with the items as their index.
     Returns an Interval, NaN where all ratings are the same: then there is nothing to agree on.
-    Raises ValueError: as `check_ratings`, and where no item has two ratings.
+    Raises ValueError: as `rating_matrix`, and where no item has two ratings.
     """
-    matrix = rating_matrix(check_ratings(table, low, high))
+    matrix = rating_matrix(table, low, high)
     matrix = matrix[matrix.notna().sum(axis=1) > 1]
     if matrix.empty:
         raise ValueError("no item has ratings of two raters: there is no agreement to measure")
@@ -142,9 +112,9 @@ def fleiss_kappa(
 
     table, low, high, clusters: as of `krippendorff_alpha`.
     Returns an Interval, NaN where all ratings are the same and where no item is rated by all.
-    Raises ValueError: as `check_ratings`.
+    Raises ValueError: as `rating_matrix`.
     """
-    matrix = rating_matrix(check_ratings(table, low, high)).dropna()
+    matrix = rating_matrix(table, low, high).dropna()
     return _over_items(statsmodels_kappa, matrix, low, high, clusters)
 
 
@@ -171,16 +141,15 @@ def leave_one_rater_out(
 ) -> dict[str, Interval]:
     """Pearson's correlation of a rater, and of a judge, with the mean of the other raters (module docstring).
 
-    A judge held against the mean of all raters looks better than a rater held against the others: its
-    reference has one rater more, and less noise. Here both meet the same references, on the same items.
+    Against the mean of all raters a judge would look better: it has one rater more, and less noise.
 
     table: item, rater, rating. scores: the judge's, by item. low, high: ends of the scale.
     clusters: as of `krippendorff_alpha`.
     Returns Intervals by "rater", "judge" and "judge less rater", NaN where fewer than four items or two of
     the raters' means differ. Cases are the items with a score and two ratings or more.
-    Raises ValueError: as `check_ratings`.
+    Raises ValueError: as `rating_matrix`.
     """
-    matrix = rating_matrix(check_ratings(table, low, high))
+    matrix = rating_matrix(table, low, high)
     scores = scores.reindex(matrix.index)
     matrix = matrix[(matrix.notna().sum(axis=1) > 1) & scores.notna()]
     n_others = matrix.notna().sum(axis=1) - 1

@@ -1,9 +1,7 @@
 """CGIM, CEM and CLM: are the important concepts the right ones, in the image, and in the right place?
 
 CEM here is the concept existence METRIC; the concept embedding MODEL, a bottleneck, is `bottlenecks.cem`.
-All metrics take `ConceptOutputs` or parts of them; none knows which model these came from, and none runs one.
-Outputs and labels are matched by their rows: those of a file are put into the labels' order by
-`ConceptOutputs.align` first, as `bottlenecks.zoo.zoo_outputs` does.
+Outputs and labels are matched by their rows (see `ConceptOutputs.align`).
 
 Paper alignment, section 3, with φ the cosine and k the predicted class of image i:
 
@@ -33,17 +31,14 @@ from dataclasses import replace
 import torch
 from scipy.stats import rankdata
 
-from xaihelpers.devices import require_one_device
-from xaihelpers.kernels.coam import location_rank, location_region
+from xaihelpers.kernels.coam import location_rank
 from xaihelpers.outputs import ConceptOutputs
-
-BASES = ("weight", "value", "product")  # θ_jk, û_ij, θ_jk û_ij
-CONTRAST = "contrast"  # (θ_jk − θ_jr)(û_ij − ū_j)
 
 
 def bases_of(outputs: ConceptOutputs) -> tuple[str, ...]:
     """What the concepts of a model can be ranked by; weights and the contrast only of a linear head."""
-    return ("value", "product") if outputs.class_weights is None else (*BASES, CONTRAST)
+    headless = outputs.class_weights is None
+    return ("value", "product") if headless else ("weight", "value", "product", "contrast")
 
 
 def reparameterised(
@@ -52,15 +47,12 @@ def reparameterised(
     gauge: torch.Tensor | float = 0.0,
     scale: torch.Tensor | float = 1.0,
 ) -> ConceptOutputs:
-    """The same linear model written in another way: the same logits up to a constant for each image.
+    """A model with a linear head, written in another way: the same logits up to a constant for each image.
 
     zero: (L,), what is taken from each concept's values; the bias absorbs it.
     gauge: (L,), what is added to each concept's weights for all classes; softmax does not see it.
     scale: (L,), what each concept's values are then multiplied by, and its weights divided.
-    Raises ValueError for a model without a linear head.
     """
-    if outputs.class_weights is None:
-        raise ValueError("only a linear head can be written in another way; this model has none")
     one = torch.ones_like(outputs.values[0])  # (L,)
     values = (outputs.values - zero) * scale
     class_weights = (outputs.class_weights + (one * gauge)[:, None]) / (one * scale)[:, None]
@@ -78,8 +70,7 @@ def writings(outputs: ConceptOutputs, centre: torch.Tensor) -> dict[str, tuple[C
 
     A concept's weights, values or their scale are moved by its standard deviation, by 1 where that is 0.
 
-    centre: ū (L,), mean values of the training images.
-    A model without a linear head has one writing, the first.
+    centre: ū (L,). A model without a linear head has one writing, the first.
     """
     found = {"as fitted": (outputs, centre)}
     if outputs.class_weights is None:
@@ -104,13 +95,8 @@ def writings(outputs: ConceptOutputs, centre: torch.Tensor) -> dict[str, tuple[C
 def mean_values(outputs: ConceptOutputs, labels: torch.Tensor) -> torch.Tensor:
     """Û* (L, K) float64: mean concept values over the images of each class that are predicted correctly.
 
-    A class without such an image is NaN.
-
-    labels: (N,) int64.
-    Raises ValueError for labels on another device.
-    Source: paper alignment, section 3.2.
+    labels: (N,) int64. A class without such an image is NaN. Source: paper alignment, section 3.2.
     """
-    require_one_device(outputs=outputs.values, labels=labels)
     correct = outputs.predictions == labels
     n_classes, n_concepts = len(outputs.classes), len(outputs.concepts)
     total = torch.zeros(n_classes, n_concepts, dtype=torch.float64, device=labels.device)
@@ -122,39 +108,31 @@ def mean_values(outputs: ConceptOutputs, labels: torch.Tensor) -> torch.Tensor:
 def cgim(outputs: ConceptOutputs, labels: torch.Tensor, truth: torch.Tensor) -> dict[str, torch.Tensor]:
     """Concept global importance: the cosines of V with θ (1), Û* (2) and θ ⊙ Û* (3).
 
-    labels: (N,) int64. truth: V (L, K) in [0, 1], NaN of what nobody annotated. Both on the device of the
-        outputs.
+    labels: (N,) int64. truth: V (L, K) in [0, 1], NaN of what nobody annotated.
 
     Returns "concept" (3, L) and "class" (3, K), float64. What V does not tell is left out. A class with no
     correctly predicted image is left out of 2 and 3 (its own entries are NaN); a row or column of zeros has
     no direction and is NaN.
-    Raises ValueError for a model without a linear head, a truth of another shape, and tensors on different
-    devices.
+    Raises ValueError for a model without a linear head.
     Source: paper alignment, eq. 3–8.
     """
     if outputs.class_weights is None:
         raise ValueError("CGIM compares the class weights of a linear head; this model has none")
-    if truth.shape != outputs.class_weights.shape:
-        n_concepts, n_classes = outputs.class_weights.shape
-        raise ValueError(
-            f"truth is {tuple(truth.shape)}, but there are {n_concepts} concepts and {n_classes} classes"
-        )
-    require_one_device(outputs=outputs.values, labels=labels, truth=truth)
     untold = truth.isnan()
     truth, theta = truth.double().nan_to_num(), outputs.class_weights.double().masked_fill(untold, 0)
     mean = mean_values(outputs, labels)
     seen = ~mean.isnan().any(0)  # (K,)
     mean = mean.masked_fill(untold & seen, 0)
     everything = torch.ones_like(seen)
+
+    def cosine(a, b, dim):  # NaN of zeros
+        return (a * b).sum(dim) / (a.norm(dim=dim) * b.norm(dim=dim))
+
     by_concept, by_class = [], []
     for importance, columns in ((theta, everything), (mean, seen), (theta * mean, seen)):
-        by_concept.append(_cosine(importance[:, columns], truth[:, columns], 1))
-        by_class.append(_cosine(importance, truth, 0))
+        by_concept.append(cosine(importance[:, columns], truth[:, columns], 1))
+        by_class.append(cosine(importance, truth, 0))
     return {"concept": torch.stack(by_concept), "class": torch.stack(by_class)}
-
-
-def _cosine(a: torch.Tensor, b: torch.Tensor, dim: int) -> torch.Tensor:
-    return (a * b).sum(dim) / (a.norm(dim=dim) * b.norm(dim=dim))
 
 
 def concept_importance(
@@ -162,41 +140,29 @@ def concept_importance(
 ) -> torch.Tensor:
     """(N, L): what the concepts of each image are ranked by.
 
-    basis: "weight" θ_jk with k the predicted class, "value" û_ij, "product" θ_jk û_ij; or "contrast"
-        (θ_jk − θ_jr)(û_ij − ū_j) with r the class of the second highest logit. Two things change no
-        prediction: a constant added to a concept's weights for all classes, and another zero of û, which the
-        bias absorbs. Both change the product; neither changes the contrast.
-    centre: ū (L,), mean values of the training images, for "contrast".
-    Raises ValueError for another one, for "weight" and "contrast" of a model without a linear head, and for
-        "contrast" without a centre.
+    basis: one of `bases_of`: "weight" θ_jk with k the predicted class, "value" û_ij, "product" θ_jk û_ij; or
+        "contrast" (θ_jk − θ_jr)(û_ij − ū_j) with r the class of the second highest logit, which no other
+        writing of the model changes (see `writings`).
+    centre: ū (L,), for "contrast".
     Source: paper alignment, section 3.3; the contrast is ours.
     """
     if basis == "value":
         return outputs.values
     if basis == "product":
         return outputs.contributions
-    if basis not in ("weight", CONTRAST):
-        raise ValueError(f"basis must be one of {', '.join([*BASES, CONTRAST])}, not {basis!r}")
-    if outputs.class_weights is None:
-        raise ValueError(f'basis "{basis}" needs the class weights of a linear head; this model has none')
+    weights_of = outputs.class_weights.T  # (K, L)
     if basis == "weight":
-        return outputs.class_weights.T[outputs.predictions]
-    if centre is None:
-        raise ValueError('basis "contrast" needs centre=, the mean values of the training images')
+        return weights_of[outputs.predictions]
     predicted, runner_up = outputs.logits.topk(2, dim=1).indices.T  # (N,) each
-    difference = outputs.class_weights.T[predicted] - outputs.class_weights.T[runner_up]
-    return difference * (outputs.values - centre)
+    return (weights_of[predicted] - weights_of[runner_up]) * (outputs.values - centre)
 
 
 def top_concepts(importance: torch.Tensor, first: int, eligible: torch.Tensor | None = None) -> torch.Tensor:
     """Indices (N, l) of each image's most important concepts, descending; equal ones in concept order.
 
     importance: (N, L). first: l. eligible: (L,) bool, the concepts that may be chosen; None is all.
-
-    Raises ValueError for an l below 1 or above the number of eligible concepts, and tensors on different
-    devices.
+    Raises ValueError for an l below 1 or above the number of eligible concepts.
     """
-    require_one_device(importance=importance, eligible=eligible)
     n_eligible = importance.shape[1] if eligible is None else int(eligible.sum())
     if not 1 <= first <= n_eligible:
         raise ValueError(f"cannot take the first {first} of {n_eligible} concepts")
@@ -208,22 +174,17 @@ def top_concepts(importance: torch.Tensor, first: int, eligible: torch.Tensor | 
 def concept_existence(importance: torch.Tensor, present: torch.Tensor, first: int) -> torch.Tensor:
     """The concept existence metric CEM_l of every image, (N,): the share of its first l concepts that it has.
 
-    (Not the concept embedding model, which is `bottlenecks.cem`.)
-
     importance: (N, L) as from `concept_importance`. present: (N, L), 0 or 1, the image's own labels, NaN of a
         concept that they do not tell, which is left out (an image with none left is NaN).
     first: l.
 
     Raises ValueError where the two do not fit, as when concepts without examples were left out of a model but
-    not of the labels, for an l out of range, and for tensors on different devices.
+    not of the labels, and for an l out of range.
     Source: paper alignment, eq. 9.
     """
     if importance.shape != present.shape:
-        raise ValueError(
-            f"importance is {tuple(importance.shape)} and present {tuple(present.shape)}, but both are "
-            "images x concepts"
-        )
-    require_one_device(importance=importance, present=present)
+        shapes = f"{tuple(importance.shape)} and present {tuple(present.shape)}"
+        raise ValueError(f"importance is {shapes}, but both are images x concepts")
     return present.float().gather(1, top_concepts(importance, first)).nanmean(1)
 
 
@@ -264,12 +225,10 @@ def concept_points(points: torch.Tensor, concept_parts: Sequence[Sequence[int]])
 def location_ranks(concept_maps: torch.Tensor, points: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
     """Rank of each concept's point in its upsampled map, (N, l) int64: the better one of left and right.
 
-    concept_maps: (N, l, H, W) of the chosen concepts.
-    points: (N, l, 2, 2) as from `concept_points`, on the same device.
+    concept_maps: (N, l, H, W) of the chosen concepts. points: (N, l, 2, 2) as from `concept_points`.
     size: (M₁, M₂), height and width of the image in pixels.
 
-    Where no point is visible the rank is M₁·M₂. Raises ValueError as `kernels.coam.location_rank` does:
-    NaN in maps, points outside the image, tensors on different devices.
+    Where no point is visible the rank is M₁·M₂. Raises ValueError as `kernels.coam.location_rank` does.
     """
     n_images, n_chosen = concept_maps.shape[:2]
     ranks = location_rank(concept_maps.flatten(0, 1), points.flatten(0, 1), size)
@@ -288,13 +247,11 @@ def concept_location(
     hidden: how a concept counts whose part is not visible: "leave out" (an image with none left is NaN), or
         "miss".
 
-    Raises ValueError for fewer than l ranks, an alpha out of range and another `hidden`.
+    Raises ValueError for an alpha out of range and another `hidden`.
     Source: paper alignment, eq. 11.
     """
     if hidden not in ("leave out", "miss"):
         raise ValueError(f'hidden must be "leave out" or "miss", not {hidden!r}')
-    if not 1 <= first <= ranks.shape[1]:
-        raise ValueError(f"cannot take the first {first} of {ranks.shape[1]} concepts")
     if not 0 <= alpha <= 12:
         raise ValueError(f"alpha is a number of twelfths of the image, 0 to 12, not {alpha}")
     pixels = size[0] * size[1]
@@ -304,32 +261,10 @@ def concept_location(
     return (hits & counted).sum(1) / counted.sum(1)  # 0/0 is NaN
 
 
-def region_overlap(
-    concept_maps: torch.Tensor, masks: torch.Tensor, alpha: float, chunk: int = 8
-) -> torch.Tensor:
-    """IoU (P,) of Ω, the ⌊α·M₁·M₂/12⌋ highest pixels of each upsampled map, with the true mask.
-
-    concept_maps: (P, H, W). masks: (P, M₁, M₂), of which what is not 0 is the region.
-    alpha: α, 0 to 12. chunk: maps upsampled at a time.
-
-    The IoU is NaN for an empty mask.
-    Raises ValueError for another number of masks, tensors on different devices, and maps that are NaN or
-    infinite.
-    """
-    if len(concept_maps) != len(masks):
-        raise ValueError(f"{len(concept_maps)} maps, but {len(masks)} masks")
-    require_one_device(concept_maps=concept_maps, masks=masks)
-    size, masks = tuple(masks.shape[1:]), masks.bool()
-    n_pixels = int(alpha * size[0] * size[1] / 12)
-    overlaps = []
-    for maps, mask in zip(concept_maps.split(chunk), masks.split(chunk), strict=True):
-        overlaps.append(region_iou(location_region(maps, n_pixels, size), mask))
-    return torch.cat(overlaps)
-
-
 def region_iou(regions: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
-    """IoU (P,) of regions with masks, both bool (P, M₁, M₂); NaN of an empty mask."""
-    pairs = zip(regions, masks, strict=True)
-    shared = torch.stack([(region & mask).count_nonzero() for region, mask in pairs])
-    extents = [torch.stack([one.count_nonzero() for one in some]) for some in (regions, masks)]
-    return (shared / (sum(extents) - shared)).where(extents[1] > 0, torch.nan)
+    """IoU (P,) of regions with masks, both bool (P, M₁, M₂); NaN of an empty mask.
+
+    A region Ω, the ⌊α M₁ M₂/12⌋ highest pixels of a map, is `kernels.coam.location_region`.
+    """
+    shared = (regions & masks).sum((1, 2))
+    return (shared / (regions | masks).sum((1, 2))).where(masks.any(2).any(1), torch.nan)

@@ -21,7 +21,7 @@ def attention_matrix(correct, scores, threshold: float = 2.5, clusters=None, dra
 
     correct: (N,) bool, whether the prediction is right.
     scores: (N,) from 0 to 5, NaN where the judge gave none; these are left out.
-    threshold: scores from here on are high. clusters, draws: (N,), as of `scores.interval`.
+    threshold: scores from here on are high. clusters, draws: as of `scores.interval`.
     Returns rows CH, CL, WH and WL in %, and Avg, with the columns metric and those of an Interval.
     """
     correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
@@ -43,9 +43,9 @@ def dealt_at_random(correct, scores, threshold: float = 2.5) -> dict[str, float]
     """
     correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
     scored = ~np.isnan(scores)
-    right, high = (100.0 * values[scored].mean() for values in (correct, scores >= threshold))
-    of_row, of_column = {"C": right, "W": 100 - right}, {"H": high, "L": 100 - high}
-    return {cell: of_row[cell[0]] * of_column[cell[1]] / 100 for cell in CELLS}
+    right, high = correct[scored].mean(), (scores >= threshold)[scored].mean()
+    of_cells = right * high, right * (1 - high), (1 - right) * high, (1 - right) * (1 - high)
+    return {cell: 100 * share for cell, share in zip(CELLS, of_cells, strict=True)}
 
 
 def above_random(correct, scores, threshold: float = 2.5, clusters=None, draws=None) -> Interval:
@@ -60,8 +60,8 @@ def above_random(correct, scores, threshold: float = 2.5, clusters=None, draws=N
     def covariance(right: np.ndarray, high: np.ndarray) -> float:
         return float(np.mean(right * high) - right.mean() * high.mean()) / 100
 
-    factors = {"clusters": clusters, "draws": draws}
-    return interval(right, high, statistic=covariance, bounds=(-25, 25), **factors)
+    about = {"clusters": clusters, "draws": draws, "bounds": (-25, 25)}
+    return interval(right, high, statistic=covariance, **about)
 
 
 def lead_of_kinds(
@@ -120,13 +120,18 @@ def box_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
     found = []
     for pair in zip(lit.cpu().numpy(), objects.cpu().numpy(), strict=True):
         of_lit, of_object = (_largest_box(pixels) for pixels in pair)
-        if of_object is None:
-            found.append(np.nan)
-        elif of_lit is None:
-            found.append(0.0)
-        else:
-            found.append(box_iou(of_lit, of_object).item())
+        overlap = box_iou(of_lit, of_object).sum() if len(of_object) else np.nan  # no pair: 0
+        found.append(float(overlap))
     return np.array(found)
+
+
+def _largest_box(pixels: np.ndarray) -> torch.Tensor:
+    """The box around the largest region of pixels (H, W): left, top, right, bottom, (1, 4) or (0, 4)."""
+    regions, count = ndimage.label(pixels)
+    if not count:
+        return torch.zeros(0, 4)
+    rows, columns = ndimage.find_objects(regions)[np.bincount(regions.ravel())[1:].argmax()]
+    return torch.tensor([[columns.start, rows.start, columns.stop, rows.stop]], dtype=torch.float64)
 
 
 def outline_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
@@ -134,24 +139,12 @@ def outline_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
 
     lit, objects: (N, H, W) bool.
     """
-    both, either = (lit & objects).sum((1, 2)), (lit | objects).sum((1, 2))
-    known = objects.any(2).any(1)
-    return torch.where(known, both / either.clamp(min=1), torch.nan).cpu().numpy()
-
-
-def _largest_box(pixels: np.ndarray) -> torch.Tensor | None:
-    """Left, top, right, bottom (1, 4) of the largest region of pixels (H, W), if there is one."""
-    regions, count = ndimage.label(pixels)
-    if not count:
-        return None
-    y, x = ndimage.find_objects(regions)[np.bincount(regions.ravel())[1:].argmax()]
-    return torch.tensor([[x.start, y.start, x.stop, y.stop]], dtype=torch.float64)
+    shares = (lit & objects).sum((1, 2)) / (lit | objects).sum((1, 2))
+    return shares.where(objects.any(2).any(1), torch.nan).cpu().numpy()
 
 
 def soft_iou(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
-    """Soft intersection over union, (N,) in [0, 1]: the sum of the lesser over the sum of the greater.
-
-    It has no threshold, so no mask is favoured.
+    """Soft intersection over union, (N,) in [0, 1]: the sum of the lesser over that of the greater.
 
     maps: attention (N, H, W) in [0, 1]. object_pixels: (N, H, W) bool.
     """

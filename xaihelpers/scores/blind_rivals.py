@@ -4,12 +4,8 @@ A pooled correlation also tells networks apart. So scores x and reference y are 
 
     r = sum (x - x_k)(y - y_k) / sqrt(sum (x - x_k)^2 sum (y - y_k)^2),   k: the network of the map
 
-and a judge's r is held against that of the best of those who see neither picture nor object.
-
-| symbol | name | shape |
-|---|---|---|
-| x, y | `columns`, `reference` | (K, N), (N,) |
-| k | `networks` | (N,) |
+and a judge's r is held against that of the best of those who see neither picture nor object. `maps` are N
+rows with the columns reference, NaN where there is none, network and image.
 """
 
 from collections.abc import Sequence
@@ -18,6 +14,9 @@ import numpy as np
 import pandas as pd
 
 from xaihelpers.scores.intervals import Interval, interval
+
+FOLDS = 5  # into which images go, for what is fitted on the others
+SAMPLES, SHUFFLES = 2000, 200
 
 
 def within_correlations(
@@ -44,21 +43,18 @@ def within_correlations(
     return np.divide(products(every, last), spread, out=np.zeros_like(spread), where=spread > 1e-9)
 
 
-def blind_scores(
-    features: pd.DataFrame, reference: np.ndarray, networks: np.ndarray, images: np.ndarray, folds: int = 5
-) -> pd.DataFrame:
+def blind_scores(features: pd.DataFrame, maps: pd.DataFrame) -> pd.DataFrame:
     """What numbers that see no picture say of the reference, turned to the better sign.
 
     The sign is chosen, and the usual value and all of them together fitted, within the networks and on other
     images than those that it is used for.
 
-    features: (N, F), a column each; NaN is no news. reference: (N,). networks, images: (N,).
-    folds: into how many parts the images go.
+    features: (N, F), a column each; NaN is no news. maps: all with a reference.
     Returns a column for each feature, for how far it is from its network's usual value ("..., unusual"), and
     for a linear fit of all of these, each in units of its spread.
     """
-    fold = pd.factorize(images)[0] % min(folds, len(set(images)))
-    networks, names = np.asarray(networks), list(features)
+    fold = pd.factorize(maps["image"])[0] % min(FOLDS, maps["image"].nunique())
+    networks, names = maps["network"].to_numpy(), list(features)
     columns = [*names, *(f"{name}, unusual" for name in names), "all of these, fitted"]
     found = pd.DataFrame(0.0, features.index, columns)
     for part in np.unique(fold):
@@ -69,43 +65,38 @@ def blind_scores(
         of_network = pd.DataFrame(values[known]).groupby(networks[known]).mean().reindex(networks).to_numpy()
         values = np.nan_to_num(values - of_network)
         values /= np.maximum(values[known].std(0), 1e-12)
-        goal = pd.Series(reference[known]).groupby(networks[known]).transform(lambda one: one - one.mean())
-        signs = np.where(values[known].T @ goal.to_numpy() < 0, -1, 1)
-        weights = np.linalg.lstsq(values[known], goal.to_numpy(), rcond=None)[0]
-        fitted = values @ weights
+        reference = maps["reference"][known]
+        goal = (reference - reference.groupby(networks[known]).transform("mean")).to_numpy()
+        signs = np.where(values[known].T @ goal < 0, -1, 1)
+        fitted = values @ np.linalg.lstsq(values[known], goal, rcond=None)[0]
         fitted /= max(fitted[known].std(), 1e-12)
         found.loc[~known] = np.column_stack([signs * values, fitted])[~known]
     return found
 
 
 def lead_over_blind(
-    scores: np.ndarray,
-    blind: pd.DataFrame,
-    reference: np.ndarray,
-    networks: np.ndarray,
-    images: np.ndarray,
-    draws: int = 2000,
-    seed: int = 0,
+    scores: np.ndarray, blind: pd.DataFrame, maps: pd.DataFrame, seed: int = 0
 ) -> dict[str, Interval]:
     """A judge's correlation within the networks, and its lead over the best blind row of the same maps.
 
     Images are drawn again with all their maps, and the best blind row is sought anew in every draw, so that
     the lead is held against whatever looks best there.
 
-    scores: (N,), NaN where there is none. blind: (N, K), as of `blind_scores`. The others: (N,).
+    scores: (N,), NaN where there is none. blind: (N, K), as of `blind_scores`.
     Returns Intervals of percentiles by "judge", "best blind", "lead" and the names in blind; NaN of fewer
     than four maps.
     """
-    kept = ~(np.isnan(scores) | np.isnan(reference))
-    groups, names = pd.factorize(np.asarray(images)[kept])
+    kept = ~np.isnan(scores) & maps["reference"].notna().to_numpy()
+    groups, names = pd.factorize(maps["image"][kept])
     cases, n = int(kept.sum()), len(names)
     if cases < 4 or n < 2:
         nothing = Interval(np.nan, np.nan, np.nan, cases, float(n))
         return dict.fromkeys(("judge", "best blind", "lead", *blind), nothing)
-    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws)
+    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), SAMPLES)
     weights = np.vstack([np.ones((1, cases)), counts[:, groups]])  # the first is the sample itself
     columns = np.vstack([scores[kept], blind[kept].to_numpy().T])
-    of = within_correlations(columns, reference[kept], np.asarray(networks)[kept], weights)
+    reference, networks = (maps[name][kept].to_numpy() for name in ("reference", "network"))
+    of = within_correlations(columns, reference, networks, weights)
     judged, best = of[:, 0], of[:, 1:].max(1)
     samples = {"judge": judged, "best blind": best, "lead": judged - best}
     found = {}
@@ -139,21 +130,18 @@ def correlation_gap(
     return interval(*columns[:, kept], statistic=gap, clusters=of_kept, bounds=bounds)
 
 
-def shuffled_correlation(
-    scores: np.ndarray, reference: np.ndarray, networks: np.ndarray, draws: int = 200, seed: int = 0
-) -> Interval:
+def shuffled_correlation(scores: np.ndarray, maps: pd.DataFrame, seed: int = 0) -> Interval:
     """What is left of a pooled correlation when scores are exchanged among the maps of one network.
 
-    scores: (N,), NaN where there is none. reference, networks: (N,).
+    scores: (N,), NaN where there is none.
     Returns the mean over draws, and between which percentiles 95 % of them lie; NaN of a constant.
     """
-    kept = ~(np.isnan(scores) | np.isnan(reference))
-    given = pd.Series(scores[kept]).groupby(np.asarray(networks)[kept])
-    rng, goal = np.random.default_rng(seed), pd.Series(reference[kept])
-    cases = int(kept.sum())
-    if cases < 4 or np.ptp(scores[kept]) == 0:
+    given = maps.assign(score=scores).dropna(subset=["score", "reference"])
+    cases, rng = len(given), np.random.default_rng(seed)
+    if cases < 4 or np.ptp(given["score"]) == 0:
         return Interval(np.nan, np.nan, np.nan, cases, np.nan)
-    left = [given.transform(rng.permutation).corr(goal) for _ in range(draws)]
+    of_network = given.groupby("network")["score"]
+    left = [of_network.transform(rng.permutation).corr(given["reference"]) for _ in range(SHUFFLES)]
     return Interval(float(np.mean(left)), *np.percentile(left, [2.5, 97.5]), cases, np.nan)
 
 
@@ -162,21 +150,19 @@ def rival_rows(
 ) -> tuple[dict[str, dict[str, Interval]], pd.DataFrame, pd.DataFrame]:
     """Judges held against what is blind, over the maps that have a reference.
 
-    scores: (N,) by judge, NaN where there is none. features: as of `blind_scores`. maps: with the columns
-        reference, network and image.
+    scores: (N,) by judge, NaN where there is none. features: as of `blind_scores`.
     Returns `lead_over_blind` by judge; a table of correlations by judge and `scores`: as given, shuffled and
     within; and the blind scores, NaN of maps without a reference.
     """
     known = maps["reference"].notna()
-    where = [maps[name].to_numpy() for name in ("reference", "network", "image")]
-    blind = blind_scores(features[known], *(of[known] for of in where)).reindex(maps.index)
+    blind = blind_scores(features[known], maps[known]).reindex(maps.index)
     within, rows = {}, []
     for name, values in scores.items():
         values = np.asarray(values, float)
-        within[name] = lead_over_blind(values, blind, *where, seed=seed)
+        within[name] = lead_over_blind(values, blind, maps, seed)
         kinds = {
-            "as given": correlation_gap([values], [], where[0], where[2]),
-            "shuffled": shuffled_correlation(values, *where[:2], seed=seed),
+            "as given": correlation_gap([values], [], maps["reference"], maps["image"]),
+            "shuffled": shuffled_correlation(values, maps, seed),
             "within": within[name]["judge"],
         }
         rows += [{"judge": name, "scores": kind, **found._asdict()} for kind, found in kinds.items()]

@@ -13,14 +13,9 @@ Paper conceptscore, sections 3.2 and 3.3. An image-text model compares them by t
 | cos(E_i(x), E_t(P(ĉ))) | `cosine` | (N,) |
 | cos(E_t(P(ĉ)), E_t(P(c))) | `reference_cosine` | (N,), or (N, R) with R references an image |
 | ω | `weight` | scalar |
-
-The embeddings come from elsewhere: `xaihelpers.models.clip`, or any model with unit vectors of images and
-texts.
 """
 
 import json
-import math
-import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +23,7 @@ from typing import NamedTuple
 
 import torch
 
-from xaihelpers.outputs import ConceptOutputs, check_names
+from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.paths import PROJECT, find
 from xaihelpers.text_files import read_text
 
@@ -64,20 +59,18 @@ def load_templates(file: str | Path = "") -> list[Template]:
         path = find(file) or Path(file)
     try:
         templates = [Template(**entry) for entry in json.loads(read_text(path))]
-    except (ValueError, TypeError) as error:
+        pairs = [template.pair.format(concept="{concept}", weight="{weight}") for template in templates]
+    except (ValueError, TypeError, LookupError) as error:
         raise ValueError(
-            f"{path.name} is not a list of templates (each with id, name, head, pair, between and tail): "
-            f"{error}"
+            f"{path.name} is not a list of templates (each with id, name, head, pair, between and tail; the "
+            f"pair with {{concept}} and {{weight}}): {error}"
         ) from error
-    for template in templates:
-        fields = {name for _, name, _, _ in string.Formatter().parse(template.pair) if name is not None}
-        if fields != {"concept", "weight"}:
-            raise ValueError(
-                f"{path.name}: the pair of template {template.id} must hold {{concept}} and {{weight}}, "
-                f"not {template.pair!r}"
-            )
-    if not templates or len({template.id for template in templates}) < len(templates):
-        raise ValueError(f"{path.name} must hold at least one template, and every id once")
+    whole = ["{concept}" in pair and "{weight}" in pair for pair in pairs]
+    if not templates or not all(whole) or len({template.id for template in templates}) < len(templates):
+        raise ValueError(
+            f"{path.name} must hold at least one template, every id once, and {{concept}} and {{weight}} in "
+            "every pair"
+        )
     return templates
 
 
@@ -136,54 +129,38 @@ def named_concepts(outputs: ConceptOutputs, k: int, naming: str = "value") -> Na
     if naming not in NAMING:
         raise ValueError(f"naming must be one of {', '.join(NAMING)}, not {naming!r}")
     if not 1 <= k <= len(outputs.concepts):
+        raise ValueError(f"cannot name {k} concepts of an image: choose 1 to {len(outputs.concepts)}")
+    if naming in ("signed", "present") and outputs.thresholds is None:
         raise ValueError(
-            f"cannot describe an image by its {k} most important concepts: the model has "
-            f"{len(outputs.concepts)}; choose k from 1 to {len(outputs.concepts)}"
+            f'naming "{naming}" asks what the model calls present, but these outputs have no thresholds: '
+            "write them with thresholds=, one for each concept"
         )
-    contributions, eligible = outputs.contributions, torch.ones_like(outputs.values, dtype=torch.bool)
-    order = contributions.abs()
-    if naming in ("signed", "present"):
-        if outputs.thresholds is None:
-            raise ValueError(
-                f'naming "{naming}" asks what the model calls present, but these outputs have no thresholds: '
-                "write them with thresholds=, one for each concept"
-            )
-        called_present = outputs.values > outputs.thresholds
+    contributions = outputs.contributions
+    order = outputs.values if naming == "value" else contributions.abs()
+    eligible = torch.ones_like(order, dtype=torch.bool)
+    negative = torch.zeros_like(eligible)
     if naming == "present":
-        eligible = called_present
-    elif naming == "value":
-        order = outputs.values
+        eligible = outputs.values > outputs.thresholds
     elif naming == "non-zero":
         eligible = contributions != 0
+    elif naming == "signed":
+        negative = ~(outputs.values > outputs.thresholds)
     ranked = order.masked_fill(~eligible, -torch.inf).sort(dim=1, descending=True, stable=True).indices[:, :k]
     indices = ranked.where(eligible.gather(1, ranked), -1)
-    negated = torch.zeros_like(ranked, dtype=torch.bool)
-    if naming == "signed":
-        negated = ~called_present.gather(1, ranked)
-    return Named(indices, contributions.gather(1, ranked), negated)
+    return Named(indices, contributions.gather(1, ranked), negative.gather(1, ranked))
 
 
 def describe(concepts: Sequence[str], weights: Sequence[float], template: Template, decimals: int = 2) -> str:
     """P(·): one text of concepts and weights in the given order; without any, the empty template.
 
     decimals: of a float weight; an integer is written as it is.
-    Raises ValueError: another number of weights, a weight that is NaN or infinite.
     """
-    if len(concepts) != len(weights):
-        raise ValueError(f"{len(concepts)} concepts, but {len(weights)} weights")
-    pairs = [
-        template.pair.format(concept=concept, weight=_formatted(weight, decimals))
-        for concept, weight in zip(concepts, weights, strict=True)
-    ]
+    pairs = []
+    for concept, weight in zip(concepts, weights, strict=True):
+        if not isinstance(weight, int):
+            weight = f"{round(weight, decimals) + 0.0:.{decimals}f}"  # -0.0 + 0.0 is 0.0
+        pairs.append(template.pair.format(concept=concept, weight=weight))
     return template.head + template.between.join(pairs) + template.tail
-
-
-def _formatted(weight: float, decimals: int) -> str:
-    if isinstance(weight, int):
-        return str(weight)
-    if not math.isfinite(weight):
-        raise ValueError(f"a weight is {weight}: no text can be made of it")
-    return f"{round(weight, decimals) + 0.0:.{decimals}f}"  # -0.0 + 0.0 is 0.0
 
 
 def concept_texts(
@@ -201,24 +178,16 @@ def concept_texts(
 def reference_texts(present: torch.Tensor, concepts: Sequence[str], template: Template) -> list[str]:
     """P(c) of N images: all concepts that the labels hold, in concept order, each with weight 1.
 
-    Images without any concept have no reference and are to be left out.
-
     present: (N, L), 0 or 1, of any dtype.
-    Raises ValueError: names that are missing, empty or stand twice; labels of another shape or other than 0
-        and 1; images without any concept (their rows are named).
+    Raises ValueError: labels other than 0 and 1, images without any concept (their rows are named).
     """
-    check_names(concepts)
-    if present.ndim != 2 or present.shape[1] != len(concepts):
-        raise ValueError(f"present is {tuple(present.shape)}, but there are {len(concepts)} concepts")
     if ((present != 0) & (present != 1)).any():
         raise ValueError("present must be 0 or 1 for every image and concept")
     without = (present == 0).all(1).nonzero()[:, 0].tolist()
     if without:
-        rows = ", ".join(map(str, without[:5]))
-        more = " …" if len(without) > 5 else ""
         raise ValueError(
-            f"{len(without)} images have no concept in their labels and so no reference (rows {rows}{more}): "
-            "leave them out"
+            f"{len(without)} images have no concept in their labels and so no reference (rows "
+            f"{', '.join(map(str, without[:5]))}, …): leave them out"
         )
     texts = []
     for row in present:
@@ -232,10 +201,8 @@ def concept_score(cosine: torch.Tensor, weight: float = 2.5) -> torch.Tensor:
 
     cosine: (N,), of each image's embedding and its text's.
     weight: ω; the paper prints none, 2.5 is CLIPScore's and fits the range of its tables.
-    Returns (N,), in [0, ω]. Raises ValueError: a cosine is NaN.
+    Returns (N,), in [0, ω].
     """
-    if cosine.isnan().any():
-        raise ValueError(f"{int(cosine.isnan().sum())} cosines are NaN")
     return weight * cosine.clamp(min=0)
 
 
@@ -247,14 +214,8 @@ def ref_concept_score(score: torch.Tensor, reference_cosine: torch.Tensor) -> to
 
     score: ConceptScores (N,). reference_cosine: (N,), or (N, R) with R references an image.
     Returns (N,), 0 where either is 0.
-    Raises ValueError: other shapes, a negative score, NaN.
     """
     best = reference_cosine.amax(1) if reference_cosine.ndim == 2 else reference_cosine
     best = best.clamp(min=0)
-    if score.shape != best.shape or (score < 0).any() or score.isnan().any() or best.isnan().any():
-        raise ValueError(
-            f"needs a score of at least 0 and a cosine for each of the {len(score)} images, without NaN; "
-            f"got shapes {tuple(score.shape)} and {tuple(best.shape)}"
-        )
     total = score + best
-    return torch.where(total > 0, 2 * score * best / total.where(total > 0, 1), 0)
+    return torch.where(total == 0, 0, 2 * score * best / total)

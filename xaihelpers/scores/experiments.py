@@ -7,12 +7,6 @@ A statistic t of an experiment's models is averaged over the experiments e of a 
 
 and T's interval leaves out one pair at a time with all its experiments and models, so that it holds the
 models' chance and that of the pairs. Of a single pair the models are the cases, those of one number together.
-
-| symbol | name | shape |
-|---|---|---|
-| e | `EXPERIMENT` | columns of the rows |
-| t(e) | `statistic` | scalar |
-| T | `over_experiments(...).value` | scalar |
 """
 
 from collections.abc import Callable
@@ -28,12 +22,6 @@ EXPERIMENT = ["pair", "dot", "seed"]
 def pearson(x: np.ndarray, y: np.ndarray) -> float:
     """Pearson's correlation; 0 where one of them is constant, and so tells nothing of the other."""
     return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) and np.ptp(y) else 0.0
-
-
-def auc(of_kind: np.ndarray, values: np.ndarray) -> float:
-    """Of all pairs of a model of the kind and one of the other, the share in which it has more; ties half."""
-    more = values[of_kind > 0][:, None] - values[of_kind == 0]
-    return float(np.mean((more > 0) + 0.5 * (more == 0)))
 
 
 def gap(of_kind: np.ndarray, values: np.ndarray) -> float:

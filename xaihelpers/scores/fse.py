@@ -2,11 +2,7 @@
 
 Equation 2: CRI(t) = 100 % · 1/l Σ_i 1[y_i^t = y_i]
 
-| symbol | name | shape |
-|---|---|---|
-| l | cases of a part of the table | |
-| y_i^t = y_i | column `correct`: the class chosen by the first t stages is the true one | (l,) |
-| CRI(t) | column `value`, in % | one for each part |
+over l cases: whether the class chosen by the first t stages is the true one, the column `correct`.
 """
 
 from collections.abc import Sequence
@@ -24,25 +20,18 @@ PAPER_SETS = {
     "caltech101": "Caltech-101",
     "imagenet": "ImageNet",
 }
-# by their full names in lower case: on Hugging Face, at their makers, of a folder
+# by their full names on Hugging Face in lower case; their makers call them by the last part
 PAPER_MODELS = {
-    "gpt-4o": "GPT-4o",
     "openai/gpt-4o": "GPT-4o",
-    "gpt-4o-mini": "GPT-4o-mini",
     "openai/gpt-4o-mini": "GPT-4o-mini",
-    "llama-3.2-90b-vision-instruct": "Llama-3.2-vision-90b",
     "meta-llama/llama-3.2-90b-vision-instruct": "Llama-3.2-vision-90b",
-    "llama-3.2-11b-vision-instruct": "Llama-3.2-vision-11b",
     "meta-llama/llama-3.2-11b-vision-instruct": "Llama-3.2-vision-11b",
-    "qwen2-vl-72b-instruct": "QwenVL2-72b",
     "qwen/qwen2-vl-72b-instruct": "QwenVL2-72b",
-    "qwen2-vl-7b-instruct": "QwenVL2-7b",
     "qwen/qwen2-vl-7b-instruct": "QwenVL2-7b",
-    "deepseek-r1": "DeepSeek-R1",
     "deepseek-ai/deepseek-r1": "DeepSeek-R1",
-    "deepseek-reasoner": "DeepSeek-R1",
+    "deepseek-ai/deepseek-reasoner": "DeepSeek-R1",
 }
-
+PAPER_MODELS |= {name.split("/")[1]: model for name, model in PAPER_MODELS.items()}
 
 # what tells cases apart; those of one set (by its centre) and of one true class hang together
 CASE = ["model", "data", "centre", "label", "row", "seed"]
@@ -111,6 +100,6 @@ def paper_names(model: str, data: str) -> tuple[str, str]:
     """
     if model.startswith(("/", "~", ".")):
         model = Path(model).name
-    asked_for = model.removeprefix("server:").lower()
-    data_name = Path(data).name
-    return PAPER_MODELS.get(asked_for, model), PAPER_SETS.get(data_name.lower(), data_name)
+    data = Path(data).name
+    found = PAPER_MODELS.get(model.removeprefix("server:").lower(), model)
+    return found, PAPER_SETS.get(data.lower(), data)

@@ -11,13 +11,6 @@ cell of both (multiway clustering: Cameron, Gelbach and Miller, J. Business and 
 The interval is t ± t_ν √V, ν by Satterthwaite: ν = V² / Σ_f V_f²/(G_f - 1). A share has Wilson's
 interval for the number of independent cases that would have this variance, and one of 0 or 100 % Clopper and
 Pearson's; a correlation and an area under a curve are taken on the logit of their range.
-
-| symbol | name | shape |
-|---|---|---|
-| t | `value` | scalar |
-| t_(−g) | `without` | (G,) |
-| V | `variance` | scalar |
-| ν | `freedom` | scalar |
 """
 
 from collections.abc import Callable, Sequence
@@ -32,16 +25,15 @@ from scipy.special import expit, logit
 from scipy.stats import norm, rankdata, t
 from statsmodels.stats.proportion import proportion_confint
 
-N_COLUMNS = {"mean": 1, "difference": 2, "correlation": 2, "auc": 2}
 PERCENT = (0, 100)  # bounds of a share in %
 MOST_GROUPS = 200  # blocks of groups that a statistic without a formula for its t_(−g) leaves out, at most
 
 
 class Interval(NamedTuple):
-    """A mean or another statistic of cases with its 95 % interval.
+    """A statistic of cases with its 95 % interval; effective: of how many independent cases it is as wide.
 
     low and high are NaN where the cases cannot tell (a single one, or all the same and no `bounds`), value
-    too where there is no case. effective: of how many independent cases the interval is as wide.
+    too where there is no case.
     """
 
     value: float
@@ -62,9 +54,9 @@ def interval(
     """A statistic of columns with its 95 % interval.
 
     columns: (N,) each, a row for each case; rows with a NaN are left out.
-    statistic: "mean" of one column, which is a share where all are 0 or 1, or 0 or 100; "difference", mean
-        of the first column less the second, paired; "correlation", Pearson's, of two; "auc" of a column of
-        truth values and one of numbers; or a function (*columns) -> float.
+    statistic: "mean" of one column, which is a share where all are 0 or 1, or 0 or 100; "correlation",
+        Pearson's, of two; "auc" of a column of truth values and one of numbers; or a function
+        (*columns) -> float.
     clusters: (N,), which cases belong together, or several such arrays, crossed or nested.
     draws: (N,), which of the repeated draws a case is of.
     bounds: the least and the greatest value of the statistic, `PERCENT` of a share in %; a function, a mean
@@ -73,12 +65,17 @@ def interval(
     without: (columns, groups) -> (G,), the function's values without each of the groups 0 to G - 1 of (N,),
         where there is a quicker way than calling it again.
 
-    Raises ValueError for an unknown statistic, another number of columns, and lengths that differ.
-    Source: module docstring.
+    Raises ValueError for lengths that differ.
     """
     columns, factors, n_independent = _complete(columns, clusters, draws)
     cases = len(columns[0])
-    statistic, columns, scale, bounds, without = _understood(statistic, columns, bounds, without)
+    if callable(statistic):
+        scale = "linear" if bounds is None else "logit"
+    elif statistic == "mean":
+        statistic, without = np.mean, _means_without
+        scale, bounds = _scale_of_mean(columns[0], bounds)
+    else:
+        scale, (statistic, without, bounds) = "logit", OF_TWO[statistic]
     value = float(statistic(*columns)) if cases else nan
     if not isfinite(value):
         return Interval(value, nan, nan, cases, 0.0)
@@ -103,32 +100,29 @@ def over_draws(
     """
     values = np.asarray(values, dtype=np.float64)
     n_draws, n_cases = values.shape
-    if clusters is None:
-        clusters = np.arange(n_cases)
-    clusters = [np.tile(np.asarray(one), n_draws) for one in _listed(clusters)]
+    of_cases = np.arange(n_cases) if clusters is None else clusters
+    clusters = [np.tile(np.asarray(one), n_draws) for one in _listed(of_cases)]
     return interval(values, clusters=clusters, draws=np.arange(n_draws).repeat(n_cases), **more)
 
 
 def _listed(clusters) -> list:
-    """One or several arrays of clusters as a list."""
-    if clusters is None:
-        return []
-    several = isinstance(clusters, (list, tuple)) and np.ndim(clusters[0]) > 0
-    return list(clusters) if several else [clusters]
+    """None, one or several arrays of clusters as a list."""
+    if isinstance(clusters, (list, tuple)) and np.ndim(clusters[0]) > 0:
+        return list(clusters)
+    return [] if clusters is None else [clusters]
 
 
 def _complete(
     columns: Sequence[ArrayLike], clusters, draws: ArrayLike | None
 ) -> tuple[list[np.ndarray], list[np.ndarray], int]:
-    """Columns and factors without the rows that have a NaN, and the least number of groups of a factor.
+    """Columns and factors without the rows that have a NaN, and the least number of groups of a clustering.
 
-    The draws do not count in this number, but where nothing is clustered the cases do.
+    Where nothing is clustered this is the number of cases.
     """
     columns = [np.asarray(column, dtype=np.float64).ravel() for column in columns]
     clusters = _listed(clusters)
-    factors = [np.asarray(factor).ravel() for factor in clusters]
-    if draws is not None:
-        factors.append(np.asarray(draws).ravel())
+    factors = clusters if draws is None else [*clusters, draws]
+    factors = [np.asarray(factor).ravel() for factor in factors]
     lengths = [len(array) for array in (*columns, *factors)]
     if len(set(lengths)) != 1:
         raise ValueError(f"columns, clusters and draws need a row for each case, but have {lengths} rows")
@@ -145,39 +139,13 @@ def _complete(
     return columns, several or different or [cases], int(min(n_groups, default=len(cases)))
 
 
-def _understood(
-    statistic: str | Callable, columns: list[np.ndarray], bounds: tuple | None, without: Callable | None
-) -> tuple[Callable, list[np.ndarray], str, tuple | None, Callable | None]:
-    """The statistic as a function of columns, with its scale ("share", "linear", "logit") and its bounds."""
-    if callable(statistic):
-        return statistic, columns, "linear" if bounds is None else "logit", bounds, without
-    if statistic not in N_COLUMNS:
-        raise ValueError(f"statistic must be a function or one of {', '.join(N_COLUMNS)}, not {statistic!r}")
-    if len(columns) != N_COLUMNS[statistic]:
-        raise ValueError(f'"{statistic}" is of {N_COLUMNS[statistic]} columns, not {len(columns)}')
-    if statistic == "correlation":
-        return _correlation, columns, "logit", (-1.0, 1.0), _correlations_without
-    if statistic == "auc":
-        return _auc, columns, "logit", (0.0, 1.0), _areas_without
-    if statistic == "difference":
-        whole = _whole(columns)
-        if whole:
-            bounds = (-whole, whole)
-        return np.mean, [columns[0] - columns[1]], "linear", bounds, _means_without
-    whole = _whole(columns)
-    if bounds is not None:  # only from 0 on is it a share
-        whole = bounds[1] if bounds[0] == 0 else None
-    if whole and np.isin(columns, (0.0, whole)).all():
-        return np.mean, columns, "share", (0.0, whole), _means_without
-    return np.mean, columns, "linear", bounds, _means_without
-
-
-def _whole(columns: list[np.ndarray]) -> float | None:
-    """1 where the columns are zeros and ones, 100 where they are 0 and 100, None else, and of zeros alone."""
-    greatest = max(column.max(initial=0) for column in columns)
-    if greatest in (1.0, 100.0) and np.isin(columns, (0.0, greatest)).all():
-        return greatest
-    return None
+def _scale_of_mean(column: np.ndarray, bounds: tuple | None) -> tuple[str, tuple | None]:
+    """How a mean is scaled, "share" of zeros and ones, or of 0 and 100, else "linear"; and its bounds."""
+    whole = column.max(initial=0) if bounds is None else bounds[1]
+    known = whole in (1.0, 100.0) if bounds is None else bounds[0] == 0
+    if known and np.isin(column, (0.0, whole)).all():
+        return "share", (0.0, float(whole))
+    return "linear", bounds
 
 
 def _correlation(x: np.ndarray, y: np.ndarray) -> float:
@@ -194,8 +162,11 @@ def _correlations_without(columns: list[np.ndarray], groups: np.ndarray) -> np.n
         return (xy - x * y / n) / np.sqrt((xx - x * x / n) * (yy - y * y / n))
 
 
-def _auc(positive: np.ndarray, values: np.ndarray) -> float:
-    """By the rank sum: quicker than sklearn's, which the jackknife would call hundreds of times."""
+def auc(positive: np.ndarray, values: np.ndarray) -> float:
+    """The area under the ROC curve: in what share of the pairs a positive case has more; ties count half.
+
+    By the rank sum: quicker than sklearn's, which the jackknife would call hundreds of times.
+    """
     positive = positive > 0
     n_pairs = positive.sum() * (~positive).sum()
     return float(_wins(positive, values)[positive].sum() / n_pairs) if n_pairs else nan
@@ -222,6 +193,12 @@ def _areas_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
     left = wins[positive].sum() - np.bincount(groups, in_order) + within
     n_pairs = (n_positive.sum() - n_positive) * (n_negative.sum() - n_negative)
     return np.divide(left, n_pairs, out=np.full(len(left), nan), where=n_pairs > 0)
+
+
+OF_TWO = {
+    "correlation": (_correlation, _correlations_without, (-1.0, 1.0)),
+    "auc": (auc, _areas_without, (0.0, 1.0)),
+}
 
 
 def _means_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
@@ -290,5 +267,34 @@ def _limits(
         limits = np.array(proportion_confint(share * independent, independent, method="wilson"))
     else:
         limits = expit(logit(share) + np.array([-1, 1]) * margin / (extent * share * (1 - share)))
-    low, high = least + extent * limits
-    return float(low), float(high)
+    return tuple((least + extent * limits).tolist())
+
+
+def ratio_interval(above: ArrayLike, below: ArrayLike, clusters: ArrayLike | None = None) -> Interval:
+    """Mean of `above` divided by mean of `below`, honest where the lower one may be zero.
+
+    Fieller's theorem: θ lies in the interval if the mean of a − θ b does not differ from 0. With group sums
+    a_g, b_g of G groups, S_xy = G/(G − 1) Σ_g (x_g − x̄)(y_g − ȳ) and q Student's quantile,
+
+        (Σa − θ Σb)² ≤ q² (S_aa − 2 θ S_ab + θ² S_bb),
+
+    an interval where b̄ differs from 0, and everything else: then low and high are −∞ and ∞.
+
+    above, below: (N,), of the same cases; cases with a NaN are left out. clusters: (N,), of the cases.
+    Raises ValueError: lengths that differ.
+    Source: Fieller, J. Royal Statistical Society B 16 (1954) 175.
+    """
+    cases = pd.DataFrame({"above": np.asarray(above, float), "below": np.asarray(below, float)})
+    cases["group"] = np.arange(len(cases)) if clusters is None else np.asarray(clusters)
+    cases = cases.dropna()
+    sums = cases.groupby("group")[["above", "below"]].sum().to_numpy()  # (G, 2)
+    n_groups, total = len(sums), sums.sum(0)
+    if n_groups < 2 or total[1] == 0:
+        return Interval(nan, nan, nan, len(cases), float(n_groups))
+    value = total[0] / total[1]
+    spread = t.ppf(0.975, n_groups - 1) ** 2 * n_groups * np.cov(sums.T)  # q² S
+    a, b, c = total[1] ** 2 - spread[1, 1], total[0] * total[1] - spread[0, 1], total[0] ** 2 - spread[0, 0]
+    if a <= 0:
+        return Interval(value, -inf, inf, len(cases), float(n_groups))
+    root = sqrt(max(b**2 - a * c, 0.0))  # the value itself always lies inside: below 0 is rounding
+    return Interval(value, (b - root) / a, (b + root) / a, len(cases), float(n_groups))

@@ -1,27 +1,24 @@
-"""What a person's corrections do to a bottleneck's decision, and how much its concepts suffice for.
+"""What a model's concepts do when they are corrected, changed or covered, and how much they suffice for.
 
     curve(s)     = accuracy with a share s of the concepts corrected, in a policy's order  Koh et al. 2020
     area         = ∫_0^1 curve(s) ds, by the trapezoid rule
     completeness = (a_concepts − chance) / (a_network − chance)                            Yeh et al. 2020
-
-Accuracy at n effective concepts is that of the head with its n largest weights of each class alone, after
-Srivastava et al. 2024, who fit a sparse head and then prune it; here the given head is pruned.
+    own response = (û_after − û_before)_j, j the attribute that came                       Goyal et al. 2019
+    agreement    = 1 − Σ_p |e_p − ê_p| / Σ_p (|e_p| + |ê_p|)                             Abraham et al. 2022
+    locality     = mean |Δû_j| with the concept's own part covered, less that with another part covered
+                                                                                         Raman et al. 2023
 
 Policies: random; "uncertainty", the value nearest to its threshold first (Shin et al. 2023); "oracle", the
-value that a correction moves most first, which needs the truth.
-
-| symbol | name | shape |
-|---|---|---|
-| û | `values` | (N, L) |
-| θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
-| truth of a corrected concept, on the model's scale | `corrected` | (N, L) |
+value that a correction moves most first, which needs the truth. Accuracy at n effective concepts is that of
+the head with its n largest weights of each class alone, after Srivastava et al. 2024, who fit a sparse head
+and then prune it; here the given head is pruned. e_p is the change of the logit of the class predicted
+before, ê_p that of the sum of the concepts' contributions to it, over exact pairs p: the same bird drawn, or
+described, before and after one attribute, and nothing else, is changed.
 """
 
 from collections.abc import Sequence
 
 import torch
-
-POLICIES = ("random", "uncertainty", "oracle")
 
 
 def intervention_curve(
@@ -39,33 +36,22 @@ def intervention_curve(
 
     values, corrected: (N, L), as the model says them, and as they are after a correction.
     class_weights: (L, K). offset: (K,) or (N, K), what is added to the concepts' part of the logits.
-    labels: (N,). policy: one of POLICIES. thresholds: (L,), for "uncertainty".
+    labels: (N,). policy: see above. thresholds: (L,), for "uncertainty".
     shares: of the concepts. seed: of "random".
-    Raises ValueError for an unknown policy, and for "uncertainty" without thresholds.
     """
-    if policy not in POLICIES:
-        raise ValueError(f"policy must be one of {', '.join(POLICIES)}, not {policy!r}")
     if policy == "uncertainty":
-        if thresholds is None:
-            raise ValueError('policy "uncertainty" needs thresholds=, (L,), the values that decide nothing')
         urgency = -(values - thresholds).abs()
     elif policy == "oracle":
         urgency = (corrected - values).abs()
     else:
         urgency = torch.rand(values.shape, generator=torch.Generator().manual_seed(seed)).to(values)
     order = urgency.argsort(dim=1, descending=True, stable=True)
-    places = torch.arange(order.shape[1], device=order.device).expand_as(order)
-    place = torch.empty_like(order).scatter_(1, order, places)  # (N, L), of each concept in the order
+    place = order.argsort(dim=1)  # (N, L), of each concept in the order
     right = []
     for share in shares:
         mixed = torch.where(place < round(share * values.shape[1]), corrected, values)
         right.append(((mixed @ class_weights + offset).argmax(1) == labels).double())
     return torch.stack(right)
-
-
-def curve_area(curve: torch.Tensor, shares: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)) -> torch.Tensor:
-    """Area under each image's curve (S, N), by the trapezoid rule over the shares, (N,)."""
-    return torch.trapezoid(curve, torch.as_tensor(shares, dtype=curve.dtype), dim=0)
 
 
 def completeness(concept_accuracy: float, network_accuracy: float, n_classes: int) -> float:
@@ -93,12 +79,36 @@ def effective_concepts_logits(
     at its mean, so that a class does not lose its bias.
 
     values: (N, L). class_weights: (L, K). offset: (K,) or (N, K).
-    Raises ValueError for n outside 1 ... L.
     """
-    n_concepts = len(class_weights)
-    if not 1 <= n <= n_concepts:
-        raise ValueError(f"cannot keep {n} of {n_concepts} concepts: choose 1 to {n_concepts}")
     mean = values.mean(0)
     effect = class_weights.abs() * values.std(0)[:, None]  # (L, K)
     kept = torch.zeros_like(effect).scatter_(0, effect.topk(n, dim=0).indices, 1.0)
     return (values - mean) @ (class_weights * kept) + mean @ class_weights + offset
+
+
+def own_response(before: torch.Tensor, after: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """By how much the value of the attribute that came rises in each pair, (P,); 1 is the whole scale.
+
+    before, after: (P, L), values on a scale from 0, absent, to 1, present. columns: (P,) int64.
+    """
+    return (after - before).gather(1, columns[:, None])[:, 0]
+
+
+def effect_agreement(real: torch.Tensor, claimed: torch.Tensor) -> float:
+    """How far the effects that an explanation claims are those that happen: 1 all, 0 none or the opposite.
+
+    real, claimed: e and ê, of P pairs. Returns NaN where nothing happens and nothing is claimed.
+    """
+    return float(1 - (real - claimed).abs().sum() / (real.abs() + claimed.abs()).sum())
+
+
+def locality(
+    values: torch.Tensor, own_covered: torch.Tensor, other_covered: torch.Tensor, has_part: torch.Tensor
+) -> torch.Tensor:
+    """How much more each image's values change when their own part is covered than when another one is, (N,).
+
+    values, own_covered, other_covered: (N, L), entry j with nothing covered, with the part of concept j
+    covered, and with another part covered. has_part: (L,) bool; other concepts are left out.
+    """
+    own, other = ((covered - values)[:, has_part].abs() for covered in (own_covered, other_covered))
+    return (own - other).mean(1)

@@ -5,54 +5,47 @@
     OIS    = 2/L · ‖π(û, c) − π(c, c)‖_F                              Espinosa Zarlenga et al. 2023
     NIS    = ∫_0^1 1/L Σ_j AUC of concept j from all values outside its niche N_j(β) dβ     the same
 
-π_ij is the area under the ROC curve by which value i tells concept j; the niche N_j(β) are the values whose
-correlation with concept j exceeds β in size. All four are 0 (NIS: one half) of values that hold nothing but
-their concept, and of values that hold nothing at all: they ask for purity, not for truth.
+with û the values, c the concepts, 0 or 1, y the labels. π_ij is the area under the ROC curve by which value i
+tells concept j; the niche N_j(β) are the values whose correlation with concept j exceeds β in size. All four
+are 0 (NIS: one half) of values that hold nothing but their concept, and of values that hold nothing at all:
+they ask for purity, not for truth.
 
 Choices that the papers leave open or make otherwise: mutual information is counted in bins of equal numbers
 of images, with Miller and Madow's correction, where CTL and ICL take nearest neighbours; a value tells a
 concept by its order alone, in either direction, and NIS reads all values by one ridge regression, where the
 authors of OIS and NIS train small networks.
-
-| symbol | name | shape |
-|---|---|---|
-| û | `values` | (N, L) |
-| c | `present` | (N, L) of 0 and 1 |
-| y | `labels` | (N,) |
-| π | `auc_matrix(values, present)` | (L, L) |
 """
 
 import torch
 import torch.nn.functional as F
 from scipy.stats import rankdata
 
-BINS = 4
+from xaihelpers.scores.alignment import concept_aucs
+
+BINS = 4  # of a value's mutual information
+NICHES = 5  # values of β, from 0 to 1 without the 1, at which no value has a niche
 
 
-def concept_task_leakage(
-    values: torch.Tensor, present: torch.Tensor, labels: torch.Tensor, bins: int = BINS
-) -> torch.Tensor:
+def concept_task_leakage(values: torch.Tensor, present: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """CTL of each concept, (L,) float64: how much more its value tells of the class than the concept does.
 
-    values, present: (N, L). labels: (N,) int64. bins: of a value's mutual information.
+    values, present: (N, L). labels: (N,) int64.
     A concept that is present in all images or in none has no binned truth beside it: its own leakage counts
     in full. Labels of a single class are NaN.
     """
     classes = F.one_hot(labels).double()[None]  # (1, N, K)
     entropy = _entropies(classes.sum(1))  # (1,)
-    of_values = _information(_binned(values, bins), classes)[:, 0]
+    of_values = _information(_binned(values), classes)[:, 0]
     of_truth = _information(_binary(present), classes)[:, 0]
     return ((of_values - of_truth) / entropy).clamp(min=0)
 
 
-def inter_concept_leakage(values: torch.Tensor, present: torch.Tensor, bins: int = BINS) -> torch.Tensor:
+def inter_concept_leakage(values: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
     """ICL_ij, (L, L) float64 with zeros on the diagonal: how much more two values share than their concepts.
 
-    values, present: (N, L). bins: of a value's mutual information.
+    values, present: (N, L).
     """
-    of_values, of_truth = (
-        _normalised_information(parts) for parts in (_binned(values, bins), _binary(present))
-    )
+    of_values, of_truth = map(_normalised_information, (_binned(values), _binary(present)))
     return (of_values - of_truth).clamp(min=0).fill_diagonal_(0)
 
 
@@ -87,47 +80,33 @@ def niche_impurity(
     present: torch.Tensor,
     training_values: torch.Tensor,
     training_present: torch.Tensor,
-    steps: int = 5,
-    penalty: float = 1.0,
 ) -> float:
     """NIS, 0 to 1: how well concepts are told by the values outside of their niche; one half is chance.
 
     values, present: (N, L). training_values, training_present: (M, L), of which niches and the one ridge
     regression of all concepts on all standardised values are found.
-    steps: values of β, from 0 to 1 without the 1, at which no value has a niche; by the trapezoid rule,
-        divided by their range, so that pure values have one half.
-    penalty: of the ridge regression.
+        The integral is by the trapezoid rule, divided by the range of β, so that pure values have one half.
     Concepts of one kind only are left out.
     """
     mean, std = training_values.mean(0), training_values.std(0).clamp(min=1e-9)
     train, test = (training_values - mean) / std, (values - mean) / std
     centred = training_present - training_present.mean(0)
-    gram = train.T @ train + penalty * len(train) / 100 * torch.eye(train.shape[1], dtype=train.dtype)
+    gram = train.T @ train + len(train) / 100 * torch.eye(train.shape[1], dtype=train.dtype)
     weights = torch.linalg.solve(gram, train.T @ centred)  # (L, L)
     spread = centred.square().mean(0).sqrt().clamp(min=1e-9)
     correlation = (train.T @ centred / len(train) / spread).abs()  # (L, L)
     areas = []
-    for beta in torch.arange(steps) / steps:
+    for beta in torch.arange(NICHES) / NICHES:
         outside = correlation <= beta
-        told = _column_aucs(test @ (weights * outside), present)
-        areas.append(told.nanmean())
-    return float(torch.trapezoid(torch.stack(areas), dx=1 / (steps - 1)))  # the range is 1 here
+        areas.append(concept_aucs(test @ (weights * outside), present).nanmean())
+    return float(torch.trapezoid(torch.stack(areas), dx=1 / (NICHES - 1)))  # the range is 1 here
 
 
-def _column_aucs(scores: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """AUC of column j of the scores for concept j, (L,) float64, NaN of a concept of one kind only."""
-    ranks = torch.from_numpy(rankdata(scores.cpu().numpy(), axis=0))
-    present = present.cpu().double()
-    n_positive = present.sum(0)
-    above = (ranks * present).sum(0) - n_positive * (n_positive + 1) / 2
-    return above / (n_positive * (len(present) - n_positive))
-
-
-def _binned(values: torch.Tensor, bins: int) -> torch.Tensor:
-    """Each value's bin, of equal numbers of images, (L, N, bins) float64; equal values share a bin."""
-    ranks = torch.from_numpy(rankdata(values.detach().cpu().numpy(), axis=0, method="average"))
-    cell = ((ranks - 0.5) * bins / len(values)).floor().clamp(0, bins - 1).long()  # (N, L)
-    return F.one_hot(cell.T, bins).double()
+def _binned(values: torch.Tensor) -> torch.Tensor:
+    """Each value's bin, of equal numbers of images, (L, N, BINS) float64; equal values share a bin."""
+    ranks = torch.from_numpy(rankdata(values.detach().cpu().numpy(), axis=0))
+    cell = ((ranks - 0.5) * BINS / len(values)).floor().clamp(0, BINS - 1).long()  # (N, L)
+    return F.one_hot(cell.T, BINS).double()
 
 
 def _binary(present: torch.Tensor) -> torch.Tensor:

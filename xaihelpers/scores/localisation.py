@@ -8,12 +8,6 @@ hottest pixel, B the pixels in the object's bounding box (or of the object), P t
     hottest in B        p* in B: the pointing game (Zhang et al. 2016)
     hottest at a part   min over P of |p* - p| <= reach x side of the picture
     likeness            Spearman's correlation of two maps, cell by cell
-
-| symbol | name | shape |
-|---|---|---|
-| v | `maps` | (N, h, w) |
-| B | `boxes`, `objects` | (N, H, W) bool |
-| P | `points` | (N, P, 2), x and y in pixels |
 """
 
 import numpy as np
@@ -56,10 +50,9 @@ def localisation(
         "object at equal area": (inside_at_equal_area(whole, objects), has_object),
     }
     varied = whole.amax((1, 2)) > whole.amin((1, 2))
-    return {
-        measure: (100 * values).where(known & varied, torch.nan).numpy()
-        for measure, (values, known) in found.items()
-    }
+    for measure, (values, known) in found.items():
+        found[measure] = (100 * values).where(known & varied, torch.nan).numpy()
+    return found
 
 
 def map_correlations(one: torch.Tensor, other: torch.Tensor) -> np.ndarray:

@@ -8,11 +8,6 @@ subset S of the M scores,
 It is linear in v. So where v(S) is a mean over items, each item has a Shapley value of its own, and their
 mean has an interval like any other. v is a mean of rank correlations τ, and an item's part in one is the
 jackknife's: in a fold of n items, τ + (n - 1) (mean τ_(-) - τ_(-i)), where τ_(-i) leaves out item i.
-
-| symbol | name | shape |
-|---|---|---|
-| v, item by item | `cases` | {subset of names: (draws, items)}, 2^M of them |
-| M, scores | columns | scalar |
 """
 
 from itertools import combinations
@@ -27,11 +22,10 @@ from sklearn.preprocessing import StandardScaler
 from xaihelpers.scores.rank_correlation import kendall_taus
 
 Subset = frozenset[str]
+FOLDS = 5
 
 
-def subset_cases(
-    metrics: pd.DataFrame, target, folds: int = 5, draws: int = 4, seed: int = 0
-) -> dict[Subset, np.ndarray]:
+def subset_cases(metrics: pd.DataFrame, target, draws: int = 4, seed: int = 0) -> dict[Subset, np.ndarray]:
     """How well each subset of scores predicts people's ratings on items that it has not seen, item by item.
 
     A ridge regression on the standardised scores is fitted on all folds but one; in it, Kendall's τ-b of its
@@ -45,8 +39,8 @@ def subset_cases(
     target = np.asarray(target, dtype=np.float64)
     complete = metrics.notna().all(axis=1).to_numpy() & ~np.isnan(target)
     x, y, rows = metrics.to_numpy(np.float64)[complete], target[complete], complete.nonzero()[0]
-    if len(y) < 2 * folds:
-        raise ValueError(f"{len(y)} items have all metrics and a rating: too few for {folds} folds")
+    if len(y) < 2 * FOLDS:
+        raise ValueError(f"{len(y)} items have all metrics and a rating: too few for {FOLDS} folds")
     nothing = np.where(complete, np.zeros((draws, 1)), np.nan)
     columns_of = {}
     for size in range(len(x.T) + 1):
@@ -54,7 +48,7 @@ def subset_cases(
             columns_of[frozenset(metrics.columns[list(columns)])] = list(columns)
     cases = {subset: nothing.copy() for subset in columns_of}
     for draw in range(draws):
-        for train, test in KFold(folds, shuffle=True, random_state=seed + draw).split(y):
+        for train, test in KFold(FOLDS, shuffle=True, random_state=seed + draw).split(y):
             z = StandardScaler().fit(x[train]).transform(x)
             for subset, columns in columns_of.items():
                 if columns:

@@ -4,11 +4,7 @@ Paper conceptscore, section 4.3, appendices C and G:
 
     (18)  τ = 2 (C − D) / (n (n − 1))
 
-| symbol | name | shape |
-|---|---|---|
-| n, items (the paper: pairs) | rows of `x` and `y` | scalar |
-| C − D, concordant less discordant pairs | `concordance` | (R,), for each set of items |
-| τ | returned | (R,) |
+for n items (the paper: pairs) with C concordant and D discordant pairs of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +31,6 @@ def kendall_tau(
     x, y, baseline: (n,), scores of the same items; items with a NaN are left out. variant: "a" or "b".
     clusters: of the items, as of `scores.interval`.
     Returns an Interval, NaN for a constant score and for fewer than two items.
-    Raises ValueError: an unknown variant.
     """
     if baseline is None:
         return tau_contrast(lambda taus: taus[0], y, x, variant=variant, clusters=clusters, bounds=(-1, 1))
@@ -47,8 +42,8 @@ def tau_contrast(
 ) -> Interval:
     """A function of the τ of several scores with one and the same y, with its interval over items.
 
-    contrast: τ (scores, R) of R selections of the items -> (R,). The rest: as of `kendall_tau`.
-    bounds: the least and the greatest value, as of `scores.interval`.
+    contrast: τ (scores, R) of R selections of the items -> (R,). bounds: as of `scores.interval`.
+    Raises ValueError: an unknown variant.
     """
     if variant not in ("a", "b"):
         raise ValueError(f'variant must be "a" or "b", not {variant!r}')

@@ -6,12 +6,8 @@ Paper conceptscore, section 3.4, eq. 4–12. By the standard definitions, of the
     (7)-(10)   METEOR  = F · (1 − γ (chunks / matches)^β),  F = P R / (α P + (1 − α) R)
     (11)-(12)  ROUGE-L = (1 + β²) P R / (R + β² P)
 
-| symbol | name | shape |
-|---|---|---|
-| P(ĉ), the model's text | `candidate` | text |
-| P(c), the labels' texts | `references` | one text or more |
-| P_n, precision of n-grams | inside NLTK | scalar |
-| P, R of matched words (METEOR) or the longest common subsequence (ROUGE) | `precision`, `recall` | scalars |
+ĉ is the model's text (`candidate`), c the labels' (`reference`), P_n the precision of n-grams, P and R those
+of matched words (METEOR) or of the longest common subsequence (ROUGE).
 
 Where the printed equations differ, they are misprints or simplifications. Eq. 5 prints the brevity
 penalty's fraction upside down, which would reward short texts; eq. 9 weighs precision and recall alike,
@@ -50,50 +46,34 @@ def text_scores(candidates: Sequence[str], references: Sequence[str]) -> pd.Data
 
     Returns a table of N rows in [0, 1]. Raises ValueError for another number of references.
     """
-    if len(candidates) != len(references):
-        raise ValueError(f"{len(candidates)} candidates, but {len(references)} references")
     pairs = list(zip(candidates, references, strict=True))
-    found = {}
-    for candidate, reference in set(pairs):
-        found[candidate, reference] = [score(candidate, [reference]) for score in (bleu, meteor, rouge_l)]
+    found = {pair: [score(*pair) for score in (bleu, meteor, rouge_l)] for pair in set(pairs)}
     return pd.DataFrame([found[pair] for pair in pairs], columns=["BLEU", "METEOR", "ROUGE"])
 
 
-def bleu(candidate: str, references: Sequence[str]) -> float:
-    """BLEU of one text: up to 4-grams, NIST's smoothing, the best count of each, the closest length."""
-    known = [tokenize(text) for text in references]
+def bleu(candidate: str, reference: str) -> float:
+    """BLEU of one text: up to 4-grams, NIST's smoothing."""
+    known = [tokenize(reference)]
     return float(bleu_score.sentence_bleu(known, tokenize(candidate), smoothing_function=NIST))
 
 
-def rouge_l(candidate: str, references: Sequence[str]) -> float:
-    """ROUGE-L of one text: F_β of the longest common subsequence.
-
-    Precision (its share of the candidate) and recall (of the reference) are each best over the references.
-    """
-    tokens, known = tokenize(candidate), [tokenize(text) for text in references]
-    common = [LCSseq.similarity(tokens, reference) for reference in known]
-    if not any(common):
+def rouge_l(candidate: str, reference: str) -> float:
+    """ROUGE-L of one text: F_β of the longest common subsequence's share of both texts."""
+    tokens, known = tokenize(candidate), tokenize(reference)
+    common = LCSseq.similarity(tokens, known)
+    if not common:
         return 0.0
-    precision = max(common) / len(tokens)
-    recall = max(
-        length / len(reference) for length, reference in zip(common, known, strict=True) if reference
-    )
+    precision, recall = common / len(tokens), common / len(known)
     return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
 
 
-def meteor(candidate: str, references: Sequence[str]) -> float:
-    """METEOR of one text, best over the references: α = 0.9, β = 3, γ = 0.5."""
-    how = {"preprocess": str, "stemmer": STEMMER, "wordnet": _synonyms()}
-    tokens = tokenize(candidate)
-    return max(meteor_score.single_meteor_score(tokenize(text), tokens, **how) for text in references)
-
-
-def meteor_matching() -> str:
-    """What METEOR takes for equal here: "exact and stem", or "exact, stem and WordNet".
+def meteor(candidate: str, reference: str) -> float:
+    """METEOR of one text: α = 0.9, β = 3, γ = 0.5; matched are equal words, stems and WordNet's synonyms.
 
     WordNet is used where NLTK finds its files (`nltk.download("wordnet")`).
     """
-    return "exact, stem and WordNet" if _synonyms().synsets("bird") else "exact and stem"
+    how = {"preprocess": str, "stemmer": STEMMER, "wordnet": _synonyms()}
+    return meteor_score.single_meteor_score(tokenize(reference), tokenize(candidate), **how)
 
 
 @cache

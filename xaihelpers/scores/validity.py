@@ -24,25 +24,26 @@ of its verdict (below what knows nothing, cannot be told, above it):
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
+from xaihelpers.scores.experiments import pearson
 from xaihelpers.scores.intervals import Interval, interval
 
 TOLD = 0.9
 ROUNDING = 1e-6  # relative to the scores: what differs by less, as float32 does, is equal
 SEES, BLIND, FOOLED, UNCLEAR = ("sees it", "blind", "fooled", "unclear")
-CONSTRUCTION = "by construction"
-VERDICTS = (SEES, BLIND, FOOLED, UNCLEAR, CONSTRUCTION)
+VERDICTS = (SEES, BLIND, FOOLED, UNCLEAR, "by construction")
 
 
 def dose_response(doses: Sequence[float], scores: Sequence[float], draws: Sequence[int]) -> Interval:
     """Spearman's ρ of scores and doses with its 95 % interval over draws.
 
     doses, scores, draws: (n,), a row for each model that was scored; rows without a score are left out.
-    A constant score has ρ = 0: it does not respond.
+    A constant score has ρ = 0.
     """
     rows = pd.DataFrame({"dose": doses, "score": scores, "draw": draws}).dropna()
     n = len(rows)
@@ -61,10 +62,7 @@ def _constant(scores: np.ndarray) -> bool:
 
 def spearman(doses: np.ndarray, scores: np.ndarray) -> float:
     """Spearman's ρ of doses and scores, (n,) each; 0 where one of the two does not vary."""
-    doses, scores = rankdata(doses), rankdata(scores)
-    if np.ptp(doses) == 0 or np.ptp(scores) == 0:
-        return 0.0
-    return float(np.corrcoef(doses, scores)[0, 1])
+    return pearson(rankdata(doses), rankdata(scores))
 
 
 def told_apart(honest: Sequence[float], faulty: Sequence[float]) -> float:
@@ -81,43 +79,36 @@ def told_apart(honest: Sequence[float], faulty: Sequence[float]) -> float:
     return float((difference > scale).mean() + 0.5 * (np.abs(difference) <= scale).mean())
 
 
-def smallest_dose(areas: dict[float, float], told: float = TOLD) -> float:
+def smallest_dose(areas: dict[float, float]) -> float:
     """The least dose from which on honest and faulty models are told apart; NaN where none is.
 
-    areas: dose above 0 -> `told_apart` at that dose. told: the least area that counts.
+    areas: dose above 0 -> `told_apart` at that dose.
     """
-    found = float("nan")
-    for dose in sorted(areas, reverse=True):
-        if not areas[dose] >= told:
-            break
-        found = dose
-    return found
+    told = takewhile(lambda dose: areas[dose] >= TOLD, sorted(areas, reverse=True))
+    return min(told, default=float("nan"))
 
 
-def verdict(response: Interval, area: float, told: float = TOLD) -> str:
+def verdict(response: Interval, area: float) -> str:
     """One of VERDICTS but the one by construction, by the table above; no number is UNCLEAR.
 
-    response: of `dose_response`. area: `told_apart` at the full dose. told: the least area that counts.
+    response: of `dose_response`. area: `told_apart` at the full dose.
     """
-    if not np.isfinite([response.value, area]).all():
-        return UNCLEAR
     low, high = response.low, response.high
-    if high < 0 and area >= told:
+    if high < 0 and area >= TOLD:
         return SEES
-    if low > 0 and area <= 1 - told:
+    if low > 0 and area <= 1 - TOLD:
         return FOOLED
-    if low <= 0 <= high and 1 - told < area < told:
+    if low <= 0 <= high and 1 - TOLD < area < TOLD:
         return BLIND
     return UNCLEAR
 
 
-def judge_yardsticks(scored: pd.DataFrame, told: float = TOLD) -> pd.DataFrame:
+def judge_yardsticks(scored: pd.DataFrame) -> pd.DataFrame:
     """Every pair of yardstick and fault: dose-response, told apart, what the page says, verdict.
 
     scored: a row for each score, with the columns yardstick, fault, dose, draw, score, higher is better, and
         rank, of what the page says of it (2 above what knows nothing, 1 cannot be told, 0 below). Honest
         models have dose 0 and stand under every fault that they belong to.
-    told: the least area that counts.
 
     Returns a row for each pair: yardstick, fault, the columns of an Interval (Spearman's ρ), `auc` (at the
     full dose), `dose` (the smallest told), `shift` (mean at the full dose less honest, in standard deviations
@@ -130,19 +121,17 @@ def judge_yardsticks(scored: pd.DataFrame, told: float = TOLD) -> pd.DataFrame:
         for dose, faulty in part[part.dose > 0].groupby("dose"):
             areas[float(dose)] = told_apart(honest.score, faulty.score)
         response = dose_response(part.dose, part.score, part.draw)
-        area = areas[max(areas)]
         row = {"yardstick": yardstick, "fault": fault} | response._asdict()
-        row |= {"auc": area, "dose": smallest_dose(areas, told)}
-        floor, shift = float(honest.score.std()), float(full.score.mean() - honest.score.mean())
+        row |= {"auc": areas[max(areas)], "dose": smallest_dose(areas)}
+        shift = float(full.score.mean() - honest.score.mean())
         if not _constant(honest.score):
-            row["shift"] = shift / floor
-        else:  # honest scores that agree have no floor
+            row["shift"] = shift / float(honest.score.std())
+        else:  # honest scores that agree have no spread
             row["shift"] = np.sign(shift) * np.inf if abs(shift) > ROUNDING else 0.0
         twins = full.draw.map(honest.groupby("draw")["rank"].first())
         row["page changes"] = float((full["rank"] < twins).mean())
         row["page praises"] = float((full["rank"] == 2).mean())
-        row["verdict"] = verdict(response, area, told)
-        if _constant(part.score):
-            row["verdict"] = CONSTRUCTION
+        constant = _constant(part.score)
+        row["verdict"] = VERDICTS[-1] if constant else verdict(response, row["auc"])
         rows.append(row)
     return pd.DataFrame(rows)

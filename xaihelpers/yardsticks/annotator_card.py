@@ -127,9 +127,7 @@ def annotator_card(
     Returns control, metric, the columns of an Interval, and `passed`.
     """
     said, shares = color_claims(chains, present, usual, seed)
-    there = interval(
-        100 * said.own, 100 * said.other, statistic="difference", clusters=said.row, bounds=(-100, 100)
-    )
+    there = interval(100 * said.own - 100 * said.other, clusters=said.row, bounds=(-100, 100))
     told = said[said.differ.astype(bool)]
     own = interval(100.0 * told.own, clusters=told.row, bounds=PERCENT)
     share = interval(shares, bounds=PERCENT)

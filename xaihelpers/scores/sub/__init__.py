@@ -3,23 +3,21 @@
 `python -m xaihelpers.scores.sub predictions.parquet` prints the scores of a model of your own.
 """
 
-from xaihelpers.scores.sub.image_scores import (
-    SCORINGS,
-    both_scorings,
-    clusters,
-    image_scores,
-    lacking,
-    paired_rise,
-    score_interval,
-)
 from xaihelpers.scores.sub.judged import benchmark_images, judge_predictions, standardised_recall
 from xaihelpers.scores.sub.predictions import read_predictions
 from xaihelpers.scores.sub.substitution import (
     chance_scores,
+    clusters,
     concept_accuracy,
+    exactly_a_class,
     group_argmax,
     groups_of,
+    image_scores,
+    kinds_of_attributes,
+    lacking,
+    paired_rise,
     predicted_attributes,
     removed_attributes,
+    score_interval,
     substitution_scores,
 )

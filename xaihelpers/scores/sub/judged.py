@@ -11,25 +11,27 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from xaihelpers.datasets.attribute_names import cbm_concepts, normalise_attribute
+from xaihelpers.datasets.attribute_names import cbm_concepts
 from xaihelpers.datasets.cub import class_label
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.labels import class_concepts, concept_labels
 from xaihelpers.scores.intervals import PERCENT, Interval, interval, over_draws
-from xaihelpers.scores.sub.image_scores import both_scorings, lacking, score_interval
 from xaihelpers.scores.sub.substitution import (
     chance_scores,
     concept_accuracy,
+    image_scores,
+    lacking,
     own_attribute,
     predicted_attributes,
     removed_attributes,
+    score_interval,
 )
 
 
 class Judged(NamedTuple):
     """One model's predictions with all that is asked of them; scores are in %, by scoring and metric."""
 
-    scores: dict[str, dict[str, np.ndarray]]  # (D, N) each
+    scores: dict[str, dict[str, np.ndarray]]  # "authors'" and "corrected" -> S+ and so on -> (D, N)
     rows: pd.DataFrame  # scoring, metric, value, low, high, cases, effective, chance
     removed: Tensor  # bool (N, L), what is gone
 
@@ -39,12 +41,11 @@ def benchmark_images(benchmark: Dataset, world: Dataset) -> pd.DataFrame:
 
     Raises DatasetError: a data set that is no benchmark, or has no image; a bird that the world lacks.
     """
-    if "attribute" not in benchmark.images:
+    if "attribute" not in benchmark.images or benchmark.images.empty:
         raise DatasetError(
-            f"{benchmark.name} is no substitution benchmark: name parquet files in the published SUB's layout"
+            f"{benchmark.name} is no substitution benchmark, or has no image: name parquet files in the "
+            "published SUB's layout"
         )
-    if benchmark.images.empty:
-        raise DatasetError(f"{benchmark.name} has no image: nothing can be measured on it")
     label_of = {bird: class_label(world, bird) for bird in benchmark.images.bird.unique()}
     return benchmark.images.assign(label=benchmark.images.bird.map(label_of))
 
@@ -60,35 +61,41 @@ def judge_predictions(
     threshold: float = 0.5,
     truth: Tensor | None = None,
 ) -> Judged:
-    """All that is asked of a model's predictions.
+    """All that is asked of a model's predictions, as the authors score, and corrected.
 
-    What a substitution removes is what the images say in a column `removed`, else by the label of the class.
+    The authors know the 112 concepts of bottlenecks alone: they count the images whose attribute is among
+    them, and of those that are removed by the label of the class the first. Corrected, every attribute counts
+    that the model knows, and all that is removed: what the images say in a column `removed`, else by the
+    label of the class.
 
     images: of `benchmark_images`. world: the real birds. concepts: L attributes.
     values: (D, N, L), of D training draws. before: (D, N, L), of the birds before the change.
     real: (D, M, L), of the real test images. truth: (M, L) of 0 and 1; by default the hard labels of classes.
-    rule, threshold: of `predicted_attributes`.
-    Raises DatasetError: as its parts; where no attribute of the benchmark is one of the concepts.
+    rule, threshold: of `predicted_attributes`. Raises DatasetError as `own_attribute` and `class_concepts`.
     """
-    concepts = [normalise_attribute(name) for name in concepts]
-    targets = images.attribute.tolist()
     class_labels = class_concepts(world, concepts, "hard")
-    removed = by_class = removed_attributes(targets, images.label.tolist(), class_labels, concepts)
+    removed = by_class = removed_attributes(images, class_labels, concepts)
     if "removed" in images:
         removed = torch.from_numpy(np.stack([np.isin(concepts, names) for names in images.removed]))
+    published, how = cbm_concepts().name, {"rule": rule, "threshold": threshold}
+    known = by_class & torch.from_numpy(np.isin(concepts, published))
+    first = known & (known.cumsum(1) == 1)
+    as_published = image_scores(values, images, first, concepts, **how)
+    as_published.pop("both")
+    for scores in as_published.values():
+        scores[:, ~images.attribute.isin(published)] = np.nan
     absent = lacking(images, class_labels, concepts, changed=before is None)
-    more = {"before": before, "absent": absent, "rule": rule, "threshold": threshold}
-    scores = both_scorings(values, images, removed, by_class, concepts, **more)
-    chance = _chance(targets, removed, concepts, rule)
-    rows = []
-    for scoring, of_scoring in scores.items():
+    corrected = image_scores(values, images, removed, concepts, before, absent, **how)
+    found, rows = {"authors'": as_published, "corrected": corrected}, []
+    chance = _chance(images.attribute.tolist(), removed, concepts, rule)
+    for scoring, of_scoring in found.items():
         for metric, of_images in of_scoring.items():
             measured = score_interval(of_images, images, metric)._asdict()
             rows.append({"scoring": scoring, "metric": metric, **measured, "chance": chance[metric]})
     if real is not None:
         predicted = predicted_attributes(real, concepts, rule, threshold)
         rows += _real_rows(predicted, images, world, concepts, truth)
-    return Judged(scores, pd.DataFrame(rows), removed)
+    return Judged(found, pd.DataFrame(rows), removed)
 
 
 def standardised_recall(
@@ -101,9 +108,8 @@ def standardised_recall(
     predicted, over the attributes that the real images have; these, classes and draws are in its interval.
 
     predicted: bool (D, M, L), of D draws and M real images. truth: (M, L) of 0 and 1.
-    labels: (M,), classes of the real images.
-    images: N rows of the benchmark with the column attribute.
-    Raises DatasetError where no attribute of the benchmark is among the concepts.
+    labels: (M,), classes of the real images. images: the benchmark's, with the column attribute.
+    Raises DatasetError as `own_attribute`.
     """
     weights = own_attribute(images.attribute.tolist(), concepts).sum(0).numpy()  # (L,)
     rows, present = np.nonzero((truth.numpy() > 0.5) & (weights > 0))
@@ -130,36 +136,33 @@ def standardised_recall(
         of_groups = sums_and_counts(columns, groups)
         return weighed(*(of_groups.sum(1, keepdims=True) - of_groups))
 
-    return interval(
-        hits,
-        np.tile(present, n_draws),
-        statistic=mean,
-        clusters=[np.tile(present, n_draws), np.tile(np.asarray(labels)[rows], n_draws)],
-        draws=np.arange(n_draws).repeat(len(rows)) if n_draws > 1 else None,
-        bounds=PERCENT,
-        without=without,
-    )
+    attributes, classes = np.tile(present, n_draws), np.tile(np.asarray(labels)[rows], n_draws)
+    grouped = {"clusters": [attributes, classes], "draws": np.arange(n_draws).repeat(len(rows))}
+    return interval(hits, attributes, statistic=mean, without=without, bounds=PERCENT, **grouped)
 
 
 def _real_rows(
-    predicted: Tensor, images: pd.DataFrame, world: Dataset, concepts: list[str], truth: Tensor | None
+    predicted: Tensor, images: pd.DataFrame, world: Dataset, concepts: Sequence[str], truth: Tensor | None
 ) -> list[dict]:
-    """The standardised recall, T and T_A in %: rows of `Judged`; predicted: bool (D, M, L)."""
+    """The standardised recall, T and T_A in %: rows of `Judged`; predicted: bool (D, M, L).
+
+    T is the share of the 112 concepts that are predicted right, T_A of those of the benchmark.
+    """
     labels = world.labels[~world.train]
     if truth is None:
         truth = concept_labels(world, concepts, "class")[~world.train]
     recall = standardised_recall(predicted, truth, labels, images, concepts)
     rows = [{"scoring": "corrected", "metric": "recall", **recall._asdict()}]
     known = set(concepts) & set(cbm_concepts().name)
-    for metric, names in (("T", known), ("T_A", known & set(images.attribute))):
-        if names:
-            right = 100 * concept_accuracy(predicted, truth, concepts, list(names))
-            measured = over_draws(right, labels, bounds=PERCENT)
+    for metric, among in (("T", known), ("T_A", known & set(images.attribute))):
+        if among:
+            shares = 100 * concept_accuracy(predicted, truth, concepts, among)
+            measured = over_draws(shares, labels, bounds=PERCENT)
             rows.append({"scoring": "authors'", "metric": metric, **measured._asdict()})
     return rows
 
 
-def _chance(targets: list[str], removed: Tensor, concepts: list[str], rule: str) -> dict[str, float]:
+def _chance(targets: list[str], removed: Tensor, concepts: Sequence[str], rule: str) -> dict[str, float]:
     """What a coin for each concept gives in %; by the rule "group" a guess in each group (appendix F)."""
     some = removed.any(1)
     if rule == "threshold":

@@ -50,12 +50,13 @@ def read_predictions(
     Concepts of outputs that are none of CUB's 312 are left out, and the log says how many.
     """
     wanted = [plain(name) for name in image_ids]
+    place = find(file) or Path(file)
     if is_python_file(file):
-        if len(images) != len(wanted):
-            raise DatasetError(f"{file}: a Python file is asked about images, and those are not at hand here")
         table = _of_outputs(file, outputs_of_file(file, list(images), wanted))
+    elif place.suffix == ".safetensors":
+        table = _of_outputs(place, read_outputs(place))
     else:
-        table = _of_file(file)
+        table = _of_table(place)
     by_row = {str(row): name for row, name in enumerate(wanted)}
     if set(table.index) == by_row.keys() != set(wanted):
         table = table.rename(index=by_row)
@@ -72,36 +73,27 @@ def read_predictions(
     return Predictions(torch.tensor(chosen.to_numpy()), names)
 
 
-def _of_file(file: str | Path) -> pd.DataFrame:
-    """The predictions of a file, float32 (images, attributes), NaN where it has none."""
-    place = find(file) or Path(file)
-    if not place.is_file():
-        raise DatasetError(f"{file}: there is no such file of predictions, neither here nor under XAI_DATA")
-    if place.suffix == ".safetensors":
-        return _of_outputs(place, read_outputs(place))
+def _of_table(place: Path) -> pd.DataFrame:
+    """The predictions of a table, float32 (images, attributes), NaN where it has none."""
     if place.suffix == ".csv":
         rows = read_table(place, COLUMNS)
         rows["probability"] = numbers(rows.probability, place)
     try:
         if place.suffix != ".csv":
             rows = pd.read_parquet(place, columns=COLUMNS)
-        return _of_rows(rows)
+        written = rows.attribute.unique()
+        attribute_of = dict(zip(written, find_attributes(written, ATTRIBUTES), strict=True))
+        for name, found in attribute_of.items():
+            attribute_of[name] = found or known_attribute(name)
+        rows = rows.assign(attribute=rows.attribute.map(attribute_of), image_id=rows.image_id.map(plain))
+        twice = rows[rows.duplicated(["image_id", "attribute"])]
+        if rows.empty:
+            raise DatasetError("it has no row")
+        if len(twice):
+            image = twice.image_id.iloc[0]
+            raise DatasetError(f"{twice.attribute.iloc[0]} of image {image!r} stands twice")
     except (ValueError, OSError) as error:
         raise DatasetError(f"{place}: {str(error).splitlines()[0]}") from error
-
-
-def _of_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with `COLUMNS` as a table (images, attributes)."""
-    if rows.empty:
-        raise DatasetError("it has no row")
-    written = rows.attribute.unique()
-    attribute_of = dict(zip(written, find_attributes(written, ATTRIBUTES), strict=True))
-    for name, found in attribute_of.items():
-        attribute_of[name] = found or known_attribute(name)
-    rows = rows.assign(attribute=rows.attribute.map(attribute_of), image_id=rows.image_id.map(plain))
-    twice = rows[rows.duplicated(["image_id", "attribute"])]
-    if len(twice):
-        raise DatasetError(f"{twice.attribute.iloc[0]} of image {twice.image_id.iloc[0]!r} stands twice")
     return rows.pivot(index="image_id", columns="attribute", values="probability").astype("float32")
 
 

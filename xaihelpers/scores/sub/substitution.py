@@ -1,37 +1,44 @@
 """Scores of a substitution benchmark (sub, section 5.5, appendix F): is the changed attribute predicted?
 
-    symbol   name                            shape
-    S+       SubstitutionScores.s_plus       (..., N), the substituted attribute is predicted
-    S-       SubstitutionScores.s_minus      (..., N), share of the removed attributes that are not predicted
-    both     SubstitutionScores.both         (..., N), the substituted one is predicted and no removed one
-    T, T_A   concept_accuracy                (..., N), share of the concepts predicted right on real images,
-                                             of all concepts and of those of the benchmark
+    S+           the substituted attribute is predicted
+    S-           share of the removed attributes that are not predicted
 
-L attributes, N images; "..." may be the draws of a model.
+Beside these stands what the two alone do not say (not in the paper):
+
+    both         the new attribute is predicted and no removed one
+    false alarms the new attribute is predicted of the bird *before* the change
+    gain         S+ less the false alarm on the same bird
+    AUC          how many images that lack the attribute are less probable to have it
+    rise         the new attribute is more probable after the change than before
+    deviating    of ordinary birds: attributes that a bird has by its own label and its class has not, of
+                 which who recites the class claims none
+
+N images, L attributes (group::value), D draws of a model, trained alike but for the seed. `images` are N rows
+with the columns attribute, the substituted one, bird, and label, of the bird's class.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
-from xaihelpers.datasets.attribute_names import normalise_attribute
-from xaihelpers.datasets.dataset import DatasetError, require_choice
-
-RULES = ("threshold", "group")
+from xaihelpers.datasets.dataset import DatasetError
+from xaihelpers.scores.intervals import PERCENT, Interval, interval
 
 
 def groups_of(attributes: Sequence[str]) -> np.ndarray:
     """The attribute group of each name, (L,) of str: has_crown_color::red -> has_crown_color."""
-    return np.array([normalise_attribute(name).split("::")[0] for name in attributes])
+    return np.array([name.split("::")[0] for name in attributes])
 
 
 def same_group(targets: Sequence[str], attributes: Sequence[str]) -> Tensor:
     """Which of L attributes are of the same group as each of N targets, bool (N, L)."""
-    names, number = np.unique(np.array(targets, str), return_inverse=True)
-    return torch.from_numpy(groups_of(names)[:, None] == groups_of(attributes))[number]
+    number, groups = pd.factorize(groups_of(attributes))
+    of_targets = pd.Index(groups).get_indexer(groups_of(targets))  # -1 of another group
+    return torch.from_numpy(of_targets[:, None] == number)
 
 
 def own_attribute(targets: Sequence[str], attributes: Sequence[str]) -> Tensor:
@@ -39,18 +46,13 @@ def own_attribute(targets: Sequence[str], attributes: Sequence[str]) -> Tensor:
 
     Raises DatasetError where no image's attribute is among them: the names are of another vocabulary.
     """
-    column_of = {normalise_attribute(name): column for column, name in enumerate(attributes)}
-    columns = torch.tensor([column_of.get(normalise_attribute(target), -1) for target in targets])
+    columns = torch.from_numpy(pd.Index(attributes).get_indexer(targets))
     if len(columns) and columns.max() < 0:
-        raise _other_vocabulary(targets, attributes)
+        raise DatasetError(
+            f"none of the attributes {sorted(set(targets))[:3]} is among the model's {len(attributes)} "
+            f"(first: {attributes[0]!r}): are the names of one vocabulary?"
+        )
     return columns[:, None] == torch.arange(len(attributes))
-
-
-def _other_vocabulary(names: Sequence[str], attributes: Sequence[str]) -> DatasetError:
-    return DatasetError(
-        f"none of the attributes {sorted(set(names))[:3]} is among the model's {len(attributes)} (first: "
-        f"{attributes[0]!r}): are the names of one vocabulary?"
-    )
 
 
 def group_argmax(similarities: Tensor, attributes: Sequence[str]) -> Tensor:
@@ -75,38 +77,35 @@ def predicted_attributes(
     values: (..., L), probabilities or, for the rule "group", any numbers to be compared.
     rule: "threshold" predicts what is at least `threshold`, as bottlenecks do (section 5.5); "group" the
         greatest of each attribute group, as vision-language models do (section 5.6).
-    Raises DatasetError for another rule.
     """
-    require_choice("rule", rule, RULES)
     return values >= threshold if rule == "threshold" else group_argmax(values, concepts)
 
 
-def removed_attributes(
-    targets: Sequence[str], labels: Sequence[int] | Tensor, class_labels: Tensor, attributes: Sequence[str]
-) -> Tensor:
+def removed_attributes(images: pd.DataFrame, class_labels: Tensor, attributes: Sequence[str]) -> Tensor:
     """What a substitution removes, bool (N, L): the other attributes of its group that the bird's class has.
 
-    targets: N substituted attributes. labels: (N,), class of each image's bird.
     class_labels: (L, K) of 0 and 1, whether a class has an attribute.
-    Raises DatasetError where no target is among the attributes.
     """
-    has = (class_labels > 0.5).T[torch.as_tensor(labels)]
+    has = (class_labels > 0.5).T[torch.tensor(images.label.tolist())]
+    targets = images.attribute.tolist()
     return has & same_group(targets, attributes) & ~own_attribute(targets, attributes)
+
+
+def lacking(images: pd.DataFrame, class_labels: Tensor, concepts: Sequence[str], changed: bool) -> Tensor:
+    """Which concepts N birds certainly lack, bool (N, L): those that their class lacks.
+
+    class_labels: (L, K) of 0 and 1.
+    changed: of the birds after the change, which may have anything in the group that was changed.
+    """
+    absent = (class_labels <= 0.5).T[torch.tensor(images.label.tolist())]
+    return absent & ~same_group(images.attribute.tolist(), concepts) if changed else absent
 
 
 class SubstitutionScores(NamedTuple):
     """S+ and S- of N images, float32 (..., N) in [0, 1], NaN where an image does not count."""
 
-    # whether the substituted attribute is predicted; NaN where the model does not know it
-    s_plus: Tensor
-    # share of the removed attributes not predicted; NaN where there is none, or `s_plus` is NaN
-    s_minus: Tensor
-
-    @property
-    def both(self) -> Tensor:
-        """Whether the new attribute is predicted and no removed one; NaN where one of the two is."""
-        right = ((self.s_plus == 1) & (self.s_minus == 1)).float()
-        return right.where((self.s_plus + self.s_minus).isfinite(), torch.nan)
+    s_plus: Tensor  # NaN where the model does not know the substituted attribute
+    s_minus: Tensor  # NaN where nothing was removed, or `s_plus` is NaN
 
 
 def substitution_scores(
@@ -114,8 +113,8 @@ def substitution_scores(
 ) -> SubstitutionScores:
     """S+ and S- of each image (section 5.5).
 
-    predicted: bool (..., N, L). targets: N substituted attributes. removed: (N, L), of `removed_attributes`.
-    Raises DatasetError where no target is among the attributes.
+    predicted: bool (..., N, L). targets: N substituted attributes. removed: bool (N, L).
+    Raises DatasetError as `own_attribute`.
     """
     own = own_attribute(targets, attributes)
     known = own.any(1)
@@ -138,20 +137,129 @@ def chance_scores(targets: Sequence[str], removed: Tensor, attributes: Sequence[
 def concept_accuracy(
     predicted: Tensor, truth: Tensor, attributes: Sequence[str], among: Sequence[str] = ()
 ) -> Tensor:
-    """Share of each image's concepts that are predicted right, float32 (..., N): T, or T_A.
+    """Share of each image's concepts that are predicted right, float32 (..., N): T, or T_A of some of them.
 
-    predicted: bool (..., N, L). truth: (N, L) of 0 and 1.
-    among: the attributes of the benchmark, for T_A; all by default.
-    Raises DatasetError: none of `among` is one of the L attributes.
+    predicted: bool (..., N, L). truth: (N, L) of 0 and 1. among: the attributes of the benchmark, for T_A.
     """
-    columns = _columns_among(attributes, among)
+    columns = np.isin(attributes, list(among or attributes))
     return (predicted[..., columns] == (truth[:, columns] > 0.5)).float().mean(-1)
 
 
-def _columns_among(attributes: Sequence[str], among: Sequence[str]) -> list[int]:
-    """Columns of the attributes that are in `among`, all where it is empty."""
-    wanted = set(map(normalise_attribute, among or attributes))
-    columns = [column for column, name in enumerate(attributes) if normalise_attribute(name) in wanted]
-    if not columns:
-        raise _other_vocabulary(among, attributes)
-    return columns
+def image_scores(
+    values: Tensor,
+    images: pd.DataFrame,
+    removed: Tensor,
+    concepts: Sequence[str],
+    before: Tensor | None = None,
+    absent: Tensor | None = None,
+    rule: str = "threshold",
+    threshold: float = 0.5,
+) -> dict[str, np.ndarray]:
+    """S+, S-, both, and where it can be told false alarms, gain and AUC: each (D, N) in %.
+
+    NaN where an image does not count: its attribute is none of the concepts, or nothing is removed from it.
+
+    values: (D, N, L), probabilities of the concepts after the change. removed: bool (N, L).
+    before: (D, N, L), of the same birds before the change.
+    absent: bool, of `lacking`: which concepts the birds of `before`, or without them those of `values`, lack.
+    rule, threshold: of `predicted_attributes`. Raises DatasetError as `own_attribute`.
+    """
+    targets = images.attribute.tolist()
+
+    def scored(probabilities):
+        predicted = predicted_attributes(probabilities, concepts, rule, threshold)
+        return substitution_scores(predicted, targets, removed, concepts)
+
+    s_plus, s_minus = scored(values)
+    both = ((s_plus == 1) & (s_minus == 1)).float()
+    found = {"S+": s_plus, "S-": s_minus, "both": both.where((s_plus + s_minus).isfinite(), torch.nan)}
+    if before is not None:
+        found["false alarms"] = scored(before).s_plus
+        found["gain"] = found["S+"] - found["false alarms"]
+    if absent is not None:
+        others = values if before is None else before
+        found["AUC"] = _rank_above_absent(values, others, absent, own_attribute(targets, concepts))
+    return {name: 100 * scores.double().numpy() for name, scores in found.items()}
+
+
+def _rank_above_absent(values: Tensor, others: Tensor, absent: Tensor, own: Tensor) -> Tensor:
+    """Share of the images without an image's attribute for which it is less probable, float (D, N).
+
+    Ties count half, so the mean is the area under the ROC curve, attribute by attribute, in the benchmark's
+    mix. NaN where none is known to lack the attribute.
+
+    values: (D, N, L). others: (D, M, L), of other images. absent: bool (M, L). own: bool (N, L).
+    """
+    ranks = torch.full(values.shape[:2], torch.nan)
+    for column in own.any(0).nonzero()[:, 0].tolist():
+        without = others[:, absent[:, column], column].sort().values  # (D, m)
+        mine = values[:, own[:, column], column].contiguous()
+        below = torch.searchsorted(without, mine) + torch.searchsorted(without, mine, right=True)
+        ranks[:, own[:, column]] = below.float() / (2 * without.shape[1])  # 0/0 is NaN
+    return ranks
+
+
+def paired_rise(
+    before: Tensor, after: Tensor, images: pd.DataFrame, concepts: Sequence[str], absent: Tensor
+) -> dict[str, np.ndarray]:
+    """Whether the new attribute is more probable after the change than before: "rise", (D, N) in %.
+
+    Beside it "rise of absent", the blind comparison: the mean of the same over the other attributes of the
+    group that the bird lacks both times, which rise as well where a model notices a change and not which.
+    Ties count half; NaN where an image's attribute is none of the concepts, and where there is no other.
+
+    before, after: (D, N, L), probabilities. absent: bool (N, L), what the birds lack before and after.
+    Raises DatasetError as `own_attribute`.
+    """
+    targets = images.attribute.tolist()
+    own = own_attribute(targets, concepts)
+    others = absent & same_group(targets, concepts) & ~own & own.any(1, keepdim=True)
+    rises = 50 + 50 * (after - before).sign()
+    chosen = {"rise": own, "rise of absent": others}
+    return {name: ((rises * some).sum(2).double() / some.sum(1)).numpy() for name, some in chosen.items()}
+
+
+def kinds_of_attributes(has: Tensor, of_class: Tensor) -> dict[str, Tensor]:
+    """Attributes of a bird that deviate from its class, that are typical, that neither has: bool (M, L) each.
+
+    Only attributes that deviate in some bird, so that all three are of the same ones.
+
+    has: bool (M, L), by the labels of the birds. of_class: bool (M, L), by those of their classes.
+    """
+    deviating = has & ~of_class
+    ever = deviating.any(0)
+    typical, absent = has & of_class & ever, ~has & ~of_class & ever
+    return {"deviating": deviating, "typical": typical, "absent": absent}
+
+
+def exactly_a_class(claims: Tensor, of_classes: Tensor) -> Tensor:
+    """Which vectors of claims are exactly those of a class, (D, N) float: 100 or 0 (section 1, in a number).
+
+    claims: bool (D, N, L). of_classes: bool (K, L).
+    """
+    found = torch.zeros(claims.shape[:2], dtype=torch.bool)
+    for vector in of_classes.unique(dim=0):
+        found |= (claims == vector).all(2)
+    return 100.0 * found
+
+
+def clusters(images: pd.DataFrame) -> list[np.ndarray]:
+    """Which images belong together: arrays (N,), their attribute and their bird, crossed.
+
+    Of what is the same for all images there is nothing to be drawn again: it is left out, where the other is
+    left.
+    """
+    codes = [pd.factorize(images[column])[0] for column in ("attribute", "bird")]
+    return [one for one in codes if one.max(initial=0) > 0] or codes[:1]
+
+
+def score_interval(scores: np.ndarray, images: pd.DataFrame, metric: str = "S+") -> Interval:
+    """The mean of scores (D, N) in %, with attributes, birds and draws in its interval.
+
+    metric: "gain" is from -100 on, any other from 0.
+    """
+    n_draws = len(scores)
+    factors = [np.tile(one, n_draws) for one in clusters(images)]
+    draws = np.arange(n_draws).repeat(len(images))
+    bounds = (-100, 100) if metric == "gain" else PERCENT
+    return interval(scores, clusters=factors, draws=draws, bounds=bounds)
