@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from xaihelpers.timing import time_in_turns
+from xaihelpers.devices import time_in_turns
 
 
 def machine_rates(device: torch.device, rounds: int = 5) -> dict[str, float]:

@@ -36,12 +36,11 @@ except ImportError as error:
     raise ImportError(message) from error
 
 from xaihelpers import ask, bottlenecks, datasets, models, saliency
-from xaihelpers.devices import resolve_device
+from xaihelpers.devices import describe_device, resolve_device, time_in_turns
 from xaihelpers.kernels.coam import location_rank
 from xaihelpers.kernels.linear_svm import linear_svm
 from xaihelpers.kernels.masking import mask_images, upsample_maps
 from xaihelpers.kernels.tie import tie, tie_reference
-from xaihelpers.timing import describe_device, time_in_turns
 
 COLUMNS = ["device", "op", "path", "data", "metric", "value", "low", "high"]
 ALPHA = (1, 3, 6)  # sizes of the region in twelfths of the picture

@@ -1,4 +1,8 @@
-"""The device that a name means, and tensors that must be on one device."""
+"""The device that a name means, tensors that must be on one, and what takes how long there."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
@@ -27,3 +31,35 @@ def require_one_device(**tensors: torch.Tensor | None) -> None:
     if len(set(device_of.values())) > 1:
         places = ", ".join(f"{name} on {device}" for name, device in device_of.items())
         raise ValueError(f"tensors on different devices: {places}. Move them to one of these by .to(device).")
+
+
+def describe_device(device: torch.device) -> str:
+    """The hardware that measured times hold for: the GPU's name, or the CPU with its number of threads."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} {'thread' if threads == 1 else 'threads'}"
+
+
+def time_in_turns(
+    functions: Mapping[str, Callable[[], Any]], rounds: int, device: torch.device
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Call every function once per round, one after the other, so that slow moments meet them all.
+
+    functions: by name, without arguments. device: of the work; a GPU's queued work is waited for.
+    Returns the seconds of each call, `rounds` of them by name, and by name what each function returned last.
+    """
+    seconds, results = {name: [] for name in functions}, {}
+    for name in [*functions] * rounds:
+        results.pop(name, None)  # its memory must not slow the next call
+        _synchronise(device)
+        start = time.perf_counter()
+        results[name] = functions[name]()
+        _synchronise(device)
+        seconds[name].append(time.perf_counter() - start)
+    return seconds, results
+
+
+def _synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

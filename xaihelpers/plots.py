@@ -4,7 +4,6 @@ import io
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import ipywidgets
 import matplotlib.pyplot as plt
@@ -15,7 +14,7 @@ import torch
 from pandas.io.formats.style import Styler
 from PIL import Image
 
-from xaihelpers.datasets import as_seen, load_image
+from xaihelpers.datasets import as_seen
 
 PALETTE = sns.color_palette("colorblind")
 
@@ -273,19 +272,6 @@ def _value_with_interval(value: float, low: float, high: float, chance: float, d
     if not pd.isna(chance):
         text += f" chance {chance:.0f}"
     return text
-
-
-def case_pictures(files: Sequence[str | Path], texts: Sequence[str]) -> plt.Figure:
-    """Case studies from image files, 3.2 inches wide each and at most three in a row.
-
-    files: of the images, at least one. texts: as `case_studies` takes them.
-    Raises ValueError if there are not as many texts as files, DatasetError as `load_image` does.
-    """
-    pictures = [load_image(file).resize((112, 112)) for file in files]
-    columns = 2 if len(pictures) == 4 else min(len(pictures), 3)
-    fig = case_studies(pictures, texts, columns, width=3.2 * columns, wrap=38, fontsize=10)
-    fig.set_dpi(78)  # photographs and much text: a small file
-    return fig
 
 
 def board(draw: Callable[..., plt.Figure], **controls: ipywidgets.ValueWidget) -> ipywidgets.VBox:
