@@ -25,7 +25,10 @@ TOLD, BLIND = measured(3, 0.1, 6), measured(3, 0.0, 6)  # leads over a rival
 def test_the_claims_of_the_five_papers():
     held = claims.load_claims()
     table = pd.DataFrame([vars(claim) for claim in held.values()])
-    assert len(held) >= 50 and set(table.paper) == {"fse", "alignment", "conceptscore", "autoxplain", "sub"}
+    lines = claims.FILE.read_text().splitlines()
+    assert len(held) == len(lines) - 1 >= 50, "an id stands twice"
+    assert table.direction.isin(claims.DIRECTIONS).all() and table.reference.notna().all()
+    assert (table.smallest > 0).all()
     assert all(claim.id.startswith(claim.paper) for claim in held.values())
     assert {number for claim in held.values() for number in claim.notebook.split()} <= PATHS.keys()
 
@@ -95,8 +98,6 @@ def test_what_stands_against_a_verdict():
 def test_a_failed_control_is_named():
     verdict = claims.decide(ABOVE, HOLDS, {"sees a planted fault": False, "is null": True})
     assert str(verdict) == "instrument failed (sees a planted fault)"
-    with pytest.raises(ValueError, match="needs people or a model, not 'cats'"):
-        claims.decide(ABOVE, HOLDS, needs="cats")
 
 
 def test_how_many_cases_would_decide_is_said_where_there_are_as_many():
@@ -130,14 +131,3 @@ def test_a_control_is_passed_by_its_interval_alone(said):
     assert not claims.control_passed("reads", measured(60, 50, 81), below=80)
     assert not claims.control_passed("reads", measured(9, nan, nan), above=0)
     assert "9 points, without an interval" in said.messages[-1]
-
-
-def test_a_wrong_file_names_the_claim(tmp_path):
-    table = pd.DataFrame([vars(ABOVE)] * 2)
-    table.to_csv(tmp_path / "claims.csv", index=False)
-    with pytest.raises(ValueError, match="the claim 'a-b' stands twice"):
-        claims.load_claims(tmp_path / "claims.csv")
-    for wrong, message in ({"direction": "near"}, "direction 'near'"), ({"smallest": 0}, "smallest effect"):
-        table[:1].assign(**wrong).to_csv(tmp_path / "claims.csv", index=False)
-        with pytest.raises(ValueError, match=message):
-            claims.load_claims(tmp_path / "claims.csv")
