@@ -78,8 +78,6 @@ def test_a_floor_and_a_number_of_cases_are_readings_each():
     found = printed_readings.readings(entry)
     assert np.allclose([one.value for one in found], [40.3, 40.3, 15.3, 15.3])
     assert [one.cases for one in found] == [100, 58, 100, 58]
-    with pytest.raises(ValueError, match="no intervals from 'taste'"):
-        printed_readings.readings(entry | {"from": "taste"})
 
 
 def test_every_entry_of_the_file_is_of_a_claim_and_gives_its_printed_value():

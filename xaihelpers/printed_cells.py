@@ -16,7 +16,6 @@ from xaihelpers.tables import FOLDER, key_text
 
 NO_KEYS = ["metric", "value", "unit", "note", "number", "half"]
 KINDS = ("equal", "at least", "at most")
-NO_PARTS = ("paper", "table", "check", "by", "exact", *KINDS)
 SLACK = 1e-9
 
 
@@ -64,6 +63,11 @@ def _texts(wanted) -> list[str]:
     return [key_text(one) for one in (wanted if isinstance(wanted, list) else [wanted])]
 
 
+def parts_of(entry: dict) -> dict[str, dict | str]:
+    """The cells of an entry's formula, whose names have one letter."""
+    return {name: spec for name, spec in entry.items() if len(name) == 1}
+
+
 def aligned(parts: dict[str, dict | str], by: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Parts beside each other, a row for each key that all of them have: numbers, and half units.
 
@@ -76,16 +80,14 @@ def aligned(parts: dict[str, dict | str], by: list[str]) -> tuple[pd.DataFrame, 
         rows = cells(spec)
         take = spec.get("take") if isinstance(spec, dict) else None
         keys = [key for key in by if key in rows]
-        if not keys:
-            if len(rows) > 1 and not take:
-                raise ValueError(f"{len(rows)} printed cells are {spec}: say what to take")
-            alone[name] = rows.number.agg(take or "max"), rows.half.agg(take or "max")
-            continue
-        grouped = rows.groupby(keys, sort=False)[["number", "half"]]
+        grouped = rows.groupby(keys or np.zeros(len(rows)), sort=False)[["number", "half"]]
         if not take and (grouped.size() > 1).any():
             raise ValueError(f"several printed cells of a key are {spec}: say what to take")
         taken = grouped.agg(take or "first")
-        numbers[name], halves[name] = taken.number, taken.half
+        if keys:
+            numbers[name], halves[name] = taken.number, taken.half
+        else:
+            alone[name] = taken.iloc[0]
     index = [0] if not numbers else None
     numbers, halves = pd.DataFrame(numbers, index), pd.DataFrame(halves, index)
     numbers, halves = numbers.dropna(), halves[numbers.notna().all(axis=1)]
@@ -119,7 +121,7 @@ def check(relation: dict, planted: list[int], rng: np.random.Generator) -> pd.Da
     (column u) and the whole of another row ("shuffled") is found; and "false alarm", with a whole that
     follows from parts within their rounding.
     """
-    parts = {name: spec for name, spec in relation.items() if name not in NO_PARTS}
+    parts = parts_of(relation) | {"whole": relation["whole"]}
     numbers, halves = aligned(parts, relation["by"])
     unit, halves = 2 * halves.whole, halves * (not relation.get("exact", False))
     found = []

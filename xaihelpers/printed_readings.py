@@ -33,28 +33,22 @@ from xaihelpers.claims import (
     by_interval,
 )
 from xaihelpers.plots import chance_line
-from xaihelpers.printed_cells import aligned, cells, load_relations
+from xaihelpers.printed_cells import aligned, cells, load_relations, parts_of
 from xaihelpers.printed_denominators import fits, smallest
 from xaihelpers.scores.intervals import Interval, interval
 
-NO_PARTS = ["why", "open", "from", "by", "value", "floor", "cases", "best_of", "also", "least_of"]
-NO_PARTS += ["clusters", "margin"]
 COLORS = dict(zip((*OWN_TABLE, READING), "#0072b2 #cc79a7 #d55e00 #8f97a3 #e69f00".split(), strict=True))
 TICKS = [-10, -2, -1, 0, 1, 2, 10, 100]
 LARGEST = 1200  # of the numbers of cases that a share alone may fit
 
 
 def readings(entry: dict) -> list[Interval]:
-    """Every reading of an entry; none where it has no cells.
-
-    Raises ValueError for an unknown source of the interval, and what `printed_cells.cells` raises.
-    """
+    """Every reading of an entry; none where it has no cells. Raises what `printed_cells.cells` raises."""
     found = []
     for change in [{}, *entry.get("also", [])] if "from" in entry else []:
         changed = entry | change
-        parts = {name: spec for name, spec in changed.items() if name not in NO_PARTS}
         for floor, n in product(changed.get("floor", [0]), changed.get("cases", [None])):
-            found.append(_reading(changed, parts, floor, n))
+            found.append(_reading(changed, parts_of(changed), floor, n))
     return found
 
 
@@ -212,8 +206,6 @@ def _limits(entry: dict, spec: dict | str, n: float | str | None) -> list[Interv
     if source == "rounding":
         ends = zip(rows.number, rows.number - rows.half, rows.number + rows.half, strict=True)
         return [Interval(*three, 1, 1) for three in ends]
-    if source != "shares":
-        raise ValueError(f"there are no intervals from {source!r}")
     found = []
     for text, share in zip(rows.value, rows.number, strict=True):
         found.append(share_interval(share, smallest(fits([text], LARGEST)) if n == "fits" else n))
