@@ -124,8 +124,8 @@ def open_study(file: str | Path, name: str, items: Sequence[Item] | None = None,
         items; for a file that is none of ratings. Raises FolderError: if its folder cannot be written.
     """
     file, new = Path(file), {one.id: one for one in items or []}
-    if not new and (items is not None or name not in studies(file)):
-        raise RatingError(f"there is no study {name!r} in {file}, only {studies(file)}: give its items")
+    if not new:
+        _require_study(file, name)
     if len(new) < len(items or []):
         raise RatingError(f"of {len(items)} items of study {name!r} only {len(new)} have an id of their own")
     paths.ensure_writable(file.parent, REMEDY)
@@ -148,12 +148,13 @@ def open_study(file: str | Path, name: str, items: Sequence[Item] | None = None,
     return Study(file, name, rows[0][2], new)
 
 
-def studies(file: str | Path) -> list[str]:
-    """The names of a file's studies; none without a file. Raises RatingError if it is none of ratings."""
-    if not Path(file).exists():
-        return []
-    with _database(file) as database:
-        return [name for (name,) in database.execute("select study from items group by study")]
+def _require_study(file: Path, name: str) -> None:
+    found = []
+    if file.exists():
+        with _database(file) as database:
+            found = [study for (study,) in database.execute("select study from items group by study")]
+    if name not in found:
+        raise RatingError(f"there is no study {name!r} in {file}; it holds {found or 'none'}: give its items")
 
 
 def ratings(file: str | Path, study: str) -> pd.DataFrame:
@@ -161,8 +162,7 @@ def ratings(file: str | Path, study: str) -> pd.DataFrame:
 
     Raises RatingError: for an unknown study, and for a file that is none of ratings.
     """
-    if study not in studies(file):
-        raise RatingError(f"there is no study {study!r} in {file}; it holds {studies(file) or 'none'}")
+    _require_study(Path(file), study)
     columns = "item, rater, rating, answer, form, position, seconds, time, hidden"
     joined = f"select {columns} from ratings join items using (study, item) where study = ?"
     with _database(file) as database:
@@ -227,11 +227,10 @@ class RatingPanel(ipywidgets.VBox):
         self.since = time.monotonic()
 
     def _rate(self, button: ipywidgets.Button) -> None:
-        seconds, answer = round(time.monotonic() - self.since, 2), button.description
+        seconds, answer, item = round(time.monotonic() - self.since, 2), button.description, self.item
         if seconds >= DOUBLE_CLICK:
-            id, rating = self.item.id, self.item.answers[answer]
-            row = [self.study.name, id, self.rater, rating, answer, self.item.key]
-            row += [self.order.index(self.item) + 1, seconds, datetime.now(timezone.utc).isoformat()]
+            row = [self.study.name, item.id, self.rater, item.answers[answer], answer, item.key]
+            row += [self.order.index(item) + 1, seconds, datetime.now(timezone.utc).isoformat()]
             self._write("insert or replace into ratings values (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def _take_back(self, button: ipywidgets.Button) -> None:

@@ -36,6 +36,7 @@ NUMBERS = ["value", "low", "high", "cases", "effective", "chance"]
 TEXTS = ["paper", "table", "row", "metric", "data", "model"]
 MARK = "void"  # why a number decides nothing, as of `yardsticks.judge_card.void`; no key of its row
 COLUMNS = [*TEXTS[:4], *NUMBERS, *TEXTS[4:], MARK]
+REMEDY = "make room or permit writing there, or name another folder by the parameter results"
 
 
 @dataclass
@@ -118,12 +119,9 @@ class Run:
         figure: name of the figure that shows it.
         against: needs, rewritten, readings, rival, available, as of `claims.decide`.
 
-        Raises ValueError for an unknown claim.
+        Raises KeyError for an unknown claim.
         """
-        claims = load_claims()
-        if claim not in claims:
-            raise ValueError(f"There is no claim {claim!r} in data/papers/claims.csv.")
-        about = claims[claim]
+        about = load_claims()[claim]
         controls = {name: bool(passed) for name, passed in (controls or {}).items()}
         verdict = decide(about, measured, controls, **against)
         made = {"outcome": verdict.outcome, "needed": verdict.needed, "controls": controls, **against}
@@ -164,9 +162,8 @@ class Run:
         except OSError as error:
             log.warning("%s", rows.to_string(na_rep="nan"))  # so that the numbers are not lost
             raise FolderError(
-                f"Could not write the results to {self.folder} ({error.strerror}): make room or permit "
-                "writing there and run this cell again, or name another folder by the parameter results; the "
-                "rows are shown above."
+                f"Could not write the results to {self.folder} ({error.strerror}): {REMEDY}; run this cell "
+                "again; the rows are shown above."
             ) from error
         return rows
 
@@ -214,13 +211,9 @@ def start(notebook: str, namespace: dict) -> Run:
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
     device = resolve_device(parameters.get("device", "auto"), ParameterError)
-    folder = ensure_writable(
-        results_home(parameters.get("results", "results")),
-        "make room or permit writing there, or name another folder by the parameter results",
-    )
-    run = Run(notebook, parameters, device, folder, notes)
+    folder = ensure_writable(results_home(parameters.get("results", "results")), REMEDY)
     spending.begin(0.0)  # nothing is spent unless the notebook says so
-    return run
+    return Run(notebook, parameters, device, folder, notes)
 
 
 def _show_log(notes: list[str]) -> None:
