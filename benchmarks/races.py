@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,7 @@ except ImportError as error:
     raise ImportError(message) from error
 
 from xaihelpers import ask, bottlenecks, datasets, models, saliency
-from xaihelpers.devices import describe_device, resolve_device, time_in_turns
+from xaihelpers.devices import describe_device, resolve_device
 from xaihelpers.kernels.coam import location_rank
 from xaihelpers.kernels.linear_svm import linear_svm
 from xaihelpers.kernels.masking import mask_images, upsample_maps
@@ -50,6 +51,30 @@ SHORT = 4  # times as many rounds of what takes milliseconds
 
 def largest_difference(ours, theirs):
     return (ours.float() - theirs.float()).abs().max()
+
+
+def time_in_turns(
+    functions: dict[str, Callable], rounds: int, device: torch.device
+) -> tuple[dict[str, list[float]], dict]:
+    """Call every function once per round, one after the other, so that slow moments meet them all.
+
+    functions: by name, without arguments. device: of the work; a GPU's queued work is waited for.
+    Returns the seconds of each call, `rounds` of them by name, and by name what each function returned last.
+    """
+    seconds, results = {name: [] for name in functions}, {}
+    for name in [*functions] * rounds:
+        results.pop(name, None)  # its memory must not slow the next call
+        _synchronise(device)
+        start = time.perf_counter()
+        results[name] = functions[name]()
+        _synchronise(device)
+        seconds[name].append(time.perf_counter() - start)
+    return seconds, results
+
+
+def _synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def race(

@@ -1,8 +1,4 @@
-"""The device that a name means, tensors that must be on one, and what takes how long there."""
-
-import time
-from collections.abc import Callable, Mapping
-from typing import Any
+"""The device that a name means, what it is called, and tensors that must be on one device."""
 
 import torch
 
@@ -39,27 +35,3 @@ def describe_device(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
     return f"CPU, {threads} {'thread' if threads == 1 else 'threads'}"
-
-
-def time_in_turns(
-    functions: Mapping[str, Callable[[], Any]], rounds: int, device: torch.device
-) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """Call every function once per round, one after the other, so that slow moments meet them all.
-
-    functions: by name, without arguments. device: of the work; a GPU's queued work is waited for.
-    Returns the seconds of each call, `rounds` of them by name, and by name what each function returned last.
-    """
-    seconds, results = {name: [] for name in functions}, {}
-    for name in [*functions] * rounds:
-        results.pop(name, None)  # its memory must not slow the next call
-        _synchronise(device)
-        start = time.perf_counter()
-        results[name] = functions[name]()
-        _synchronise(device)
-        seconds[name].append(time.perf_counter() - start)
-    return seconds, results
-
-
-def _synchronise(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
