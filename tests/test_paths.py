@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -69,3 +70,13 @@ def test_a_folder_without_the_file_it_must_hold_is_passed_over(home, tmp_path):
     (tmp_path / "here/model/config.json").write_text("{}")
     assert paths.find("model") == home / "model"
     assert paths.find("model", holding="config.json") == tmp_path / "here/model"
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path, monkeypatch):
+    (tmp_path / "page.html").write_text("before")
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", Mock(side_effect=OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match="No space left"):
+            paths.write_whole(tmp_path / "page.html", b"after")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["before"]
+    assert paths.write_whole(tmp_path / "page.html", b"after").read_text() == "after"

@@ -6,7 +6,6 @@ from itertools import product
 from unittest.mock import patch
 
 import matplotlib.pyplot as plt
-import nbformat
 import pytest
 import torch
 import yaml
@@ -16,7 +15,6 @@ from notebook_nets import FOLDER, PATHS
 from xaihelpers import claims, ledger, long_runs, run, spending, tables
 from xaihelpers.grids import parameters_of
 from xaihelpers.records import Run, read_runs
-from xaihelpers.report import write_report
 from xaihelpers.scores import Interval
 from xaihelpers.tables import paper_table
 
@@ -243,20 +241,3 @@ def test_an_empty_folder_gives_a_sentence(tmp_path):
     page, text = executed(tmp_path / "none")
     assert "Nothing recorded yet: run `make run`" in text
     assert "39.2" in text  # the papers' tables are there
-
-
-def test_a_page_is_whole_or_as_it_was(tmp_path, monkeypatch):
-    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("one")]), tmp_path / "a")
-    (tmp_path / "page.html").write_text("before")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("os.replace", full)
-        with pytest.raises(OSError, match="No space left"):
-            write_report(tmp_path / "a", tmp_path / "page.html")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "page.html"]
-    assert (tmp_path / "page.html").read_text() == "before"
-    write_report(tmp_path / "a", tmp_path / "page.html")
-    assert "<p>one</p>" in (tmp_path / "page.html").read_text()

@@ -40,7 +40,6 @@ from xaihelpers.scores.intervals import Interval
 
 log = logging.getLogger(__name__)
 FILE = PROJECT / "data" / "papers" / "claims.csv"
-DIRECTIONS = ("above", "below", "within")
 HOLDS, FAILS, TOO_FEW = ("holds", "fails", "too few cases")
 ILL_POSED, READING, RIVAL = ("ill-posed", "depends on the reading", "not told from its rival")
 INSTRUMENT, NOT_APPLICABLE = ("instrument failed", "not applicable")
