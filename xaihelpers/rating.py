@@ -19,7 +19,7 @@ import pandas as pd
 from PIL import Image
 
 from xaihelpers import paths
-from xaihelpers.datasets import DatasetError, load_image
+from xaihelpers.datasets import load_image
 from xaihelpers.plots import to_picture
 
 TABLES = """begin immediate;
@@ -81,8 +81,8 @@ def item(
     text: shown beside the picture. answers: of a form of FORMS, or options to pick from, rated 1, 2, …
     image: a file, or as `plots.to_picture` takes it. Items with the same `hidden["together"]` are a chain:
     they come one after the other, and no answer is taken back.
-    Raises RatingError: for an id that is no text, fewer than two different answers, an image that cannot be
-        read, and `hidden` that JSON cannot hold.
+    Raises RatingError: for an id that is no text, and fewer than two different answers; DatasetError as
+        `load_image`; TypeError for `hidden` that JSON cannot hold.
     """
     if not isinstance(id, str) or not id.strip():
         raise RatingError(f"an item's id must be a text, not {id!r}")
@@ -91,16 +91,13 @@ def item(
     if not isinstance(answers, dict):
         answers = {answer: number for number, answer in enumerate(answers, 1)}
     digest, jpeg = hashlib.sha256(json.dumps([text, answers]).encode()), io.BytesIO()
-    try:
-        hidden = json.loads(json.dumps(hidden or {}))
-        if image is not None:
-            pixels = to_picture(load_image(image) if isinstance(image, str | Path) else image)
-            picture = Image.fromarray(pixels).convert("RGB")  # without what a file's comments may tell
-            picture.thumbnail((960, 640))
-            digest.update(picture.tobytes())
-            picture.save(jpeg, "JPEG", quality=95, subsampling=0)
-    except (DatasetError, TypeError) as error:
-        raise RatingError(f"item {id!r}: {error}") from error
+    hidden = json.loads(json.dumps(hidden or {}))
+    if image is not None:
+        pixels = to_picture(load_image(image) if isinstance(image, str | Path) else image)
+        picture = Image.fromarray(pixels).convert("RGB")  # without what a file's comments may tell
+        picture.thumbnail((960, 640))
+        digest.update(picture.tobytes())
+        picture.save(jpeg, "JPEG", quality=95, subsampling=0)
     return Item(id, text, answers, hidden, jpeg.getvalue(), digest.hexdigest())
 
 
