@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xaihelpers.devices import resolve_device
+from xaihelpers.devices import describe_device, resolve_device
 from xaihelpers.paths import PROJECT
 from xaihelpers.records import read_records, read_runs
-from xaihelpers.timing import describe_device
 
 COLUMNS = ["device", "notebook", "op", "path", "data", "metric", "value", "low", "high"]
 KEYS = ["paper", "table", "row", "metric", "data"]

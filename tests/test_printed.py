@@ -1,12 +1,11 @@
 """Printed numbers: what their digits exclude, what they must obey, and how claims read in them."""
 
-from dataclasses import replace
 from math import inf, nan
 
 import numpy as np
 import pytest
 
-from xaihelpers import claims, printed_cells, printed_denominators, printed_readings, printed_relations
+from xaihelpers import claims, printed_cells, printed_denominators, printed_readings
 from xaihelpers.scores import Interval
 
 CAR = {"in": "fse_table1", "dataset": "Car"}
@@ -45,10 +44,10 @@ def test_a_relation_tells_a_slip_from_rounding():
     mean = {"in": "fse_table1", "without": {"dataset": "Average"}, "take": "mean"}
     relation = {"paper": "fse", "table": "1", "check": "average", "by": ["distractors", "model"], "a": mean}
     relation |= {"whole": {"in": "fse_table1", "dataset": "Average"}, "equal": "a"}
-    found = printed_relations.check(relation, [3], np.random.default_rng(0))
+    found = printed_cells.check(relation, [3], np.random.default_rng(0))
     assert len(found) == 4 and found[3].all() and not found["violated"].any()
     at_most = {name: part for name, part in relation.items() if name != "equal"} | {"at most": "a - 1"}
-    found = printed_relations.check(at_most, [3], np.random.default_rng(0))
+    found = printed_cells.check(at_most, [3], np.random.default_rng(0))
     assert found["violated"].all() and (found.low == -inf).all() and not found["false alarm"].any()
 
 
@@ -79,18 +78,13 @@ def test_a_floor_and_a_number_of_cases_are_readings_each():
     found = printed_readings.readings(entry)
     assert np.allclose([one.value for one in found], [40.3, 40.3, 15.3, 15.3])
     assert [one.cases for one in found] == [100, 58, 100, 58]
-    with pytest.raises(ValueError, match="no intervals from 'taste'"):
-        printed_readings.readings(entry | {"from": "taste"})
 
 
 def test_every_entry_of_the_file_is_of_a_claim_and_gives_its_printed_value():
     held, relations = claims.load_claims(), printed_cells.load_relations()
     assert set(relations["readings"]) <= set(held)
     verdicts, several = printed_readings.own_tables(held)
-    assert verdicts.claim.tolist() == list(held) and set(verdicts.verdict) <= {
-        *claims.OWN_TABLE,
-        claims.READING,
-    }
+    assert verdicts.claim.tolist() == list(held)
     of_one_setting = {"conceptscore-label-free-first", "conceptscore-reference-same-winner"}
     of_one_setting.add("conceptscore-words-say-the-opposite")
     for name in held.keys() - of_one_setting:
@@ -98,8 +92,3 @@ def test_every_entry_of_the_file_is_of_a_claim_and_gives_its_printed_value():
         assert np.isnan(printed) == (not several[name]), f"{name}: a number is printed, or is not"
         if several[name]:
             assert abs(several[name][0].value - printed) <= 0.01 * abs(printed) + 0.006, name
-
-
-def test_what_decides_downwards_is_read_downwards():
-    below = replace(ABOVE, direction="below", reference=-10)
-    assert printed_readings.own_table(below, [Interval(-20, -28, -12, 100, 100.0)]) == claims.SUPPORTED

@@ -49,9 +49,8 @@ def test_printed_and_recorded_rows_meet_by_their_keys():
 
 def test_a_key_that_the_paper_does_not_vary_stands_beside_its_own_choice():
     keys = {"samples": 50, "lambda": 0.001, "classifier": "post-hoc CBM"}
-    rows = [
-        {**keys, "values": name, "metric": "accuracy", "value": 70.0} for name in ("margin", "as published")
-    ]
+    numbers = {**keys, "metric": "accuracy", "value": 70.0}
+    rows = [numbers | {"values": name} for name in ("margin", "as published")]
     names, found = beside(recorded(rows, "3"), "alignment", "3")
     theirs = found[PAPER].value.set_axis(names["values"])
     assert theirs["as published"] == 26.7 and pd.isna(theirs["margin"])
@@ -61,11 +60,8 @@ def test_long_tables_are_joined_by_name_and_fractions_are_no_keys():
     names, found = beside(recorded([{"metric": "CGIM1", "value": 0.1}], "6"), "alignment", "6")
     assert names.attribute.nunique() == 115 and names.attribute.iloc[0] == "has_bill_shape::dagger"
     assert "Duck-like shape (printed as 82)" in set(names.attribute)
-    values = [
-        {"over": "mean over classes", "share below 0": s, "metric": "CGIM1", "value": v}
-        for s, v in [(0.25, 0.5)]
-    ]
-    names, found = beside(recorded(values, "6-8"), "alignment", "6-8")
+    row = {"over": "mean over classes", "share below 0": 0.25, "metric": "CGIM1", "value": 0.5}
+    names, found = beside(recorded([row], "6-8"), "alignment", "6-8")
     assert "share below 0" not in names and len(names) == 6
     (ours,) = [rows for source, rows in found.items() if source != PAPER]
     assert ours["share below 0"].dropna().tolist() == [0.25]
@@ -78,9 +74,3 @@ def test_a_run_stands_beside_the_paper_and_real_birds(monkeypatch):
     found = tables.beside_paper(pd.DataFrame([keys, {**keys, "basis": "energy"}]), "alignment", 1)
     assert found.paper[0] == 39.2 and pd.isna(found.paper[1])
     assert found["real: squeezenet1_0"].tolist() == ["50.0 [45.0, 55.0]", "–"]
-
-
-def test_a_recorded_table_has_its_title_and_caption_in_one_file():
-    headings = tables.headings()
-    assert headings["alignment", "1"]["title"] == "Do the concepts exist? (CEM)"
-    assert all(set(about) == {"title", "caption"} and about["title"] for about in headings.values())

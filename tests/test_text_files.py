@@ -19,11 +19,8 @@ def test_a_table_is_read_alike_whatever_wrote_it(tmp_path, ending, mark, form):
     text = unicodedata.normalize(form, mark + ending.join([lines[0], "", *lines[1:], "", ""]))
     (tmp_path / "a.csv").write_bytes(text.encode())
     table = text_files.read_table(tmp_path / "a.csv", ["image", "split"])
-    assert table.to_dict("list") == {
-        "image": ["a.png", "Möwe.png"],
-        "text": ["NA", "x, y"],
-        "split": ["Train", "TEST"],
-    }
+    values = {"image": ["a.png", "Möwe.png"], "text": ["NA", "x, y"], "split": ["Train", "TEST"]}
+    assert table.to_dict("list") == values
     assert table.index.tolist() == [3, 4]  # lines of the file
     assert text_files.are_training(table["split"], "a.csv").tolist() == [True, False]
 
@@ -31,18 +28,18 @@ def test_a_table_is_read_alike_whatever_wrote_it(tmp_path, ending, mark, form):
 def test_tables_that_cannot_be_read_as_they_stand(tmp_path):
     file = tmp_path / "a.csv"
     for content, message in (
-        (b"", "has no column 'image'; its columns: none"),
         (b"image,text\n", "has no row; its columns: 'image', 'text'"),
         (b"image;text\na;b\n", "separated by ';': save it with commas"),
         (b"image,text,text\na,b,c\n", "the column 'text' stands twice"),
         (b"image,text\na,b\n\nc,d,e\n", "line 4: 3 values under 2 columns"),
         (b'image,text\na,"b\nc,d\n', "is a quotation mark open"),
         ("image,text\na,Möwe\n".encode("latin-1"), r"is not UTF-8 \(byte 14\)"),
-        (None, "cannot be read .No such file"),
     ):
-        file.unlink(missing_ok=True) if content is None else file.write_bytes(content)
+        file.write_bytes(content)
         with pytest.raises(TextFileError, match=f"a.csv.*{message}"):
             text_files.read_table(file, ["image"])
+    with pytest.raises(TextFileError, match="b.csv cannot be read .No such file"):
+        text_files.read_text(tmp_path / "b.csv")
 
 
 def column(tmp_path, *values):

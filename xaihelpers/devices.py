@@ -1,4 +1,4 @@
-"""The device that a name means, and tensors that must be on one device."""
+"""The device that a name means, what it is called, and tensors that must be on one device."""
 
 import torch
 
@@ -27,3 +27,11 @@ def require_one_device(**tensors: torch.Tensor | None) -> None:
     if len(set(device_of.values())) > 1:
         places = ", ".join(f"{name} on {device}" for name, device in device_of.items())
         raise ValueError(f"tensors on different devices: {places}. Move them to one of these by .to(device).")
+
+
+def describe_device(device: torch.device) -> str:
+    """The hardware that measured times hold for: the GPU's name, or the CPU with its number of threads."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} {'thread' if threads == 1 else 'threads'}"

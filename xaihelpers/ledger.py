@@ -11,22 +11,12 @@ from pathlib import Path
 
 import yaml
 
-from xaihelpers.claims import (
-    ILL_POSED,
-    INSTRUMENT,
-    MODEL,
-    OUTCOMES,
-    PEOPLE,
-    READING,
-    RIVAL,
-    TOO_FEW,
-    Claim,
-)
+from xaihelpers import claims
 from xaihelpers.datasets import DRAWN
 from xaihelpers.grids import known_notebooks, parameters_of
 from xaihelpers.long_runs import FOLDER as LONG_RUNS
 from xaihelpers.parameters import NOT_IDENTITY
-from xaihelpers.paths import PROJECT, find
+from xaihelpers.paths import PROJECT
 from xaihelpers.report import number_text, with_interval
 
 KINDS = ("paper", "real", "long", "default", "other")  # of runs, in the order in which they count
@@ -72,22 +62,17 @@ def shipped(parameter: str) -> frozenset[str]:
     return frozenset(one for default in defaults for one in _as_list(default))
 
 
-def is_drawn(data: str) -> bool:
-    """Whether data are a notebook's default, or a drawn world by the settings that lie beside them."""
-    place, names = find(data), {name.lower() for name in (*DRAWN, *shipped("data"))}
-    return data.lower() in names or any(place and (place / f"{world}.json").is_file() for world in DRAWN)
-
-
-def own_data(parameters: dict) -> list[str]:
-    """A run's data that nobody drew; none where a shipped generator makes the images."""
-    if parameters.get("pipeline") in shipped("pipeline"):
+def own_data(run: dict) -> list[str]:
+    """A run's data that nobody drew, by what it recorded; none where a shipped generator makes the images."""
+    if run["parameters"].get("pipeline") in shipped("pipeline"):
         return []
-    return [data for data in _as_list(parameters.get("data", [])) if not is_drawn(data)]
+    drawn = {name.lower() for name in (*DRAWN, *shipped("data"), *run.get("drawn", []))}
+    return [data for data in _as_list(run["parameters"].get("data", [])) if data.lower() not in drawn]
 
 
 def kind_of(run: dict) -> str:
     """One of KINDS, by the data and the parameters of a run, never by what it found."""
-    own, by_preset = own_data(run["parameters"]), presets_of(run)
+    own, by_preset = own_data(run), presets_of(run)
     if own and "paper" in by_preset:
         return "paper"
     if own and own == _as_list(run["parameters"]["data"]):
@@ -102,7 +87,7 @@ def column_of(verdict: dict, run: dict) -> str:
 
     A run on real data may also have a verdict on drawn ones: in that verdict their name stands.
     """
-    own, words = own_data(run["parameters"]), verdict["data"]
+    own, words = own_data(run), verdict["data"]
     for name in [*own, *(Path(data).name for data in own)]:
         words = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", words)
     if own and not any(re.search(rf"\b{world}\b", words) for world in (*DRAWN, *shipped("data"))):
@@ -115,40 +100,39 @@ def column_of(verdict: dict, run: dict) -> str:
 def reason(verdict: dict) -> str:
     """What stands in the way of a verdict, or what an ill-posed one is to be read with; "" for others."""
     outcome = verdict["outcome"]
-    if outcome == TOO_FEW:
+    if outcome == claims.TOO_FEW:
         wanted = f"about {verdict['needed']:,}" if verdict["needed"] else "more than there are here"
         return f"worth {verdict['effective']:.0f} independent cases; {wanted} would decide"
-    if outcome == INSTRUMENT:
-        return "failed control: " + ", ".join(
-            name for name, passed in verdict["controls"].items() if not passed
-        )
-    if outcome == RIVAL:
+    if outcome == claims.INSTRUMENT:
+        failed = [name for name, passed in verdict["controls"].items() if not passed]
+        return f"failed control: {', '.join(failed)}"
+    if outcome == claims.RIVAL:
         return f"ahead of what knows nothing by {with_interval(*verdict['rival'][:3])}"
-    if outcome in (ILL_POSED, READING):
-        name, words = (
-            ("rewritten", "written otherwise") if outcome == ILL_POSED else ("readings", "read otherwise")
-        )
-        values = [other[0] for other in verdict[name]]
+    others = {claims.ILL_POSED: "rewritten", claims.READING: "readings"}.get(outcome)
+    if others:
+        values = [other[0] for other in verdict[others]]
+        words = "written otherwise" if others == "rewritten" else "read otherwise"
         return f"{words} {number_text(min(values))} to {number_text(max(values))}"
-    return {PEOPLE: "people rate in notebook 71", MODEL: "no such model was asked"}.get(outcome, "")
+    more = {claims.PEOPLE: "people rate in notebook 71", claims.MODEL: "no such model was asked"}
+    return more.get(outcome, "")
 
 
-def command(claim: Claim, outcome: str, runs: Sequence[dict]) -> str:
+def command(claim: claims.Claim, outcome: str, runs: Sequence[dict]) -> str:
     """The command that brings what a claim lacks: a first run, people's files, or a preset that no run has.
 
     More cases of the same data come first where cases are too few, else the paper's size. "" where nothing
     is left. outcome: of the claim's verdict; another word where it has none.
     """
     start, numbers = "python -m xaihelpers.run", claim.notebook.split()
-    if outcome not in OUTCOMES and not {run["notebook"] for run in runs} & {*numbers}:
+    if outcome not in claims.OUTCOMES and not {run["notebook"] for run in runs} & {*numbers}:
         return f"{start} {numbers[0]}"
     tried, choices = {(run["notebook"], name) for run in runs for name in presets_of(run)}, []
     for number in numbers:
         files = [name for name in PEOPLE_FILES if declared()[number].get(name) == ("str", "")]
-        if outcome == PEOPLE and files:
+        if outcome == claims.PEOPLE and files:
             return " ".join([start, number, *(f"-p {name}=FILE" for name in files)])
         for name, values in presets(number).items():
-            last = not (outcome == TOO_FEW and _is_larger(number, values)), name != "paper"
+            last = not (outcome == claims.TOO_FEW and _is_larger(number, values)), name != "paper"
             if (number, name) not in tried:
                 choices.append((*last, f"{start} {number} -f {name}"))
     return min(choices)[-1] if choices else ""

@@ -50,9 +50,3 @@ def keep(tables: Tables, folder: Path) -> None:
     for name, table in tables.items():
         content = table.to_csv(index=False, float_format="%.6g").encode()
         write_whole(folder / f"{name}.csv.gz", gzip.compress(content, mtime=0))
-
-
-def joined(parts: Sequence[pd.DataFrame], keys: list[str]) -> pd.DataFrame:
-    """Tables below each other, sorted; of two rows with the same keys the later table's."""
-    both = pd.concat(parts, ignore_index=True).drop_duplicates(keys, keep="last")
-    return both.sort_values(keys, ignore_index=True)

@@ -4,7 +4,6 @@ import io
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import ipywidgets
 import matplotlib.pyplot as plt
@@ -15,7 +14,7 @@ import torch
 from pandas.io.formats.style import Styler
 from PIL import Image
 
-from xaihelpers.datasets import as_seen, load_image
+from xaihelpers.datasets import as_seen
 
 PALETTE = sns.color_palette("colorblind")
 
@@ -50,35 +49,26 @@ def wrapped_lines(text: str, width: int, indent: str = "") -> str:
 
 
 def image_grid(
-    images: Sequence,
-    titles: Sequence[str] | None = None,
-    columns: int = 6,
-    width: float = 9.0,
-    fontsize: float = 8,
+    images: Sequence, titles: Sequence[str] = (), columns: int = 6, width: float = 9.0, fontsize: float = 8
 ) -> plt.Figure:
-    """Images in a grid without axes, each with its title.
+    """Images in a grid without axes, each with its title, if there are any.
 
     images: as `to_picture` takes them. columns: images in a row. width: of the figure, in inches. Titles
     wider than an image are wrapped.
-    Raises ValueError if there are not as many titles as images.
+    Raises ValueError if there are titles, but not as many as images.
     """
     n_rows = -(-len(images) // columns)
-    title_height = 0.0
-    if titles is not None:
-        letter = 0.55 * fontsize  # mean width, in points
-        n_letters = max(1, int(72 * width / columns / letter))
-        titles = [wrapped_lines(title, n_letters) for title in titles]
-        n_lines = max(title.count("\n") for title in titles) + 1.4
-        title_height = n_lines * fontsize / 72
-    size = (width, n_rows * (width / columns + title_height))
+    letter = 0.55 * fontsize  # mean width, in points
+    n_letters = max(1, int(72 * width / columns / letter))
+    titles = [wrapped_lines(title, n_letters) for title in titles]
+    n_lines = max((title.count("\n") + 1.4 for title in titles), default=0)
+    size = (width, n_rows * (width / columns + n_lines * fontsize / 72))
     fig, axes = plt.subplots(n_rows, columns, figsize=size, squeeze=False, layout="constrained")
     for ax in axes.flat:
         ax.axis("off")
-    if titles is None:
-        titles = [""] * len(images)
-    titled = zip(images, titles, strict=True)
-    for ax, (image, title) in zip(axes.flat, titled, strict=False):  # the last row may have axes to spare
+    for ax, image in zip(axes.flat, images, strict=False):  # the last row may have axes to spare
         ax.imshow(to_picture(image))
+    for ax, title in zip(fig.axes[: len(images)], titles, strict=bool(titles)):
         ax.set_title(title, fontsize=fontsize, loc="left")
     return fig
 
@@ -148,18 +138,11 @@ def line_rows(
 
 
 def case_studies(
-    images: Sequence,
-    texts: Sequence[str],
-    columns: int = 3,
-    width: float = 10.0,
-    wrap: int = 46,
-    fontsize: float = 7,
+    images: Sequence, texts: Sequence[str], columns: int = 3, width: float = 10, wrap: int = 46, fontsize=7
 ) -> plt.Figure:
-    """Images in a grid, each with a text under it.
+    """Images in a grid, each with a text under it, whose lines of more than `wrap` characters are wrapped.
 
-    images: as `to_picture` takes them.
-    texts: their lines are kept; lines of more than `wrap` characters are wrapped.
-    columns: images in a row. width: of the figure, in inches.
+    images: as `to_picture` takes them. columns: images in a row. width: of the figure, in inches.
     Raises ValueError if there are not as many texts as images.
     """
     wrapped = [wrapped_lines(text, wrap, indent="  ") for text in texts]
@@ -167,14 +150,9 @@ def case_studies(
     text_height = n_lines * fontsize * 1.35 / 72
     image_height = width / columns * 0.55
     n_rows = -(-len(images) // columns)
-    fig, axes = plt.subplots(
-        2 * n_rows,
-        columns,
-        figsize=(width, n_rows * (image_height + text_height)),
-        squeeze=False,
-        layout="constrained",
-        gridspec_kw={"height_ratios": [image_height, text_height] * n_rows},
-    )
+    look = {"height_ratios": [image_height, text_height] * n_rows, "layout": "constrained"}
+    size = (width, n_rows * (image_height + text_height))
+    fig, axes = plt.subplots(2 * n_rows, columns, figsize=size, squeeze=False, **look)
     for ax in axes.flat:
         ax.axis("off")
     for n, (image, text) in enumerate(zip(images, wrapped, strict=True)):
@@ -195,13 +173,10 @@ class _CompactStyler(Styler):
 
 def table(frame: pd.DataFrame, caption: str, precision: int = 1, small: bool = False) -> Styler:
     """A table to be displayed: no index, `precision` digits, a dash for NaN; `small` for wide tables."""
-    styler = _CompactStyler(frame, cell_ids=False)
-    styler = styler.hide(axis="index").format(precision=precision, na_rep="–").set_caption(caption)
+    styler = _CompactStyler(frame, cell_ids=False).hide(axis="index").set_caption(caption)
     if small:
-        styler = styler.set_table_styles(
-            [{"selector": "td, th", "props": "padding: 1px 6px; font-size: 85%"}]
-        )
-    return styler
+        styler.set_table_styles([{"selector": "td, th", "props": "padding: 1px 6px; font-size: 85%"}])
+    return styler.format(precision=precision, na_rep="–")
 
 
 def results_table(
@@ -217,12 +192,8 @@ def results_table(
     values = [_number(value, digits) for value in rows.value]
     intervals = [_interval(low, high, digits) for low, high in zip(rows.low, rows.high, strict=True)]
     view = rows.assign(**{"this run": values, "interval": intervals})
-    if "effective" in view:
-        few = view.effective < 0.95 * view.cases
-        many = view.effective > 1.05 * view.cases
+    if "effective" in view and (view.effective / view.cases - 1).abs().max() > 0.05:
         view["effective cases"] = [_number(value, 0) for value in view.effective]
-        if not (few | many).any():
-            view = view.drop(columns="effective cases")
     real = [name for name in view if name.startswith("real: ")]
     optional = ["paper", *real, "this run", "interval", "sd", *more]
     optional += ["cases", "effective cases", "chance", "invalid"]
@@ -241,17 +212,13 @@ def interval_table(
         Lines and columns keep the order in which they come.
     Raises AttributeError or KeyError if a column is missing, ValueError if two rows share a cell.
     """
-    bounds = frame.reindex(columns=["low", "high"])
-    has_chance = "chance" in frame and "chance" not in index
-    chances = frame["chance"] if has_chance else pd.Series(np.nan, index=frame.index)
-    texts = []
-    for value, low, high, chance in zip(frame.value, bounds.low, bounds.high, chances, strict=True):
-        texts.append(_value_with_interval(value, low, high, chance, digits))
+    numbers = frame.reindex(columns=["value", "low", "high", "chance"])
+    if "chance" in index:
+        numbers["chance"] = np.nan
+    texts = [_value_with_interval(*row, digits) for row in numbers.itertuples(index=False)]
     wide = frame[index].assign(column=frame[columns], text=texts)
     wide = wide.pivot(index=index, columns="column", values="text")
-    lines = pd.MultiIndex.from_frame(frame[index].drop_duplicates())
-    if len(index) == 1:
-        lines = lines.get_level_values(0)
+    lines = frame.set_index(index).index.unique()
     wide = wide.reindex(lines).reindex(columns=frame[columns].unique())
     return wide.rename_axis(columns=None).reset_index()
 
@@ -273,19 +240,6 @@ def _value_with_interval(value: float, low: float, high: float, chance: float, d
     if not pd.isna(chance):
         text += f" chance {chance:.0f}"
     return text
-
-
-def case_pictures(files: Sequence[str | Path], texts: Sequence[str]) -> plt.Figure:
-    """Case studies from image files, 3.2 inches wide each and at most three in a row.
-
-    files: of the images, at least one. texts: as `case_studies` takes them.
-    Raises ValueError if there are not as many texts as files, DatasetError as `load_image` does.
-    """
-    pictures = [load_image(file).resize((112, 112)) for file in files]
-    columns = 2 if len(pictures) == 4 else min(len(pictures), 3)
-    fig = case_studies(pictures, texts, columns, width=3.2 * columns, wrap=38, fontsize=10)
-    fig.set_dpi(78)  # photographs and much text: a small file
-    return fig
 
 
 def board(draw: Callable[..., plt.Figure], **controls: ipywidgets.ValueWidget) -> ipywidgets.VBox:

@@ -14,6 +14,7 @@ the variance 1/(n − 3) of artanh r, of Kendall's τ 0.437/(n − 4) (Fieller, 
 
 from itertools import product
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -24,32 +25,30 @@ from xaihelpers.claims import (
     FAILS,
     HOLDS,
     OPEN,
+    OWN_TABLE,
     READING,
     SUPPORTED,
     UNDOCUMENTED,
     Claim,
     by_interval,
 )
-from xaihelpers.printed_cells import aligned, cells, load_relations
+from xaihelpers.plots import chance_line
+from xaihelpers.printed_cells import aligned, cells, load_relations, parts_of
 from xaihelpers.printed_denominators import fits, smallest
 from xaihelpers.scores.intervals import Interval, interval
 
-NO_PARTS = ["why", "open", "from", "by", "value", "floor", "cases", "best_of", "also", "least_of"]
-NO_PARTS += ["clusters", "margin"]
+COLORS = dict(zip((*OWN_TABLE, READING), "#0072b2 #cc79a7 #d55e00 #8f97a3 #e69f00".split(), strict=True))
+TICKS = [-10, -2, -1, 0, 1, 2, 10, 100]
 LARGEST = 1200  # of the numbers of cases that a share alone may fit
 
 
 def readings(entry: dict) -> list[Interval]:
-    """Every reading of an entry; none where it has no cells.
-
-    Raises ValueError for an unknown source of the interval, and what `printed_cells.cells` raises.
-    """
+    """Every reading of an entry; none where it has no cells. Raises what `printed_cells.cells` raises."""
     found = []
     for change in [{}, *entry.get("also", [])] if "from" in entry else []:
         changed = entry | change
-        parts = {name: spec for name, spec in changed.items() if name not in NO_PARTS}
         for floor, n in product(changed.get("floor", [0]), changed.get("cases", [None])):
-            found.append(_reading(changed, parts, floor, n))
+            found.append(_reading(changed, parts_of(changed), floor, n))
     return found
 
 
@@ -92,6 +91,36 @@ def own_tables(claims: dict[str, Claim]) -> tuple[pd.DataFrame, dict[str, list[I
         widest = max(alike, key=lambda one: np.nan_to_num(one.high - one.low), default=None)
         rows.append(row | ({"value": np.nan} if widest is None else widest._asdict()))
     return pd.DataFrame(rows), several
+
+
+def readings_figure(
+    verdicts: pd.DataFrame, several: dict[str, list[Interval]], claims: dict[str, Claim]
+) -> plt.Figure:
+    """The readings in units of the smallest effect, a line a claim; linear to 2, logarithmic further out.
+
+    verdicts, several: as of `own_tables`. claims: as of `claims.load_claims`.
+    """
+    drawn = verdicts[verdicts.claim.map(several).map(len) > 0]
+    fig, ax = plt.subplots(figsize=(8, 0.185 * len(drawn)), layout="constrained")
+    for y, (name, verdict) in enumerate(zip(drawn.claim, drawn.verdict, strict=True)):
+        claim, color = claims[name], COLORS[verdict]
+        for one in several[name]:
+            effects = (np.array(one[:3]) - claim.reference) / claim.smallest
+            value, *ends = -effects if claim.direction == "below" else effects
+            face = "w" if claim.direction == "within" else color
+            ax.plot(ends, [y, y], color=color, lw=1.5, alpha=0.6)
+            ax.plot(value, y, "o", ms=5, color=color, mfc=face)
+    for verdict, color in COLORS.items():
+        ax.plot([], [], "o", color=color, label=verdict)
+    ax.plot([], [], "o", color="0.4", mfc="w", label="white: “within”, holds between −1 and 1")
+    chance_line(ax, 0, "reference", vertical=True)
+    ax.axvline(1, color="0.6", lw=1, label="smallest effect that matters")
+    ax.set_xscale("symlog", linthresh=2)
+    ax.set_xticks(TICKS, [str(tick).replace("-", "−") for tick in TICKS])
+    ax.set_yticks(range(len(drawn)), drawn.claim, fontsize=9)
+    ax.set(xlabel="effect in the claimed direction, in smallest effects", ylim=(len(drawn), -1))
+    fig.legend(loc="outside upper center", ncols=2, fontsize=9)
+    return fig
 
 
 def share_interval(share: float, n: float) -> Interval:
@@ -177,8 +206,6 @@ def _limits(entry: dict, spec: dict | str, n: float | str | None) -> list[Interv
     if source == "rounding":
         ends = zip(rows.number, rows.number - rows.half, rows.number + rows.half, strict=True)
         return [Interval(*three, 1, 1) for three in ends]
-    if source != "shares":
-        raise ValueError(f"there are no intervals from {source!r}")
     found = []
     for text, share in zip(rows.value, rows.number, strict=True):
         found.append(share_interval(share, smallest(fits([text], LARGEST)) if n == "fits" else n))

@@ -19,7 +19,7 @@ import pandas as pd
 from PIL import Image
 
 from xaihelpers import paths
-from xaihelpers.datasets import DatasetError, load_image
+from xaihelpers.datasets import load_image
 from xaihelpers.plots import to_picture
 
 TABLES = """begin immediate;
@@ -81,8 +81,8 @@ def item(
     text: shown beside the picture. answers: of a form of FORMS, or options to pick from, rated 1, 2, …
     image: a file, or as `plots.to_picture` takes it. Items with the same `hidden["together"]` are a chain:
     they come one after the other, and no answer is taken back.
-    Raises RatingError: for an id that is no text, fewer than two different answers, an image that cannot be
-        read, and `hidden` that JSON cannot hold.
+    Raises RatingError: for an id that is no text, and fewer than two different answers; DatasetError as
+        `load_image`; TypeError for `hidden` that JSON cannot hold.
     """
     if not isinstance(id, str) or not id.strip():
         raise RatingError(f"an item's id must be a text, not {id!r}")
@@ -91,16 +91,13 @@ def item(
     if not isinstance(answers, dict):
         answers = {answer: number for number, answer in enumerate(answers, 1)}
     digest, jpeg = hashlib.sha256(json.dumps([text, answers]).encode()), io.BytesIO()
-    try:
-        hidden = json.loads(json.dumps(hidden or {}))
-        if image is not None:
-            pixels = to_picture(load_image(image) if isinstance(image, str | Path) else image)
-            picture = Image.fromarray(pixels).convert("RGB")  # without what a file's comments may tell
-            picture.thumbnail((960, 640))
-            digest.update(picture.tobytes())
-            picture.save(jpeg, "JPEG", quality=95, subsampling=0)
-    except (DatasetError, TypeError) as error:
-        raise RatingError(f"item {id!r}: {error}") from error
+    hidden = json.loads(json.dumps(hidden or {}))
+    if image is not None:
+        pixels = to_picture(load_image(image) if isinstance(image, str | Path) else image)
+        picture = Image.fromarray(pixels).convert("RGB")  # without what a file's comments may tell
+        picture.thumbnail((960, 640))
+        digest.update(picture.tobytes())
+        picture.save(jpeg, "JPEG", quality=95, subsampling=0)
     return Item(id, text, answers, hidden, jpeg.getvalue(), digest.hexdigest())
 
 
@@ -124,8 +121,8 @@ def open_study(file: str | Path, name: str, items: Sequence[Item] | None = None,
         items; for a file that is none of ratings. Raises FolderError: if its folder cannot be written.
     """
     file, new = Path(file), {one.id: one for one in items or []}
-    if not new and (items is not None or name not in studies(file)):
-        raise RatingError(f"there is no study {name!r} in {file}, only {studies(file)}: give its items")
+    if not new:
+        _require_study(file, name)
     if len(new) < len(items or []):
         raise RatingError(f"of {len(items)} items of study {name!r} only {len(new)} have an id of their own")
     paths.ensure_writable(file.parent, REMEDY)
@@ -148,12 +145,13 @@ def open_study(file: str | Path, name: str, items: Sequence[Item] | None = None,
     return Study(file, name, rows[0][2], new)
 
 
-def studies(file: str | Path) -> list[str]:
-    """The names of a file's studies; none without a file. Raises RatingError if it is none of ratings."""
-    if not Path(file).exists():
-        return []
-    with _database(file) as database:
-        return [name for (name,) in database.execute("select study from items group by study")]
+def _require_study(file: Path, name: str) -> None:
+    found = []
+    if file.exists():
+        with _database(file) as database:
+            found = [study for (study,) in database.execute("select study from items group by study")]
+    if name not in found:
+        raise RatingError(f"there is no study {name!r} in {file}; it holds {found or 'none'}: give its items")
 
 
 def ratings(file: str | Path, study: str) -> pd.DataFrame:
@@ -161,8 +159,7 @@ def ratings(file: str | Path, study: str) -> pd.DataFrame:
 
     Raises RatingError: for an unknown study, and for a file that is none of ratings.
     """
-    if study not in studies(file):
-        raise RatingError(f"there is no study {study!r} in {file}; it holds {studies(file) or 'none'}")
+    _require_study(Path(file), study)
     columns = "item, rater, rating, answer, form, position, seconds, time, hidden"
     joined = f"select {columns} from ratings join items using (study, item) where study = ?"
     with _database(file) as database:
@@ -227,11 +224,10 @@ class RatingPanel(ipywidgets.VBox):
         self.since = time.monotonic()
 
     def _rate(self, button: ipywidgets.Button) -> None:
-        seconds, answer = round(time.monotonic() - self.since, 2), button.description
+        seconds, answer, item = round(time.monotonic() - self.since, 2), button.description, self.item
         if seconds >= DOUBLE_CLICK:
-            id, rating = self.item.id, self.item.answers[answer]
-            row = [self.study.name, id, self.rater, rating, answer, self.item.key]
-            row += [self.order.index(self.item) + 1, seconds, datetime.now(timezone.utc).isoformat()]
+            row = [self.study.name, item.id, self.rater, item.answers[answer], answer, item.key]
+            row += [self.order.index(item) + 1, seconds, datetime.now(timezone.utc).isoformat()]
             self._write("insert or replace into ratings values (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def _take_back(self, button: ipywidgets.Button) -> None:

@@ -13,7 +13,6 @@ import os
 import platform
 import random
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,17 +25,18 @@ from tqdm.auto import tqdm
 import xaihelpers
 from xaihelpers import spending
 from xaihelpers.claims import Verdict, decide, load_claims, spoken
-from xaihelpers.devices import resolve_device
+from xaihelpers.datasets import DRAWN
+from xaihelpers.devices import describe_device, resolve_device
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
-from xaihelpers.paths import CODE_KEY, FolderError, ensure_writable, results_home
+from xaihelpers.paths import CODE_KEY, FolderError, ensure_writable, find, results_home
 from xaihelpers.scores.intervals import Interval
-from xaihelpers.timing import describe_device
 
 log = logging.getLogger(__name__)
 NUMBERS = ["value", "low", "high", "cases", "effective", "chance"]
 TEXTS = ["paper", "table", "row", "metric", "data", "model"]
 MARK = "void"  # why a number decides nothing, as of `yardsticks.judge_card.void`; no key of its row
 COLUMNS = [*TEXTS[:4], *NUMBERS, *TEXTS[4:], MARK]
+REMEDY = "make room or permit writing there, or name another folder by the parameter results"
 
 
 @dataclass
@@ -83,24 +83,6 @@ class Run:
         self._rows = [row for row in self._rows if _key(row) not in keys] + tidy
         return _frame(tidy)
 
-    def record_each(
-        self,
-        frame: pd.DataFrame,
-        keys: list[str],
-        metric: str,
-        model_name: Callable[[str, str], str] = lambda model, data: model,
-        **where,
-    ) -> None:
-        """Record a table whose columns `data` and `model` name several of both, each part under its own.
-
-        keys: the columns that tell rows apart.
-        model_name: (model, data) -> the model in words.
-        where: paper and table, as of `record`.
-        """
-        for (model, data), part in frame.groupby(["model", "data"], sort=False):
-            rows = part.reindex(columns=[*keys, *NUMBERS]).assign(metric=metric)
-            self.record(rows, data=Path(data).name, model=model_name(model, data), **where)
-
     def figure(self, fig: "matplotlib.figure.Figure", name: str, caption: str) -> None:  # noqa: F821
         """Keep a figure, as PNG of 110 dpi at most, and the caption above it, here and in the report.
 
@@ -137,12 +119,9 @@ class Run:
         figure: name of the figure that shows it.
         against: needs, rewritten, readings, rival, available, as of `claims.decide`.
 
-        Raises ValueError for an unknown claim.
+        Raises KeyError for an unknown claim.
         """
-        claims = load_claims()
-        if claim not in claims:
-            raise ValueError(f"There is no claim {claim!r} in data/papers/claims.csv.")
-        about = claims[claim]
+        about = load_claims()[claim]
         controls = {name: bool(passed) for name, passed in (controls or {}).items()}
         verdict = decide(about, measured, controls, **against)
         made = {"outcome": verdict.outcome, "needed": verdict.needed, "controls": controls, **against}
@@ -154,10 +133,6 @@ class Run:
             quantity += f" as fitted, {min(values):.3g} to {max(values):.3g} in other writings"
         log.info("Claim (%s, %s): %s\n  %s: %s", about.paper, about.section, about.claim, quantity, verdict)
         return verdict
-
-    def rows(self) -> pd.DataFrame:
-        """All rows recorded so far."""
-        return _frame(self._rows)
 
     def finish(self, tables: dict[str | int, pd.DataFrame] | None = None, **about) -> pd.DataFrame:
         """Write the run into its folder, over an earlier one with the same parameters; returns its rows.
@@ -174,7 +149,7 @@ class Run:
                 of_part = about | dict(zip(own, key, strict=True))
                 of_part["data"] = Path(of_part["data"]).name
                 self.record(part.drop(columns=own), table=table, **of_part)
-        rows = self.rows()
+        rows = _frame(self._rows)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=f".{self.notebook}-", dir=self.folder) as place:
@@ -187,9 +162,8 @@ class Run:
         except OSError as error:
             log.warning("%s", rows.to_string(na_rep="nan"))  # so that the numbers are not lost
             raise FolderError(
-                f"Could not write the results to {self.folder} ({error.strerror}): make room or permit "
-                "writing there and run this cell again, or name another folder by the parameter results; the "
-                "rows are shown above."
+                f"Could not write the results to {self.folder} ({error.strerror}): {REMEDY}; run this cell "
+                "again; the rows are shown above."
             ) from error
         return rows
 
@@ -205,6 +179,7 @@ class Run:
             "parameters": self.parameters,
             "key": json.loads(os.environ.get(CODE_KEY) or "{}"),  # of the code, where the launcher knows it
             "data": sorted(rows["data"].unique()),
+            "drawn": _drawn(self.parameters.get("data", [])),
             "model": sorted(rows["model"].unique()),
             "versions": {"python": platform.python_version(), **versions},
             "device": describe_device(self.device),
@@ -236,13 +211,9 @@ def start(notebook: str, namespace: dict) -> Run:
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
     device = resolve_device(parameters.get("device", "auto"), ParameterError)
-    folder = ensure_writable(
-        results_home(parameters.get("results", "results")),
-        "make room or permit writing there, or name another folder by the parameter results",
-    )
-    run = Run(notebook, parameters, device, folder, notes)
+    folder = ensure_writable(results_home(parameters.get("results", "results")), REMEDY)
     spending.begin(0.0)  # nothing is spent unless the notebook says so
-    return run
+    return Run(notebook, parameters, device, folder, notes)
 
 
 def _show_log(notes: list[str]) -> None:
@@ -291,6 +262,12 @@ def read_records(*folders: Path) -> pd.DataFrame:
         origin = {"notebook": run["notebook"], "run": run["folder"].name}
         tables.append(rows.assign(**origin, parameters=json.dumps(run["parameters"])))
     return pd.concat([table for table in tables if len(table)] or tables, ignore_index=True)
+
+
+def _drawn(data: str | list[str]) -> list[str]:
+    """Those of a run's data, by name or path, beside which the settings of a drawn world lie."""
+    names = [data] if isinstance(data, str) else data
+    return [name for name in names if any(find(name, holding=f"{world}.json") for world in DRAWN)]
 
 
 def _tidy(row: dict) -> dict:

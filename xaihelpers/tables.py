@@ -20,6 +20,9 @@ REAL_RUNS = PROJECT / "data" / "real_runs"
 NAMED = {"6": "attribute", "7": "class_name", "8": "class_name"}
 # keys that a notebook varies and the paper does not: the paper's own choice
 PUBLISHED = {"values": "as published"}
+# what else is measured of a row: numbers beside its value, and not its keys
+MEASURED = ("sd", "min", "max", "share below 0", "share of the images", "majority")
+ABOUT = ("notebook", "run", "parameters")  # of the run that a row is from
 ORIGIN = "(origin)"  # a column that no notebook records
 
 
@@ -108,11 +111,12 @@ def beside(recorded: pd.DataFrame, paper: str, table: str) -> tuple[pd.DataFrame
     row for each row of names}.
     """
     ours = recorded[(recorded.paper == paper) & (recorded.table == table)]
-    filled = ours.notna().any()  # the other columns belong to other tables
-    ours = ours.loc[:, filled | filled.index.isin([*COLUMNS, *Source._fields])]
     theirs = printed(paper, table)
     known = [key for key in theirs if key not in ("metric", "value")]
-    further, numbers = _further_columns(ours, known)
+    texts = ours.drop(columns=[*COLUMNS, *known, *ABOUT], errors="ignore").map(key_text)
+    more = [name for name in texts if texts[name].any()]  # the other columns belong to other tables
+    numbers = [name for name in more if name in MEASURED]
+    further = [name for name in more if name not in MEASURED]
     keys = known + further
     texts = {key: ours[key].map(key_text) if key in ours else "" for key in keys}
     origins = ours[list(Source._fields)].itertuples(index=False, name=None)
@@ -134,24 +138,6 @@ def beside(recorded: pd.DataFrame, paper: str, table: str) -> tuple[pd.DataFrame
         aligned = names.merge(part, on=index, how="left", validate="1:1")
         found[source] = aligned.drop(columns=[*index, ORIGIN])
     return names, found
-
-
-def _further_columns(ours: pd.DataFrame, known: list[str]) -> tuple[list[str], list[str]]:
-    """What recorded rows have beside the keys of the printed table: keys, and numbers.
-
-    A column of fractions that nothing depends on is a further number of its row, anything else a key.
-    """
-    no_keys = [*COLUMNS, *known, "notebook", "run", "parameters"]
-    texts = ours.drop(columns=no_keys, errors="ignore").map(key_text)
-    keys, numbers = [name for name in texts if texts[name].any()], []
-    for name in keys:
-        others = [*known, *(key for key in keys if key != name)]
-        depends = ours.duplicated([*others, "metric", "run", "data", "model"]).any()
-        fractions = pd.to_numeric(texts[name].replace("", np.nan), errors="coerce")
-        only_numbers = fractions.notna().equals(texts[name].ne(""))
-        if only_numbers and (fractions.dropna() % 1 != 0).any() and not depends:
-            numbers.append(name)
-    return [key for key in keys if key not in numbers], numbers
 
 
 def beside_paper(rows: pd.DataFrame, paper: str, table: int | str, digits: int = 1) -> pd.DataFrame:

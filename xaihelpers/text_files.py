@@ -114,24 +114,25 @@ def numbers(
 
     Raises TextFileError naming the line of what is no such number.
     """
-    found = []
-    for line, text in column.items():
-        if empty_ok and not text:
-            found.append(np.nan)
-            continue
-        try:
-            number = float(text.replace("_", "?"))  # which Python would pass over
-            good = low <= number <= high and np.isfinite(number)
-        except ValueError:
-            good = False
-        if not good:
-            scale = f" from {low:g} to {high:g}" if np.isfinite([low, high]).all() else ""
-            raise TextFileError(
-                f"{file}, line {line}: {column.name} is {text!r}, not a number{scale}: write it in "
-                f"digits, with a point and no unit{', or leave it empty' if empty_ok else ''}"
-            )
-        found.append(number)
-    return pd.Series(found, column.index, dtype=float, name=column.name)
+    found = column.map(_number).astype(float)
+    wrong = ~(found.between(low, high) & np.isfinite(found))
+    if empty_ok:
+        wrong &= column != ""
+    if wrong.any():
+        line = wrong.idxmax()
+        scale = f" from {low:g} to {high:g}" if np.isfinite([low, high]).all() else ""
+        raise TextFileError(
+            f"{file}, line {line}: {column.name} is {column[line]!r}, not a number{scale}: write it in "
+            f"digits, with a point and no unit{', or leave it empty' if empty_ok else ''}"
+        )
+    return found
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text.replace("_", "?"))  # which Python would pass over
+    except ValueError:
+        return np.nan
 
 
 def are_training(column: pd.Series, file: str | Path) -> pd.Series:
