@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 
 from recipes.annotator_training.lesson_pictures import SLICES, Picture, drawn_bird, drawn_thing
 from worlds import aviary
-from xaihelpers import datasets, models
+from xaihelpers import datasets
 from xaihelpers.ask import Answer, Request, lettered_options, prompt, request
 from xaihelpers.ask.loading import shipped_model
 from xaihelpers.ask.python_model import FunctionModel
@@ -236,11 +236,9 @@ def right_letters(
 
 def judge_rows(judge: FunctionModel, n_birds: int, seed: int) -> list[dict]:
     """The lines of the judge: of its battery, on birds drawn for it, and its card."""
-    world = judge_controls.battery_world("aviary", seed)
-    target = models.load_target("aviary_resnet", "", torch.device("cpu"), world)
     rows = []
     for kind in ("masked", "heat"):
-        battery, of_birds = judge_controls.drawn_battery(world, target, n_birds, kind, seed)
+        battery = judge_controls.drawn_battery(n_birds, kind, seed)
         answers = judge_controls.ask_battery(judge, battery, kind)
         lit = answers[answers.right_name & (answers.condition != judge_controls.NO_IMAGE)]
         fits = lit.coverage * lit.precision.fillna(0)
@@ -250,8 +248,7 @@ def judge_rows(judge: FunctionModel, n_birds: int, seed: int) -> list[dict]:
         for condition in (judge_controls.LOOK_ALIKE, judge_controls.WRONG_NAME):
             high = 100.0 * (answers.score[answers.condition == condition] >= 2.5)
             lines[f"2.5 or more under a {condition} (%)"] = interval(high, bounds=PERCENT)
-        parts = models.crop_masks(target, world, of_birds)
-        said = check_texts(answers, battery, parts, world.parts, seed)
+        said = check_texts(answers, battery, seed)
         card = judge_card(answers, battery, said)
         lines["controls passed (%)"] = interval(100 * card.passed, bounds=PERCENT)
         for line in card.to_dict("records"):

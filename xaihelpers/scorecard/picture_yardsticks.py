@@ -16,6 +16,7 @@ from xaihelpers.scorecard.evidence import Evidence
 from xaihelpers.scorecard.reading import Reading, judged
 from xaihelpers.scorecard.value_yardsticks import Found, effect_agreement, own_scale
 from xaihelpers.scores import alignment, autoxplain, causal, sub
+from xaihelpers.yardsticks.planted_maps import centre_map
 
 N_MAPS = 200  # images whose maps are judged by points
 N_MASKS = 60  # and by masks
@@ -60,10 +61,8 @@ def location(e: Evidence, names: Sequence[str]) -> Found:
 
 
 def _blob(maps: torch.Tensor) -> dict[str, torch.Tensor]:
-    """In place of each of some maps a round patch in the middle, an eighth of the side wide."""
-    y, x = ((torch.arange(n) + 0.5) / n - 0.5 for n in maps.shape[-2:])
-    blob = torch.exp(-(y[:, None] ** 2 + x**2) / (2 * 0.125**2))
-    return {"a blob in the centre": blob.expand(len(maps), -1, -1)}
+    """In place of each of some maps a round patch in the middle."""
+    return {"a blob in the centre": centre_map(*maps.shape[-2:]).expand(len(maps), -1, -1)}
 
 
 def _masks(e: Evidence, rows: np.ndarray) -> np.ndarray:
