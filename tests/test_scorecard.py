@@ -330,16 +330,6 @@ def test_words_are_compared_with_pictures(of_planted):
     assert of_planted.verdicts("inverted", one, ground=ground) == [scorecard.BELOW]
 
 
-@pytest.mark.notebooks
-def test_the_command_prints_the_page(of_planted, tmp_path, capsys):
-    file = str(save_outputs(of_planted.outputs("leak"), tmp_path / "leaking.safetensors"))
-    assert command.main([file, "--out", str(tmp_path / "page")]) == 0
-    card = scorecard.score(scorecard.Evidence(file, of_planted.ground))
-    said = capsys.readouterr().out
-    assert said.startswith(scorecard.printed(card)) and "WARNING" not in said
-    assert all((tmp_path / "page" / f"scorecard.{kind}").is_file() for kind in ("csv", "png", "html"))
-
-
 def test_a_model_of_another_library_in_ten_lines(tmp_path, monkeypatch):
     """The first block of notebook 61, word by word, with a bottleneck of PyC."""
     cells = nbformat.read(PATHS["61"], as_version=4).cells

@@ -53,21 +53,27 @@ def centre_map(height: int, width: int) -> torch.Tensor:
     return torch.exp(-(y[:, None] ** 2 + x**2) / (2 * 0.125**2))
 
 
+def inside(maps: torch.Tensor, objects: torch.Tensor) -> torch.Tensor:
+    """Share of the hottest pixels of maps (n, h, w) that lie on objects (n, H, W) bool, (n,)."""
+    large = F.interpolate(maps[:, None], objects.shape[1:], mode="bilinear")[:, 0]
+    return inside_at_equal_area(large, objects)
+
+
+def decisive_maps(outputs: ConceptOutputs, maps: torch.Tensor) -> torch.Tensor:
+    """The concepts' maps (n, L, h, w) by the weights of the predicted class, (n, h, w)."""
+    return torch.einsum("nl,nlhw->nhw", outputs.class_weights.T[outputs.predictions], maps)
+
+
 def shares_on_object(outputs: ConceptOutputs, maps: torch.Tensor, masks: np.ndarray) -> list[np.ndarray]:
     """What an honest judge goes by: shares (n,) of a map's hottest pixels that lie on the object.
 
-    Of the map of each decision, the concepts' maps by the weights of the predicted class; and of one known to
-    be wrong, the middle of the picture turned inside out.
+    Of the map of each decision; and of one known to be wrong, the middle of the picture turned inside out.
 
     outputs: of n images. maps: (n, L, h, w). masks: (n, H, W) int, 0 beside the object.
     """
-    decisive = torch.einsum("nl,nlhw->nhw", outputs.class_weights.T[outputs.predictions], maps)
+    decisive, objects = decisive_maps(outputs, maps), torch.from_numpy(masks > 0)
     wrong = (1 - centre_map(*maps.shape[2:])).expand_as(decisive)
-    shares = []
-    for shown in (decisive, wrong):
-        large = F.interpolate(shown[:, None], masks.shape[1:], mode="bilinear")[:, 0]
-        shares.append(inside_at_equal_area(large, torch.from_numpy(masks > 0)).numpy())
-    return shares
+    return [inside(shown, objects).numpy() for shown in (decisive, wrong)]
 
 
 def planted_evidence(
