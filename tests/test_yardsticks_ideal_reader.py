@@ -96,15 +96,12 @@ def test_corrupted_chains_begin_as_those_of_the_labels():
 
 def test_chains_are_drawn_from_the_shares_of_a_class():
     class Annotated:
-        attributes = pd.DataFrame({"name": NAMES})
+        attributes, attribute_level = pd.DataFrame({"name": NAMES}), "class"
         class_attributes = torch.tensor([[1.0, 0, 0, 0, 0.5, 0], [0, 0, 1.0, float("nan"), 0, 0]])
 
-    chains, labels = ideal_reader.drawn_chains(Annotated(), 200)
+    chains, labels = ideal_reader.training_chains(Annotated(), 0, 200)
     assert labels.tolist() == [0] * 200 + [1] * 200
     detailed = [one["DetailedFeatures"] for one in chains]
     assert set(detailed[:200]) == {"red crown", "red crown, blue throat"}
     assert set(detailed[200:]) == {"grey crown"}
     assert 70 < sum("throat" in text for text in detailed) < 130
-    Annotated.class_attributes = None
-    with pytest.raises(ValueError, match="no class attributes"):
-        ideal_reader.drawn_chains(Annotated(), 2)

@@ -1,6 +1,7 @@
 """The battery of controls rejects judges that ignore something, and passes one that computes the truth."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -33,19 +34,18 @@ def battery():
             down, right = rng.normal(0, 8, 2)
             far = (y - top - down) ** 2 + (x - left - right) ** 2
             of_network.append(np.exp(-far / rng.uniform(6, 16) ** 2))
-    names = [f"bird {row} {FAMILIES[row % 6]}" for row in range(N)]
-    wrong = [f"another {FAMILIES[(row + 1) % 6]}" for row in range(N)]
-    alike = [f"another {FAMILIES[row % 6]}" for row in range(N)]
+    names = pd.DataFrame({"own": [f"bird {row} {FAMILIES[row % 6]}" for row in range(N)]})
+    names["wrong"] = [f"another {FAMILIES[(row + 1) % 6]}" for row in range(N)]
+    names["alike"] = [f"another {FAMILIES[row % 6]}" for row in range(N)]
     maps = {condition: torch.tensor(np.stack(some)) for condition, some in maps.items()}
-    objects = torch.from_numpy(np.stack(objects))
-    return judge_controls.build_battery(torch.from_numpy(pixels), objects, names, wrong, alike, maps)
+    objects = torch.from_numpy(np.stack(objects)).byte()
+    return judge_controls.build_battery(torch.from_numpy(pixels), objects, [], names, maps)
 
 
 def card_of(battery, scores, texts=None):
     """The card of a judge by its scores; without texts it always says the same."""
     answers = battery.cases.assign(score=scores, text=texts or f"{BACK} {ALL}")
-    parts = torch.zeros(N, 64, 64, dtype=torch.uint8)  # no part is known
-    return judge_card(answers, battery, cards.check_texts(answers, battery, parts, [])).set_index("control")
+    return judge_card(answers, battery, cards.check_texts(answers, battery)).set_index("control")
 
 
 def test_the_truth_passes(battery):

@@ -11,11 +11,10 @@ from xaihelpers.scorecard.card import score
 from xaihelpers.scorecard.evidence import Evidence, Ground
 from xaihelpers.scorecard.page import (
     CAPTION,
-    RANKS,
     VERDICTS_CAPTION,
     card_figure,
     printed,
     verdicts_figure,
     write_card,
 )
-from xaihelpers.scorecard.reading import ABOVE, BELOW, OPEN, VERDICTS, verdict
+from xaihelpers.scorecard.reading import ABOVE, BELOW, OPEN, RANKS, verdict

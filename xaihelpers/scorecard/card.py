@@ -1,8 +1,8 @@
 """The scorecard of one model: every reading that the evidence allows, and what each yardstick is worth.
 
 yardsticks.csv lists all yardsticks in the order of the lines: paper (or "literature", "control"), truth that
-it asks for, unit, bounds, whether high or low is good, what knows all gets, the function that gives its
-cases, and its needs; needs.csv says why a need cannot be met, and what to give.
+it asks for, unit, bounds, whether high or low is good, the function that gives its cases, and its needs;
+needs.csv says why a need cannot be met, and what to give.
 """
 
 from collections.abc import Collection
@@ -24,10 +24,10 @@ NOT_POSSIBLE = "not possible"
 FUNCTIONS = vars(pictures) | vars(values) | vars(words)
 YARDSTICKS = pd.read_csv(Path(__file__).with_name("yardsticks.csv")).fillna({"unit": ""})
 NEEDS = pd.read_csv(Path(__file__).with_name("needs.csv"), index_col="need")
-LISTS = ("sees", "passes", "fooled_by", "alarms")  # columns of `read_worth`
+SAYS = ["sees", "passes"]  # columns of `read_worth`
 AT_CHANCE = {
-    "accuracy": "The classes are right no more often than something blind would be",
-    "concept AUC": "The concepts' values do not go with their labels",
+    "accuracy": "It is not shown that the classes are right more often than something blind would be",
+    "concept AUC": "It is not shown that the concepts' values go with their labels",
 }
 
 
@@ -40,13 +40,6 @@ class Scorecard:
     missing: dict[str, tuple[str, str]]  # yardstick -> why it is not possible, and what to give
     worth: pd.DataFrame  # as `read_worth`
 
-    def reading(self, yardstick: str) -> Reading:
-        """One reading by its yardstick. Raises KeyError, saying why, where there is none."""
-        if yardstick not in self.readings:
-            why, give = self.missing.get(yardstick, ("unknown yardstick", "one of the list"))
-            raise KeyError(f"{self.evidence.name} has no {yardstick}: {why}; give {give}")
-        return self.readings[yardstick]
-
     @property
     def title(self) -> str:
         """Whose page it is, of what."""
@@ -58,24 +51,21 @@ class Scorecard:
         """A row for each yardstick, what is not possible last, else in the order of truth needed and papers.
 
         Columns: model, data, truth, paper, yardstick, unit, good ("low" or "high"), value, low, high, cases,
-        effective, blind (what knows nothing), blind_value, lead, lead_low, lead_high, verdict, sighted, why,
-        give, and those of `read_worth` as texts.
+        effective, blind (what knows nothing), blind_value, lead, lead_low, lead_high, verdict, why, give,
+        sees, passes (planted faults on record).
         """
         lines = []
         for yardstick, one in self.readings.items():
             lead, (blind, blind_value) = one.lead(), one.hardest()
             line = {"yardstick": yardstick} | one.value()._asdict()
-            line |= {"blind": blind, "blind_value": blind_value, "sighted": one.sighted}
+            line |= {"blind": blind, "blind_value": blind_value}
             line |= {"lead": lead.value, "lead_low": lead.low, "lead_high": lead.high}
             lines.append(line | {"verdict": verdict(lead), "why": "", "give": ""})
         for yardstick, (why, give) in self.missing.items():
             lines.append({"yardstick": yardstick, "verdict": NOT_POSSIBLE, "why": why, "give": give})
-        worth = self.worth.drop(columns="planted")
-        for column in LISTS:
-            worth[column] = worth[column].map(", ".join)
         about = YARDSTICKS.set_index("yardstick")[["truth", "paper", "unit", "good"]]
-        table = pd.DataFrame(lines).join(about, on="yardstick").join(worth, on="yardstick")
-        table = table.fillna(dict.fromkeys(worth.columns, ""))
+        table = pd.DataFrame(lines).join(about, on="yardstick")
+        table = table.join(self.worth[SAYS].map(", ".join), on="yardstick").fillna(dict.fromkeys(SAYS, ""))
         return table.assign(model=self.evidence.name, data=self.evidence.ground.world.name)
 
     @property
@@ -89,6 +79,13 @@ class Scorecard:
         missing = self.table[self.table.verdict == NOT_POSSIBLE].groupby(["why", "give"], sort=False)
         return [f"{', '.join(part.yardstick)}: {why}; give {give}" for (why, give), part in missing]
 
+    @property
+    def lines(self) -> pd.DataFrame:
+        """The rows of `possible` as they are printed, with `changes under` and `praised under`."""
+        shown = ["yardstick", "unit", "value", "low", "high", "blind", "blind_value", "verdict", *SAYS]
+        names = {"sees": "changes under", "passes": "praised under"}
+        return self.possible[shown].rename(columns=names)
+
     @cached_property
     def coverage(self) -> pd.DataFrame:
         """For each planted fault, which of this page's readings change with it, and which still praise.
@@ -97,12 +94,11 @@ class Scorecard:
         on record, of these or not, saw it or let it pass.
         """
         tried = self.worth.reset_index(names="yardstick")
-        says = ["sees", "passes"]
-        tried = tried.melt(["planted", "yardstick"], says, "says", "fault").explode("fault").dropna()
+        tried = tried.melt(["planted", "yardstick"], SAYS, "says", "fault").explode("fault").dropna()
         lines = []
         for (planted, fault), part in tried.groupby(["planted", "fault"], sort=False):
             here = part[part.yardstick.isin(self.readings)]
-            lines.append([planted, fault, *(here.yardstick[here.says == one].tolist() for one in says)])
+            lines.append([planted, fault, *(here.yardstick[here.says == one].tolist() for one in SAYS)])
         return pd.DataFrame(lines, columns=["planted", "fault", "seen by", "praised by"])
 
     @property
@@ -112,21 +108,10 @@ class Scorecard:
         for yardstick, meaning in AT_CHANCE.items():
             one = self.readings.get(yardstick)
             if one is not None and verdict(one.lead()) != ABOVE:
-                numbers = f"{one.value().value:.3g} {one.about.unit}, blind {one.hardest()[1]:.3g}"
+                numbers = f"{one.value().value:.3g} {one.about.unit}".strip()
+                numbers += f", blind {one.hardest()[1]:.3g}"
                 found.append(f"{meaning} ({numbers}): are rows under the wrong ids?")
         return found
-
-    @property
-    def lines(self) -> pd.DataFrame:
-        """The page's table as it is printed: a row for each reading.
-
-        Columns: yardstick, unit, value, low, high, blind, blind_value, verdict, changes under, praised under
-        (planted faults on record).
-        """
-        shown = ["yardstick", "unit", "value", "low", "high", "blind", "blind_value", "verdict"]
-        return self.possible[[*shown, "sees", "passes"]].rename(
-            columns={"sees": "changes under", "passes": "praised under"}
-        )
 
 
 def score(

@@ -12,14 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from xaihelpers.bottlenecks.concept_dataset import rows_of_another_class
-from xaihelpers.datasets import (
-    Dataset,
-    DatasetError,
-    concept_labels,
-    find_attributes,
-    load,
-    plain_name,
-)
+from xaihelpers.datasets import Dataset, DatasetError, concept_labels, find_attributes, load, plain_name
 from xaihelpers.models.clip import load_clip
 from xaihelpers.outputs import ConceptOutputs, read_outputs
 from xaihelpers.own_model import is_python_file, outputs_of_data, outputs_of_file
@@ -28,6 +21,7 @@ from xaihelpers.text_files import numbers, places, plain, read_table
 from xaihelpers.yardsticks.drawn_probes import draw_probes
 
 DRAWN, LABELLED, UNLABELLED = "drawn", "labelled", "unlabelled"  # what is known of images
+SCORES = ["score", "control"]  # columns of judgements
 
 
 class Ground:
@@ -53,16 +47,14 @@ class Ground:
         n_pairs: int = 120,
         n_covered: int = 24,
         seed: int = 0,
-        device: str | torch.device = "cpu",
     ):
         self.world = world = data if isinstance(data, Dataset) else load(data, attributes=labels)
         self.kind = UNLABELLED
         if len(world.classes) or world.attributes is not None:
             self.kind = DRAWN if world.drawn and world.attributes is not None else LABELLED
-        self.scorer = load_clip(scorer, "", True, device) if scorer else None
-        self.probes = None
-        if self.kind == DRAWN and n_pairs + n_covered:
-            self.probes = draw_probes(world, n_pairs, n_covered, seed)
+        self.scorer = load_clip(scorer, "", True) if scorer else None
+        probed = self.kind == DRAWN and n_pairs + n_covered
+        self.probes = draw_probes(world, n_pairs, n_covered, seed) if probed else None
         self.seed = seed
 
 
@@ -99,11 +91,15 @@ class Evidence:
         probed: ConceptOutputs | None = None,
         network_accuracy: float | None = None,
     ):
-        world, probes, source, file = ground.world, ground.probes, "these outputs", ""
+        world, probes, source = ground.world, ground.probes, "these outputs"
         if isinstance(outputs, str | Path):
             source, name = str(outputs), name or Path(outputs).stem
-            file = source if is_python_file(source) else ""
-            outputs = outputs_of_data(file, world) if file else read_outputs(find(source) or source)
+            if is_python_file(source):
+                outputs = outputs_of_data(source, world)
+                if probes is not None and probed is None:
+                    probed = outputs_of_file(source, probes.files, probes.ids)
+            else:
+                outputs = read_outputs(find(source) or source)
         outputs = outputs.cpu()
         rows = _rows(outputs, world, source)
         outputs = outputs.of_classes(world.class_names, source) if len(world.classes) else outputs
@@ -126,49 +122,38 @@ class Evidence:
             self.prevalence = self.truth[fitted].mean(0)  # (L',), share of images that have a concept
             if train.any():
                 self.training = outputs.take(np.flatnonzero(train)).of_concepts(concepts)
-        if file and probes is not None and probed is None:
-            probed = outputs_of_file(file, probes.files, probes.ids)
         # outputs of the probes in their order, L concepts; None where the model was not asked
         self.probed = probed and probed.cpu().align(probes.ids, "the outputs for the probes")
-        ids = self.outputs.image_ids
-        self.texts = self.judgements = None  # n texts; n scores and, perhaps, controls
-        if texts:
-            self.texts = self._table(texts, "text", ids)["text"].fillna("").tolist()
-        if isinstance(judgements, pd.DataFrame):
-            self.judgements = judgements
-        elif judgements:
-            table = self._table(judgements, "score", ids)
-            columns = table.columns.intersection(["score", "control"])
-            self.judgements = table[columns].astype(float)
+        self.texts = self._table(texts, "text")["text"].fillna("").tolist() if texts else None  # n texts
+        self.judgements = judgements if isinstance(judgements, pd.DataFrame) else None  # n scores
+        if self.judgements is None and judgements:
+            table = self._table(judgements, "score")
+            self.judgements = table[table.columns.intersection(SCORES)].astype(float)
 
-    def _table(self, file: str | Path, column: str, image_ids: Sequence[str]) -> pd.DataFrame:
+    def _table(self, file: str | Path, column: str) -> pd.DataFrame:
         """A table of images, a row for each of the test images in order, NaN where it has none."""
-        place = find(file) or file
+        place, ids = find(file) or file, list(map(plain, self.outputs.image_ids))
         given = read_table(place, ("image", column))
-        twice = given["image"].duplicated()
-        if twice.any():
-            raise DatasetError(
-                f"{file}, line {given.index[twice][0]}: image {given['image'][twice].iloc[0]!r} stands "
-                "twice: keep one of its rows"
-            )
-        for name in given.columns.intersection(["score", "control"]):
+        twice = given.image[given.image.duplicated()]
+        if len(twice):
+            line, image = next(twice.items())
+            raise DatasetError(f"{file}, line {line}: image {image!r} stands twice: keep one of its rows")
+        for name in given.columns.intersection(SCORES):
             given[name] = numbers(given[name], place, 0, 5, empty_ok=True)
-        wanted = list(map(plain, image_ids))
-        n_known = int(given["image"].isin(wanted).sum())
+        n_known = int(given.image.isin(ids).sum())
         if not n_known:
             raise DatasetError(
                 f"{file}: none of its images is among the outputs' test images, the first "
-                f"{given['image'].iloc[0]!r}; they are {image_ids[0]!r}, …"
+                f"{given.image.iloc[0]!r}; they are {ids[0]!r}, …"
             )
-        if n_known < max(len(given), len(wanted)):
+        if n_known < max(len(given), len(ids)):
             self.notes.append(
                 f"{file}: {len(given) - n_known} of its {len(given)} images are not among the outputs' test "
-                f"images, and {len(wanted) - n_known} of these {len(wanted)} are not in it: left out."
+                f"images, and {len(ids) - n_known} of these {len(ids)} are not in it: left out."
             )
-        table = given.set_index("image").reindex(wanted)
-        if column == "score" and (empty := int(given["score"].isna().sum())):
-            self.notes.append(f"{file}: {empty} images have no score: left out.")
-        return table
+        if column == "score" and given.score.isna().any():
+            self.notes.append(f"{file}: {given.score.isna().sum()} images have no score: left out.")
+        return given.set_index("image").reindex(ids)
 
     @property
     def called(self) -> torch.Tensor:
@@ -258,6 +243,6 @@ def _with_maps(outputs: ConceptOutputs, maps: str | Path | torch.Tensor) -> Conc
             raise DatasetError(f"{file}: a name stands twice among its {kind}: keep one of them")
         lack = f"{kind.replace('_', ' ')} of the outputs have no map"
         remedy = f"Write a map for each, under the same names: the first of the file is {names[:1]}"
-        places = _places(getattr(outputs, kind), names, file, lack, remedy)
-        maps = maps.index_select(axis, torch.tensor(places))
+        wanted = _places(getattr(outputs, kind), names, file, lack, remedy)
+        maps = maps.index_select(axis, torch.tensor(wanted))
     return replace(outputs, concept_maps=maps.float())

@@ -13,11 +13,10 @@ from matplotlib.colors import to_rgb
 from xaihelpers import paths, plots
 from xaihelpers.scorecard.card import YARDSTICKS, Scorecard
 from xaihelpers.scorecard.evidence import DRAWN, LABELLED, UNLABELLED
-from xaihelpers.scorecard.reading import ABOVE, BELOW, OPEN
+from xaihelpers.scorecard.reading import ABOVE, BELOW, OPEN, RANKS
 
 PANELS = 5  # side by side
 COLORS = {ABOVE: plots.PALETTE[0], BELOW: plots.PALETTE[3], OPEN: "0.6"}
-RANKS = {BELOW: 0, OPEN: 1, ABOVE: 2}
 LOW_IS_GOOD = set(YARDSTICKS.yardstick[YARDSTICKS.good == "low"])
 PROMISES = {
     DRAWN: "These images were drawn: every attribute and part is known exactly, as it is of no photograph.",
@@ -37,14 +36,12 @@ def card_figure(cards: Sequence[Scorecard], yardsticks: Sequence[str] = ()) -> p
     """The readings of one model or several, as CAPTION says.
 
     yardsticks: those that are drawn; all that there are where none is named.
-    Raises ValueError where there is nothing to draw.
+    Raises ValueError for no card.
     """
     if not cards:
         raise ValueError("no scorecard to draw: give one or more")
     table = pd.concat([card.possible.assign(line=line) for line, card in enumerate(cards)])
     table = table[table.yardstick.isin(yardsticks or table.yardstick)]
-    if table.empty:
-        raise ValueError(f"none of these scorecards has {', '.join(yardsticks)}")
     panels = list(table.groupby("yardstick", sort=False))
     columns = min(PANELS, len(panels))
     n_rows = -(-len(panels) // columns)
@@ -68,14 +65,11 @@ def card_figure(cards: Sequence[Scorecard], yardsticks: Sequence[str] = ()) -> p
 def verdicts_figure(cards: Sequence[Scorecard]) -> plt.Figure:
     """A line for each yardstick, a column for each model, as VERDICTS_CAPTION says.
 
-    cards: the first is what the others are compared with. Raises ValueError for no card.
+    cards: the first is what the others are compared with.
     """
-    if not cards:
-        raise ValueError("no scorecard to draw: give one or more")
     yardsticks = [name for name in YARDSTICKS.yardstick if any(name in card.readings for card in cards)]
     names = [card.evidence.name for card in cards]
-    look = {"figsize": (10, 1.3 + 0.22 * len(yardsticks)), "layout": "constrained"}
-    fig, ax = plt.subplots(**look)
+    fig, ax = plt.subplots(figsize=(10, 1.3 + 0.22 * len(yardsticks)), layout="constrained")
     honest = cards[0].possible.set_index("yardstick").verdict.map(RANKS)
     for column, card in enumerate(cards):
         for row in card.possible.itertuples():

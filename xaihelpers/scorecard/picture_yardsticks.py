@@ -4,10 +4,10 @@ Each function takes the evidence and the names wanted, and yields these with the
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from PIL import Image
 
 from xaihelpers.datasets import part_points, parts_of
@@ -16,7 +16,8 @@ from xaihelpers.saliency.methods import scaled_maps
 from xaihelpers.scorecard.evidence import Evidence
 from xaihelpers.scorecard.reading import Reading, judged
 from xaihelpers.scorecard.value_yardsticks import Found, effect_agreement, own_scale
-from xaihelpers.scores import alignment, autoxplain, interventions, sub
+from xaihelpers.scores import alignment, interventions, sub
+from xaihelpers.yardsticks.planted_maps import centre_map, decisive_maps, inside
 
 N_MAPS = 200  # images whose maps are judged by points
 N_MASKS = 60  # and by masks
@@ -62,10 +63,8 @@ def location(e: Evidence, names: Sequence[str]) -> Found:
 
 
 def _blob(maps: torch.Tensor) -> dict[str, torch.Tensor]:
-    """In place of each of some maps a round patch in the middle, an eighth of the side wide."""
-    y, x = ((torch.arange(n) + 0.5) / n - 0.5 for n in maps.shape[-2:])
-    blob = torch.exp(-(y[:, None] ** 2 + x**2) / (2 * 0.125**2))
-    return {"a blob in the centre": blob.expand(len(maps), -1, -1)}
+    """In place of each of some maps a round patch in the middle."""
+    return {"a blob in the centre": centre_map(*maps.shape[-2:]).expand(len(maps), -1, -1)}
 
 
 def _masks(e: Evidence, rows: np.ndarray) -> np.ndarray:
@@ -78,14 +77,9 @@ def on_object(e: Evidence, names: Sequence[str]) -> Found:
     """The share of the class's attention on the object: maps of concepts by the predicted class's weights."""
     rows = e.sample(N_MASKS, 3)
     some, birds = e.known.take(rows), torch.from_numpy(_masks(e, rows) > 0)
-    weights = some.class_weights.T[some.predictions]  # (n, L')
-    own = scaled_maps(torch.einsum("nl,nlhw->nhw", weights, some.concept_maps))[0]
-
-    def inside(maps):
-        large = F.interpolate(maps[:, None], SIZE, mode="bilinear")[:, 0]
-        return autoxplain.inside_at_equal_area(large, birds)
-
-    yield "inside the bird", judged(inside, own, _blob(some.concept_maps), e.classes_of(rows))
+    own = scaled_maps(decisive_maps(some, some.concept_maps))[0]
+    judge = partial(inside, objects=birds)
+    yield "inside the bird", judged(judge, own, _blob(some.concept_maps), e.classes_of(rows))
 
 
 def known_pairs(e: Evidence) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:

@@ -18,7 +18,8 @@ import numpy as np
 
 from xaihelpers.scores.intervals import Interval, interval
 
-ABOVE, BELOW, OPEN = VERDICTS = ("above blind", "below blind", "cannot be told")
+ABOVE, BELOW, OPEN = "above blind", "below blind", "cannot be told"
+RANKS = {BELOW: 0, OPEN: 1, ABOVE: 2}
 FOLDS = 10
 
 
@@ -28,20 +29,17 @@ class Reading(NamedTuple):
     cases: np.ndarray  # (n,)
     blind: dict  # what knows nothing -> (n,) of the same cases, or one number for all
     clusters: np.ndarray | None = None  # (n,), which cases belong together
-    sighted: float | None = None  # what knows all there is to know, where the list does not say it
-    bounds: tuple[float, float] | None = None  # likewise
+    bounds: tuple[float, float] | None = None  # least and greatest case, where the list does not say them
     about: tuple | None = None  # the yardstick's row of the list
 
     def of(self, about: tuple) -> "Reading":
         """The same in the unit of a yardstick. about: its row of the list."""
         scale = 100 if about.unit == "%" else 1
-        cases = scale * np.asarray(self.cases, float)
-        blind = {}
+        cases, blind = scale * np.asarray(self.cases, float), {}
         for name, some in self.blind.items():
             blind[name] = scale * np.broadcast_to(np.asarray(some, float), cases.shape)
         bounds = self.bounds or (None if np.isnan(about.least) else (about.least, about.most))
-        sighted = about.sighted if self.sighted is None else scale * self.sighted
-        return Reading(cases, blind, self.clusters, sighted, bounds, about)
+        return Reading(cases, blind, self.clusters, bounds, about)
 
     @property
     def sign(self) -> int:
@@ -81,7 +79,7 @@ def judged(judge: Callable, own: object, rivals: dict, clusters: np.ndarray | No
 
 
 def verdict(lead: Interval) -> str:
-    """One of VERDICTS: whether the whole interval of a lead lies above 0, below 0, or neither."""
+    """Whether the whole interval of a lead lies above 0, below 0, or neither."""
     if lead.low > 0:
         return ABOVE
     return BELOW if lead.high < 0 else OPEN

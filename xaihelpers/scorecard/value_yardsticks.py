@@ -34,12 +34,9 @@ def global_importance(e: Evidence, names: Sequence[str]) -> Found:
 
     generator = torch.Generator().manual_seed(e.ground.seed)
     others = [cosines(torch.randperm(n, generator=generator)) for _ in range(PERMUTATIONS)]
-    # rows of a trained head's weights sum to zero: CGIM1 reaches no more than this
-    centred = truth.double() - truth.double().mean(1, keepdim=True)
-    ceilings = float((centred.norm(dim=1) / truth.double().norm(dim=1)).nanmean()), None, None
     blind = torch.stack(others).nanmean(0)
-    for name, own, permuted, ceiling in zip(names, cosines(range(n)), blind, ceilings, strict=True):
-        yield name, Reading(own, {"names permuted": permuted}, sub.groups_of(e.attributes), ceiling)
+    for name, own, permuted in zip(names, cosines(range(n)), blind, strict=True):
+        yield name, Reading(own, {"names permuted": permuted}, sub.groups_of(e.attributes))
 
 
 def existence(e: Evidence, names: Sequence[str]) -> Found:
@@ -92,7 +89,7 @@ def leakages(e: Evidence, names: Sequence[str]) -> Found:
     if trained:
         tight_trained = leak_free(*trained, generator), trained[1]
 
-    def leaked(rows, values, trained=()):
+    def leaked(rows, values, trained):
         some = values[rows], present[rows]
         fit, judge = rows[::2], rows[1::2]  # where no training values are, every second image serves for them
         halves = values[judge], present[judge], values[fit], present[fit]
@@ -103,12 +100,9 @@ def leakages(e: Evidence, names: Sequence[str]) -> Found:
             leakage.niche_impurity(*(some + trained if trained else halves)),
         )
 
-    asked = (
-        partial(leaked, values=values, trained=trained),
-        partial(leaked, values=tight, trained=tight_trained),
-    )
-    own, blind = (pseudo_cases(one, len(drawn), e.ground.seed).T for one in asked)
-    for name, cases, of_truth in zip(names, own, blind, strict=True):
+    asked = {"values": values, "trained": trained}, {"values": tight, "trained": tight_trained}
+    found = [pseudo_cases(partial(leaked, **one), len(drawn), e.ground.seed).T for one in asked]
+    for name, cases, of_truth in zip(names, *found, strict=True):
         yield name, Reading(cases, {"the truth, read as well": of_truth})
 
 

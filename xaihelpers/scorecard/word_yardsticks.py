@@ -11,7 +11,7 @@ import torch
 from sklearn.pipeline import Pipeline
 
 from xaihelpers import fastslow
-from xaihelpers.datasets import image_attributes, plain_name
+from xaihelpers.datasets import plain_name
 from xaihelpers.models.clip import embed_images, embed_texts
 from xaihelpers.scorecard.evidence import Evidence, Ground
 from xaihelpers.scorecard.reading import Reading, judged
@@ -80,10 +80,7 @@ def text_alignment(e: Evidence, names: Sequence[str]) -> Found:
     own = (standardised(e.outputs.values[rows]) * alike).mean(0)
     shift = 1 + int(np.random.default_rng(e.ground.seed).integers(max(len(words) - 1, 1)))
     blind = (standardised(e.outputs.values[rows]) * alike.roll(shift, 1)).mean(0)
-    sighted = None
-    if e.attributes:
-        sighted = float((standardised(e.present[rows]) * alike[:, e.columns]).mean(0).nanmean())
-    yield "text alignment", Reading(own, {"names permuted": blind}, sighted=sighted)
+    yield "text alignment", Reading(own, {"names permuted": blind})
 
 
 def standardised(values: torch.Tensor) -> torch.Tensor:
@@ -99,21 +96,18 @@ def chains(e: Evidence, names: Sequence[str]) -> Found:
     What it calls present is put into a chain of concepts as an annotator's; the ideal reader, who has learnt
     true chains, chooses among a class and its look-alikes, in sets of which any member may be the true one.
     """
-    world, reader, neighbours = e.ground.world, *_reader(e.ground)
+    reader, neighbours = _reader(e.ground)
     n_classes, seed = len(e.outputs.classes), e.ground.seed
     cases = fastslow.draw_cases(e.labels.numpy(), n_classes, N_CASES, neighbours, True, seed)
-    attributes, held = np.array(e.attributes), world.attributes["name"].tolist()
+    attributes = np.array(e.attributes)
 
     def right(present, rows=cases.rows, options=cases.options, answers=cases.answers):
         said = [fastslow.chain_from_attributes(attributes[row]) for row in present[rows]]
         return fastslow.share_right(ideal_reader.read_chains(reader, said, options, 5), answers)
 
-    seen, certainty = image_attributes(world)
-    visible = (seen & (certainty > 1)).numpy()[e.rows][:, [held.index(name) for name in e.attributes]]
     called = e.called.numpy()
     rivals = {"another image's chain": called[e.another.numpy()]}
-    sighted = float(right(visible).mean())
-    yield "CRI", judged(right, called, rivals, cases.centres, sighted=sighted)
+    yield "CRI", judged(right, called, rivals, cases.centres)
     fast = np.take_along_axis(e.outputs.logits.numpy()[cases.rows], cases.options, 1)
     quick = fastslow.share_right(fast, cases.answers)
     yield "CRI gap", judged(lambda said: right(said) - quick, called, rivals, cases.centres)
@@ -129,14 +123,8 @@ def chains(e: Evidence, names: Sequence[str]) -> Found:
 @lru_cache(maxsize=2)
 def _reader(ground: Ground) -> tuple[Pipeline, np.ndarray]:
     """The ideal reader of all five stages, from true chains, and the look-alikes (K, 4) of each class."""
-    world = ground.world
-    if world.attribute_level == "class":
-        chains, labels = ideal_reader.drawn_chains(world, 20, ground.seed)
-    else:
-        rows = np.flatnonzero(world.train.numpy())
-        chains = list(fastslow.chains_from_labels(world, rows).values())
-        labels = world.labels.numpy()[rows]
-    neighbours = fastslow.class_neighbours(world, source="attributes").neighbours
+    chains, labels = ideal_reader.training_chains(ground.world, ground.seed, per_class=20)
+    neighbours = fastslow.class_neighbours(ground.world, source="attributes").neighbours
     return ideal_reader.fit_reader(chains, labels, 5), neighbours
 
 

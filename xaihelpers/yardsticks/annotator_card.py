@@ -33,13 +33,11 @@ from xaihelpers.fastslow.questions import annotate_chains
 from xaihelpers.scores.intervals import PERCENT, interval
 
 LEAST, SAID = 25.0, 20.0  # %
-THERE = "says what is there"
 FIRST_SEED = 20_000  # of the birds that are drawn for it: no other world has these
 COLORS = {color: color for color in aviary.GROUPS["wing_color"]} | {"gray": "grey", "golden": "yellow"}
 # what a part is called -> its group of attributes
-PARTS = {
-    part: f"{part}_color" for part in "crown forehead nape throat breast belly back wing eye leg bill".split()
-}
+PARTS = "crown forehead nape throat breast belly back wing eye leg bill".split()
+PARTS = {part: f"{part}_color" for part in PARTS}
 PARTS |= {"tail": "upper_tail_color", "beak": "bill_color", "chest": "breast_color", "feet": "leg_color"}
 
 
@@ -52,9 +50,9 @@ def color_statements(text: str) -> set[tuple[str, str]]:
     for phrase in re.split(r"[,;.:|\n]|\bwith\b|\bbut\b", text.lower()):
         before: list[str] = []
         for word in re.findall(r"[a-z]+", phrase):
-            part = next((known for known in (word, word.removesuffix("s")) if known in PARTS), "")
-            if part:
-                said.update((PARTS[part], color) for color in before)
+            group = PARTS.get(word) or PARTS.get(word.removesuffix("s"))
+            if group:
+                said.update((group, color) for color in before)
                 before = []
             elif word in COLORS:
                 before.append(COLORS[word])
@@ -102,12 +100,9 @@ def color_shares(
     rows = []
     for who, chains in described.items():
         claims, _ = color_claims(chains, present, usual, seed)
-        differ = claims[claims.differ.astype(bool)]
-        for what, said in (
-            ("this bird", claims.own),
-            ("another bird", claims.other),
-            ("this bird, not the usual", differ.own),
-        ):
+        true_of = {"this bird": claims.own, "another bird": claims.other}
+        true_of["this bird, not the usual"] = claims.own[claims.differ.astype(bool)]
+        for what, said in true_of.items():
             share = interval(100.0 * said, clusters=claims.row[said.index], bounds=PERCENT)
             rows.append({"model": who, "true of": what, **share._asdict()})
     return pd.DataFrame(rows)
@@ -131,29 +126,24 @@ def annotator_card(
     told = said[said.differ.astype(bool)]
     own = interval(100.0 * told.own, clusters=told.row, bounds=PERCENT)
     share = interval(shares, bounds=PERCENT)
-    sees = there.low > 0 and there.value >= LEAST
+    looks = there.low > 0 and there.value >= LEAST
     lines = [
-        (THERE, "true of its own bird, less of another (%)", there, sees),
+        ("says what is there", "true of its own bird, less of another (%)", there, looks),
         ("does not recite", "its own colour, not the usual one (%)", own, own.low > 50),
         ("says enough", "visible parts whose colour is said (%)", share, share.low >= SAID),
     ]
-    card = pd.DataFrame(
-        [
-            {"control": name, "metric": metric, **of._asdict(), "passed": bool(passed)}
-            for name, metric, of, passed in lines
-        ]
-    )
-    if ordinary:
-        card = card[card["control"] != THERE]
-        card = card.assign(control=card["control"] + ", ordinary birds")
-    return card
+    rows, suffix = [], ", ordinary birds" if ordinary else ""
+    for control, metric, found, passed in lines[1:] if ordinary else lines:
+        row = {"control": control + suffix, "metric": metric, **found._asdict()}
+        rows.append(row | {"passed": bool(passed)})
+    return pd.DataFrame(rows)
 
 
 def examination_birds(seed: int = 0) -> Dataset:
     """96 birds whose attributes their species says nothing of, in no other world; drawn at first use."""
     number = FIRST_SEED + seed
-    drawn = aviary.ensure(f"aviary_examination_{number}", images_per_class=2, seed=number, decorrelated=1.0)
-    return load(drawn)
+    name = f"aviary_examination_{number}"
+    return load(aviary.ensure(name, images_per_class=2, seed=number, decorrelated=1.0))
 
 
 def usual_attributes(birds: Dataset) -> np.ndarray:

@@ -43,16 +43,12 @@ def told_figure(found: pd.DataFrame) -> plt.Figure:
 
     found: as of `fault_record.read_pairs`.
     """
-    columns, left = list(dict.fromkeys(found.fault)), 0
-    changes = found[CHANGES] >= validity.TOLD
-    praises = ~changes & (found[PRAISES] > 0.5)
-    kinds = {"the page changes": (changes, BLUE), "praised": (praises, RED)}
-    kinds["neither"] = ~changes & ~praises, "0.85"
-    fig, ax = plt.subplots(figsize=(8.2, 0.26 * len(columns) + 1.2), layout="constrained")
-    for name, (chosen, shade) in kinds.items():
-        counts = found[chosen].fault.value_counts().reindex(columns, fill_value=0).to_numpy()
-        ax.barh(columns, counts, left=left, color=shade, label=name)
-        left = left + np.asarray(counts)
-    ax.set(xlabel="lines of the page", ylim=(len(columns) - 0.4, -0.6))
+    shades = {"the page changes": BLUE, "praised": RED, "neither": "0.85"}
+    told = [found[CHANGES] >= validity.TOLD, found[PRAISES] > 0.5]
+    counts = pd.crosstab(found.fault, np.select(told, list(shades)[:2], "neither"))
+    counts = counts.reindex(index=found.fault.unique(), columns=list(shades), fill_value=0)
+    fig, ax = plt.subplots(figsize=(8.2, 0.26 * len(counts) + 1.2), layout="constrained")
+    counts.plot.barh(stacked=True, width=0.8, color=shades, legend=False, ax=ax)
+    ax.set(xlabel="lines of the page", ylabel="", ylim=(len(counts) - 0.4, -0.6))
     fig.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=10)
     return fig

@@ -18,7 +18,6 @@ from xaihelpers.scores import validity
 SHIPPED, REAL = PROJECT / "data" / "yardsticks", PROJECT / "data" / "real_runs"
 CHANGES, PRAISES = "page changes", "page praises"
 KINDS = ("bottlenecks", "judges", "maps")  # of what faults are planted in
-COLUMNS = ("planted", "sees", "passes", "fooled_by", "alarms", "random_passes", "proved_on")
 
 
 def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:
@@ -28,9 +27,8 @@ def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:
     folder: a results folder; by default the results folder for a run with the same parameters as a shipped
         one, the shipped run on drawn birds, and the runs on real ones.
     Returns a row by yardstick: planted, of KINDS, the first that it was tried on; lists of planted faults:
-    sees, the page's verdict changes for the worse; passes, the page praises the faulty model; fooled_by, the
-    score rises with the fault; alarms, the harmless changes that it takes for something; random_passes, which
-    models that know nothing it lets pass, or "not tried"; proved_on, the data.
+    sees, the page's verdict changes for the worse; passes, the page praises the faulty model.
+    Raises ValueError: no run of notebook 62 in the folder.
     """
     places = [Path(folder)] if str(folder) else [SHIPPED, REAL]
     rows = [read_records(place) for place in places]
@@ -38,15 +36,19 @@ def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:
         newer = read_records(results_home())
         rows = [newer[newer.run.isin(pd.concat(rows).run)], *rows]
     rows = pd.concat([one.assign(place=place) for place, one in enumerate(rows)], ignore_index=True)
-    rows = rows[rows.notebook == "62"]
-    tried = rows[(rows.table == "yardsticks") & (rows.metric == CHANGES) & rows.planted.isin(KINDS)]
-    tried = tried.assign(other=tried.data != data, kind=tried.planted.map(KINDS.index))
+    rows = rows[(rows.notebook == "62") & (rows.table == "yardsticks")]
+    if rows.empty:
+        raise ValueError(f"{folder} holds no run of notebook 62: name a results folder that has one")
+    rows = rows[rows.metric.isin([CHANGES, PRAISES]) & rows.planted.isin(KINDS)]
+    rows = rows.assign(other=rows.data != data, kind=rows.planted.map(KINDS.index))
     found = {}
-    for yardstick, part in tried.groupby("yardstick", sort=False):
+    for yardstick, part in rows.groupby("yardstick", sort=False):
         best = part.sort_values(["kind", "other", "place"], kind="stable").iloc[0]
-        of_run = rows[(rows.place == best.place) & (rows.run == best.run) & (rows.yardstick == yardstick)]
-        found[yardstick] = _worth(of_run, best.planted) | {"proved_on": best.data}
-    return pd.DataFrame.from_dict(found, orient="index", columns=COLUMNS)
+        part = part[(part[["place", "run", "planted"]] == best[["place", "run", "planted"]]).all(axis=1)]
+        sees = part.fault[(part.metric == CHANGES) & (part.value >= validity.TOLD)]
+        passes = part.fault[(part.metric == PRAISES) & (part.value > 0.5)]
+        found[yardstick] = {"planted": best.planted, "sees": sees.tolist(), "passes": passes.tolist()}
+    return pd.DataFrame.from_dict(found, orient="index")
 
 
 def read_pairs(place: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -62,18 +64,3 @@ def read_pairs(place: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     wide = of_pairs.pivot(index=keys, columns="metric", values="value").reset_index()
     places = {fault: number for number, fault in enumerate(dict.fromkeys(of_pairs.fault))}
     return rows, wide.sort_values("fault", key=lambda names: names.map(places), kind="stable")
-
-
-def _worth(rows: pd.DataFrame, planted: str) -> dict:
-    """What one run says of a yardstick on one kind of plant."""
-    tried = rows[(rows.table == "yardsticks") & (rows.planted == planted)]
-    changes, praises = (tried[tried.metric == metric] for metric in (CHANGES, PRAISES))
-    worth = {"planted": planted, "sees": changes.fault[changes.value >= validity.TOLD].tolist()}
-    worth["passes"] = praises.fault[praises.value > 0.5].tolist()
-    worth["fooled_by"] = changes.fault[changes.verdict == validity.FOOLED].tolist()
-    alarms = rows[rows.table == "false alarms"]
-    worth["alarms"] = alarms.change[alarms.alarm.astype(str).isin(["True", "1.0"])].tolist()
-    random = rows[(rows.table == "random model") & (rows.planted == planted)]
-    passing = ", ".join(random.fault[random.value >= 0.2])  # one draw of ten may be chance
-    worth["random_passes"] = (passing or "none") if len(random) else "not tried"
-    return worth

@@ -77,33 +77,23 @@ def read_cases(reader: Pipeline, cases: pd.DataFrame, found: Mapping[int, Chain 
     return pd.Series(100 * share_right(posterior, cases["position"]), cases.index)
 
 
-def training_chains(data: Dataset, seed: int = 0) -> tuple[list[dict[str, str]], np.ndarray]:
+def training_chains(
+    data: Dataset, seed: int = 0, per_class: int = 50
+) -> tuple[list[dict[str, str]], np.ndarray]:
     """True chains to learn reading from, and their classes: of the training images' labels.
 
-    Where no image has labels of its own, `drawn_chains`; none where nothing has attributes.
+    Where no image has labels of its own, `per_class` chains are drawn, each attribute for itself with the
+    share of people who saw it on the class. None where nothing has attributes.
     """
-    train = np.flatnonzero(data.images["train"])
     if data.attributes is None:
         return [], np.array([], int)
-    if data.attribute_level == "class":
-        return drawn_chains(data, 50, seed)
-    return list(chains_from_labels(data, train).values()), data.labels.numpy()[train]
-
-
-def drawn_chains(data: Dataset, count: int, seed: int = 0) -> tuple[list[dict[str, str]], np.ndarray]:
-    """True chains where no image has labels of its own: `count` a class, from its attributes' shares.
-
-    Each attribute is drawn for itself with the share of people who saw it on the class.
-    Returns the chains and their classes.
-    Raises ValueError: no class attributes.
-    """
-    if data.class_attributes is None:
-        raise ValueError(f"{data!r} has no class attributes to draw chains from")
-    rng = np.random.default_rng(seed)
+    if data.attribute_level == "image":
+        train = np.flatnonzero(data.images["train"])
+        return list(chains_from_labels(data, train).values()), data.labels.numpy()[train]
     names = data.attributes["name"].to_numpy()
     shares = data.class_attributes.nan_to_num().numpy()  # (K, A)
-    labels = np.arange(len(shares)).repeat(count)
-    present = rng.random((len(labels), shares.shape[1])) < shares[labels]
+    labels = np.arange(len(shares)).repeat(per_class)
+    present = np.random.default_rng(seed).random((len(labels), len(names))) < shares[labels]
     return [chain_from_attributes(names[row]) for row in present], labels
 
 

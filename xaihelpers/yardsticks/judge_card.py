@@ -24,29 +24,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 from scipy.stats import rankdata
 
-from xaihelpers.models import crop_masks, load_target
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
 from xaihelpers.yardsticks import judge_controls
-from xaihelpers.yardsticks.judge_controls import (
-    BLACK,
-    DARKER,
-    DOSES,
-    ELSEWHERE,
-    EXACT,
-    LOOK_ALIKE,
-    MOVED,
-    NETWORKS,
-    NO_IMAGE,
-    NO_OBJECT,
-    OTHER_LIT,
-    PART_ELSEWHERE,
-    SCENE,
-    WRONG_NAME,
-    Battery,
-)
+from xaihelpers.yardsticks.judge_controls import DOSES, ELSEWHERE, EXACT, NO_IMAGE, Battery
 from xaihelpers.yardsticks.statements import check_statements, lit_shares
 
 LEAST = 1.0  # points of five by which the better condition has to score higher
@@ -54,31 +36,22 @@ RANK = 0.1  # rank correlation of score and dose
 SAME, SAME_DARK = 1.0, 1.5  # points of five by which scores may differ where they should be the same
 MOST_FALSE = 20.0  # % of a judge's statements that may be false: with 20 pictures even 0 has a limit of 17
 CONTROLS = {  # control: the condition that should score higher, and the one that should score lower
-    "reads the name": (EXACT, WRONG_NAME),
-    "tells look-alikes": (EXACT, LOOK_ALIKE),
-    "knows what is not there": (EXACT, NO_OBJECT),
+    "reads the name": (EXACT, judge_controls.WRONG_NAME),
+    "tells look-alikes": (EXACT, judge_controls.LOOK_ALIKE),
+    "knows what is not there": (EXACT, judge_controls.NO_OBJECT),
     "sees precision": (EXACT, f"precision {DOSES[-1]:g}"),
     "sees the map": (EXACT, ELSEWHERE),
-    "notices darkness": (EXACT, BLACK),
-    "sees what is lit": (SCENE, OTHER_LIT),
+    "notices darkness": (EXACT, judge_controls.BLACK),
+    "sees what is lit": (judge_controls.SCENE, judge_controls.OTHER_LIT),
     "needs the picture": (EXACT, NO_IMAGE),
 }
-UNCHANGED = {"the same elsewhere": MOVED, "the same in less light": DARKER}
+UNCHANGED = {"the same elsewhere": judge_controls.MOVED, "the same in less light": judge_controls.DARKER}
 # what rests on what: a score on seeing the light, its fit to a name on reading it, words on being true
 READS = ("reads the name", "tells look-alikes", "knows what is not there", "sees what is lit")
 WRITES = ("writes what is true",)
-SEES = (
-    "sees coverage",
-    "sees precision",
-    "sees the map",
-    "notices darkness",
-    "needs the picture",
-    "falls with coverage",
-    "falls with precision",
-    "reads a network's map",
-    *UNCHANGED,
-    "the same for dark objects",
-)
+SEES = ("sees coverage", "sees precision", "sees the map", "notices darkness", "needs the picture")
+SEES += ("falls with coverage", "falls with precision", "reads a network's map")
+SEES += (*UNCHANGED, "the same for dark objects")
 
 
 def judge_card(
@@ -106,19 +79,19 @@ def judge_card(
         gap = interval(gaps, bounds=(-most, most))
         add(control, "difference of scores", gap, gap.low > 0 and gap.value >= LEAST)
 
-    lit_elsewhere = score[ELSEWHERE] - score[PART_ELSEWHERE]
+    lit_elsewhere = score[ELSEWHERE] - score[judge_controls.PART_ELSEWHERE]
     add_gap("sees coverage", score[EXACT] - score[f"coverage {DOSES[-1]:g}"] - lit_elsewhere, most=10)
     for control, (better, worse) in CONTROLS.items():
         if worse in score:
             add_gap(control, score[better] - score[worse])
     for axis, of_light in (("coverage", np.sign(lit_elsewhere)), ("precision", 0.0)):
-        fall = interval(dose_ranks(score, axis) - of_light, bounds=(-2, 2))
+        fall = interval(_dose_ranks(score, axis) - of_light, bounds=(-2, 2))
         add(f"falls with {axis}", "rank correlation with the dose", fall, fall.low >= RANK)
-    shown = answers[answers["condition"].isin(NETWORKS)]
-    if len(shown):
-        fits = shown["coverage"] * shown["precision"].fillna(0.0)
-        columns = shown["score"], fits, shown["area"]
-        read = interval(*columns, statistic=_partial_correlation, clusters=shown["row"], bounds=(-1, 1))
+    of_maps = answers[answers["condition"].isin(judge_controls.NETWORKS)]
+    if len(of_maps):
+        fits = of_maps["coverage"] * of_maps["precision"].fillna(0.0)
+        columns = of_maps["score"], fits, of_maps["area"]
+        read = interval(*columns, statistic=_partial_correlation, clusters=of_maps["row"], bounds=(-1, 1))
         add("reads a network's map", "correlation, given the lit area", read, read.low > 0)
     for control, changed in UNCHANGED.items():
         gap = interval(score[EXACT] - score[changed], bounds=(-5, 5))
@@ -126,12 +99,17 @@ def judge_card(
     dark = _dark_less_bright(score[EXACT], battery.of_objects)
     add("the same for dark objects", "difference of scores", dark, dark.low > -SAME_DARK)
     if statements is not None:
-        false = false_share(statements)
+        of_light = statements[
+            statements["kind"] != "score"
+        ]  # whether a score fits its text is another matter
+        false = interval(
+            100.0 * (1 - of_light["true"].astype(float)), clusters=of_light["row"], bounds=PERCENT
+        )
         add(*WRITES, "false statements (%)", false, false.high <= MOST_FALSE)
     return pd.DataFrame(lines)
 
 
-def dose_ranks(score: pd.DataFrame, axis: str) -> np.ndarray:
+def _dose_ranks(score: pd.DataFrame, axis: str) -> np.ndarray:
     """Spearman's correlation of each picture's scores with the dose, (N,); 0 where they are all the same.
 
     score: a row for each picture, a column for each condition. axis: "coverage" or "precision".
@@ -166,46 +144,31 @@ def _dark_less_bright(exact: pd.Series, of_objects: np.ndarray) -> Interval:
     return interval(exact.to_numpy(), is_dark.astype(float), statistic=gap, bounds=(-5, 5))
 
 
-def check_texts(
-    answers: pd.DataFrame, battery: Battery, parts: torch.Tensor, names: Sequence[str], seed: int = 0
-) -> pd.DataFrame:
+def check_texts(answers: pd.DataFrame, battery: Battery, seed: int = 0) -> pd.DataFrame:
     """The statements of a judge's texts that the masks can check, true of their own case, and of another.
 
     Moved pictures, scenes of two and questions without a picture are left out.
 
-    answers: as of `ask_battery`. parts: (N, H, W) int, of each picture; names: of the parts 1, 2, ...
-    seed: of the other case, one of the same picture that is otherwise lit.
+    answers: as of `ask_battery`. seed: of the other case, one of the same picture that is otherwise lit.
     Returns a row for each statement: case, row, kind, and, as bool, `true` and `of another case`.
     """
-    unlike = [NO_IMAGE, MOVED, SCENE, OTHER_LIT]
-    found, shown = [], answers[~answers["condition"].isin(unlike)]
+    unlike = [NO_IMAGE, judge_controls.MOVED, judge_controls.SCENE, judge_controls.OTHER_LIT]
+    found, kept = [], answers[~answers["condition"].isin(unlike)]
     rng = np.random.default_rng(seed)
-    lit_parts = {case: lit_shares(parts[shown.row[case]], battery.lit[case], names) for case in shown.index}
-    for case in shown.itertuples():
-        others = shown[(shown.row == case.row) & (shown.area != case.area)]
+    lit_parts = {}
+    for case, row in kept.row.items():
+        lit_parts[case] = lit_shares(battery.parts[row], battery.lit[case], battery.part_names)
+    for case in kept.itertuples():
+        others = kept[(kept.row == case.row) & (kept.area != case.area)]
         other = others.iloc[int(rng.integers(len(others)))]
-        own = check_statements(case.text, case.coverage, case.precision, lit_parts[case.Index], case.score)
-        of_other = check_statements(
-            case.text, other.coverage, other.precision, lit_parts[other.name], case.score
-        )
-        elsewhere = {(one.kind, one.said): one.true for one in of_other}
-        for kind, said, true in own:
-            if (kind, said) in elsewhere:  # what lies beside the light is not said of darkness
-                line = {"case": case.Index, "row": case.row, "kind": kind, "true": bool(true)}
-                found.append(line | {"of another case": bool(elsewhere[kind, said])})
+        said = check_statements(case.text, case.coverage, case.precision, lit_parts[case.Index], case.score)
+        of_other = other.coverage, other.precision, lit_parts[other.name]
+        elsewhere = {one[:2]: one.true for one in check_statements(case.text, *of_other, case.score)}
+        for one in said:
+            if one[:2] in elsewhere:  # what lies beside the light is not said of darkness
+                line = {"case": case.Index, "row": case.row, "kind": one.kind, "true": bool(one.true)}
+                found.append(line | {"of another case": bool(elsewhere[one[:2]])})
     return pd.DataFrame(found, columns=["case", "row", "kind", "true", "of another case"])
-
-
-def false_share(statements: pd.DataFrame, column: str = "true") -> Interval:
-    """Share of the statements about the light that are false, in %, pictures as clusters.
-
-    Whether the score fits the text is no statement about the light, and left out.
-
-    statements: as of `check_texts`. column: "true", of their own case, or "of another case".
-    """
-    of_light = statements[statements["kind"] != "score"]
-    false = 100.0 * (1 - of_light[column].astype(float))
-    return interval(false, clusters=of_light["row"], bounds=PERCENT)
 
 
 def void(card: pd.DataFrame, controls: Sequence[str]) -> str:
@@ -231,14 +194,11 @@ def controls_passed(
     return found
 
 
-def prove_judge(model, kind: str = "masked", n_images: int = 60, seed: int = 0, **settings) -> pd.DataFrame:
+def prove_judge(model, n_images: int = 60, seed: int = 0, **settings) -> pd.DataFrame:
     """The card of a judge on birds drawn for it, whatever it judges elsewhere, as of `judge_card`.
 
-    model: as `load_vlm` gives it. kind: of what is shown. settings: of `judging.judge`.
+    model: as `load_vlm` gives it. settings: of `judging.judge`.
     """
-    birds = judge_controls.battery_world("aviary", seed)
-    target = load_target("aviary_resnet", "", "cpu", birds)
-    battery, rows = judge_controls.drawn_battery(birds, target, n_images, kind, seed)
-    answers = judge_controls.ask_battery(model, battery, kind, **settings)
-    texts = check_texts(answers, battery, crop_masks(target, birds, rows), birds.parts, seed)
-    return judge_card(answers, battery, texts)
+    battery = judge_controls.drawn_battery(n_images, seed=seed)
+    answers = judge_controls.ask_battery(model, battery, **settings)
+    return judge_card(answers, battery, check_texts(answers, battery, seed))

@@ -22,13 +22,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
-from xaihelpers.datasets import DRAWN, Dataset, load
+from worlds import aviary
+from xaihelpers.datasets import load
 from xaihelpers.kernels.masking import upsample_maps
-from xaihelpers.models import crop_masks, read_pixels
-from xaihelpers.models.image_network import ImageNetwork
+from xaihelpers.models import crop_masks, load_target, read_pixels
 from xaihelpers.saliency.judging import judge, judge_images
 from xaihelpers.saliency.methods import attention_maps
 
@@ -36,7 +37,6 @@ DOSES = (0.75, 0.5, 0.25)
 NOTHING = "teapot"  # a thing that is in no picture
 LIT = 0.4  # attention above it counts as lit: the paper's beta
 FIRST_SEED = 10_000  # of the worlds that are drawn for batteries: no other world has these birds
-PER_CLASS = 4  # pictures of a class in such a world
 EXACT, BLACK, MOVED, DARKER = "exact", "black", "moved", "in less light"
 WRONG_NAME, LOOK_ALIKE, NO_OBJECT, NO_IMAGE = "wrong name", "look-alike", "no such object", "no image"
 ELSEWHERE, PART_ELSEWHERE = "the same form elsewhere", "a quarter of it elsewhere"
@@ -52,54 +52,56 @@ class Battery(NamedTuple):
     cases: pd.DataFrame
     images: list[Image.Image | None]
     lit: torch.Tensor  # (cases, H, W) bool, in the picture that is shown; nothing where there is none
-    of_objects: np.ndarray  # (N,), how bright each picture's object is, in [0, 1]
+    pixels: torch.Tensor  # (N, 3, H, W) uint8
+    parts: torch.Tensor  # (N, H, W) int, the number of the object's part at each pixel, 0 beside it
+    part_names: list[str]  # of the parts 1, 2, ...
+
+    @property
+    def of_objects(self) -> np.ndarray:
+        """How bright each picture's object is, (N,), in [0, 1]."""
+        objects = zip(self.pixels, self.parts > 0, strict=True)
+        return np.array([picture.float().mean(0)[thing].mean() / 255 for picture, thing in objects])
 
 
 def build_battery(
     pixels: torch.Tensor,
-    objects: torch.Tensor,
-    names: Sequence[str],
-    wrong_names: Sequence[str],
-    look_alikes: Sequence[str] = (),
-    maps: Mapping[str, torch.Tensor] | None = None,
+    parts: torch.Tensor,
+    part_names: Sequence[str],
+    names: pd.DataFrame,
+    maps: Mapping[str, torch.Tensor],
     kind: str = "masked",
     seed: int = 0,
 ) -> Battery:
     """All conditions of every picture.
 
-    pixels: (N, 3, H, W) uint8, N at least 2. objects: (N, H, W) bool, where the object is, in each somewhere.
-    names: what it is; wrong_names: what it is not. look_alikes: what else of its family there is, "" where it
-        has none. maps: condition -> attention (N, h, w) in [0, 1] of a network.
-    kind: of what is shown, as of `judge_images`.
+    pixels, parts, part_names: of N pictures, at least 2, as of `Battery`; each object is somewhere.
+    names: N rows, what the object is: own, wrong (what it is not), and alike (what else of its family there
+        is, "" where it has none).
+    maps: condition -> attention (N, h, w) in [0, 1] of a network. kind: of what is shown, as of
+        `judge_images`.
     """
     rng = np.random.default_rng(seed)
+    objects = (parts > 0).numpy()
     lines, pictures, lights = [], [], []
 
     def add(condition, row, light, name, thing=None, picture=None):
-        thing = objects[row].numpy() if thing is None else thing
+        thing = objects[row] if thing is None else thing
         lit = light > LIT
         both = (lit & thing).sum()
-        lines.append(
-            {
-                "condition": condition,
-                "row": row,
-                "object": name,
-                "coverage": both / thing.sum(),
-                "precision": both / lit.sum() if lit.any() else np.nan,
-                "area": lit.mean(),  # share of the picture that is lit
-                "right_name": name == names[row],
-            }
-        )
+        line = {"condition": condition, "row": row, "object": name}
+        line |= {"coverage": both / thing.sum(), "precision": both / lit.sum() if lit.any() else np.nan}
+        line["area"] = lit.mean()  # share of the picture that is lit
+        lines.append(line | {"right_name": name == names.own[row]})
         pictures.append(pixels[row] if picture is None else picture)
         lights.append(torch.from_numpy(np.float32(light)))
 
-    of_networks = {of: upsample_maps(some, pixels.shape[2:]).numpy() for of, some in (maps or {}).items()}
-    for row in range(len(pixels)):
-        thing, name = objects[row].numpy(), names[row]
+    of_networks = {of: upsample_maps(some, pixels.shape[2:]).numpy() for of, some in maps.items()}
+    for row, (name, wrong, alike) in enumerate(names[["own", "wrong", "alike"]].itertuples(index=False)):
+        thing = objects[row]
         add(EXACT, row, thing, name)
-        add(WRONG_NAME, row, thing, wrong_names[row])
-        if row < len(look_alikes) and look_alikes[row]:
-            add(LOOK_ALIKE, row, thing, look_alikes[row])
+        add(WRONG_NAME, row, thing, wrong)
+        if alike:
+            add(LOOK_ALIKE, row, thing, alike)
         add(NO_OBJECT, row, thing, NOTHING)
         for dose in DOSES:
             add(f"coverage {dose:g}", row, _part_of(thing, dose, rng), name)
@@ -115,25 +117,46 @@ def build_battery(
             add(condition, row, of_network[row], name)
         add(BLACK, row, np.zeros_like(thing), name)
         following = [*range(row + 1, len(pixels)), *range(row)]
-        other = next((one for one in following if names[one] != name), following[0])
-        pair = [(pixels[row], thing), (pixels[other], objects[other].numpy())]
-        order = rng.permutation(2)  # which side the named one is on
-        scene, *sides = _scene(*(pair[place] for place in order))
-        own, others = (sides[int(np.flatnonzero(order == which)[0])] for which in (0, 1))
+        other = next((one for one in following if names.own[one] != name), following[0])
+        order = rng.permutation([row, other])  # the one on the left first
+        scene, sides = _scene(pixels[order], objects[order])
+        own, others = (sides[int(np.flatnonzero(order == one)[0])] for one in (row, other))
         add(SCENE, row, own, name, own, scene)
         add(OTHER_LIT, row, others, name, own, scene)
         add(NO_IMAGE, row, np.zeros_like(thing), name)
     cases, lights = pd.DataFrame(lines), torch.stack(lights)
     shown = judge_images(torch.stack(pictures), lights, kind)
     cases["brightness"] = [np.asarray(image).mean() / 255 for image in shown]
-    images = [
-        None if condition == NO_IMAGE else image
-        for condition, image in zip(cases.condition, shown, strict=True)
-    ]
-    of_objects = [
-        picture.float().mean(0)[thing].mean() / 255 for picture, thing in zip(pixels, objects, strict=True)
-    ]
-    return Battery(cases, images, lights > LIT, np.array(of_objects))
+    for case in np.flatnonzero(cases.condition == NO_IMAGE):
+        shown[case] = None
+    return Battery(cases, shown, lights > LIT, pixels, parts, list(part_names))
+
+
+def drawn_battery(n_images: int = 60, kind: str = "masked", seed: int = 0) -> Battery:
+    """A battery of birds that are in no other world: drawn anew for each seed, at first use.
+
+    They are shown in the crop of the shipped network, whose attention is asked for as well. Wrong names are
+    those of other classes, those of look-alikes end in the same word.
+    """
+    number = FIRST_SEED + seed
+    world = load(aviary.ensure(f"aviary_battery_{number}", images_per_class=4, seed=number))
+    target = load_target("aviary_resnet", "", "cpu", world)
+    rng = np.random.default_rng(seed)
+    rows = np.sort(rng.permutation(len(world.images))[:n_images])
+    pixels = read_pixels(target, world.images["path"].iloc[rows].tolist())
+    classes, names = world.class_names, []
+    for label in world.labels.numpy()[rows]:
+        name, family = classes[label], classes[label].split()[-1]
+        own_family = [other for other in classes if other != name and other.split()[-1] == family]
+        strangers = [other for other in classes if other != name and other not in own_family]
+        wrong = str(rng.choice(strangers))
+        names.append([name, wrong, str(rng.choice(own_family)) if own_family else ""])
+    names = pd.DataFrame(names, columns=["own", "wrong", "alike"])
+    inputs = target.normalised(pixels)
+    others = torch.tensor([classes.index(name) for name in names.wrong]) % target.n_classes
+    asked = {OWN: ("gradcam", None), OTHERS: ("gradcam", others), COMPONENT: ("eigencam", None)}
+    maps = {name: attention_maps(target, inputs, *how).maps for name, how in asked.items()}
+    return build_battery(pixels, crop_masks(target, world, rows), world.parts, names, maps, kind, seed)
 
 
 def ask_battery(model, battery: Battery, kind: str = "masked", **settings) -> pd.DataFrame:
@@ -143,47 +166,6 @@ def ask_battery(model, battery: Battery, kind: str = "masked", **settings) -> pd
     """
     answers = judge(model, battery.images, battery.cases["object"].tolist(), kind, **settings)
     return pd.concat([battery.cases, answers], axis=1)
-
-
-def battery_world(world: str = "aviary", seed: int = 0) -> Dataset:
-    """Pictures of a drawn world that are in no other: drawn anew for each seed, at first use.
-
-    world: one of `datasets.DRAWN`. Raises ValueError: another, whose pictures cannot be drawn.
-    """
-    if world not in DRAWN:
-        raise ValueError(f"a battery draws its pictures anew: name a drawn world ({', '.join(DRAWN)})")
-    number = FIRST_SEED + seed
-    return load(DRAWN[world](f"{world}_battery_{number}", images_per_class=PER_CLASS, seed=number))
-
-
-def drawn_battery(
-    dataset: Dataset, target: ImageNetwork, n_images: int = 60, kind: str = "masked", seed: int = 0
-) -> tuple[Battery, np.ndarray]:
-    """A battery of pictures of a drawn world, and which rows of the data set they are, (N,).
-
-    dataset: as of `battery_world`. target: the network whose crop of the images is shown, and whose attention
-        is. Wrong names are those of other classes, those of look-alikes end in the same word.
-    """
-    rng = np.random.default_rng(seed)
-    rows = np.sort(rng.permutation(len(dataset.images))[:n_images])
-    things = crop_masks(target, dataset, rows) > 0
-    pixels = read_pixels(target, dataset.images["path"].iloc[rows].tolist())
-    classes = dataset.class_names
-    names, wrong_names, look_alikes, others = [], [], [], []
-    for label in dataset.labels.numpy()[rows]:
-        name, family = classes[label], classes[label].split()[-1]
-        own_family = [other for other in classes if other != name and other.split()[-1] == family]
-        strangers = [other for other in classes if other != name and other not in own_family]
-        names.append(name)
-        wrong_names.append(str(rng.choice(strangers)))
-        look_alikes.append(str(rng.choice(own_family)) if own_family else "")
-        others.append(classes.index(wrong_names[-1]))
-    device = next(target.model.parameters()).device
-    inputs = target.normalised(pixels.to(device))
-    others = torch.tensor(others, device=device) % target.n_classes
-    asked = {OWN: ("gradcam", None), OTHERS: ("gradcam", others), COMPONENT: ("eigencam", None)}
-    maps = {name: attention_maps(target, inputs, *how).maps.cpu() for name, how in asked.items()}
-    return build_battery(pixels, things, names, wrong_names, look_alikes, maps, kind, seed), rows
 
 
 def other_names(names: Sequence[str], seed: int = 0) -> dict[str, dict[str, str]]:
@@ -223,10 +205,9 @@ def _part_of(thing: np.ndarray, share: float, rng: np.random.Generator) -> np.nd
 
 def _around(thing: np.ndarray, precision: float) -> np.ndarray:
     """The object, and around it as much as leaves this share of the light on it, (H, W) bool."""
-    beside = distance_transform_edt(~thing).ravel()
-    order = np.argsort(beside, kind="stable")
+    order = np.argsort(distance_transform_edt(~thing).ravel(), kind="stable")
     lit = np.zeros(thing.size, bool)
-    lit[order[: min(round(thing.sum() / precision), thing.size)]] = True
+    lit[order[: round(thing.sum() / precision)]] = True
     return lit.reshape(thing.shape)
 
 
@@ -240,18 +221,16 @@ def _elsewhere(thing: np.ndarray) -> np.ndarray:
     return min(places, key=lambda place: (place & thing).sum())
 
 
-def _scene(
-    left: tuple[torch.Tensor, np.ndarray], right: tuple[torch.Tensor, np.ndarray]
-) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-    """Two pictures side by side at half their size, and where the objects of both are."""
-    height, width = left[1].shape
+def _scene(pictures: torch.Tensor, things: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
+    """Two pictures (2, 3, H, W) side by side at half their size, and where the objects of both are."""
+    _, height, width = things.shape
     half = (height // 2, width // 2)
     scene = torch.full((3, height, width), 128, dtype=torch.uint8)
     masks = np.zeros((2, height, width), bool)
-    for place, (picture, thing) in enumerate((left, right)):
+    small = F.interpolate(pictures.float(), size=half, mode="area").round().to(torch.uint8)
+    shrunk = F.interpolate(torch.from_numpy(things)[:, None].float(), size=half)[:, 0].numpy() > 0.5
+    for place in range(2):
         where = (slice(height // 4, height // 4 + half[0]), slice(place * half[1], (place + 1) * half[1]))
-        small = torch.nn.functional.interpolate(picture[None].float(), size=half, mode="area")[0]
-        scene[:, where[0], where[1]] = small.round().to(torch.uint8)
-        shrunk = torch.nn.functional.interpolate(torch.from_numpy(thing)[None, None].float(), size=half)
-        masks[place][where] = shrunk[0, 0].numpy() > 0.5
-    return scene, masks[0], masks[1]
+        scene[:, where[0], where[1]] = small[place]
+        masks[place][where] = shrunk[place]
+    return scene, masks

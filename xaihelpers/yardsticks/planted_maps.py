@@ -23,6 +23,7 @@ from torchvision.transforms.functional import gaussian_blur
 from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.saliency.methods import scaled_maps
 from xaihelpers.scores.autoxplain import inside_at_equal_area
+from xaihelpers.yardsticks.planted_models import check_fault
 
 MAP_FAULTS = ("map of another part", "map of the centre")
 RANDOM_MAP = "random map"
@@ -46,79 +47,33 @@ def part_maps(masks: np.ndarray, parts: Sequence[Sequence[int]]) -> torch.Tensor
     return torch.stack([shown[tuple(numbers)] for numbers in parts], 1)
 
 
-def plant_maps(
-    fault: str, dose: float, maps: torch.Tensor, parts: Sequence[Sequence[int]], seed: int = 0
-) -> torch.Tensor:
-    """Maps (N, L, h, w) of which a share of the images has a fault; honest ones where the dose is 0.
-
-    maps: of `part_maps`. parts: L tuples, of the part that each concept lies on.
-    seed: of the images that are afflicted.
-    Raises ValueError for an unknown fault and a dose outside 0 to 1.
-    """
-    if fault not in (*MAP_FAULTS, RANDOM_MAP):
-        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join((*MAP_FAULTS, RANDOM_MAP))}")
-    if not 0 <= dose <= 1:
-        raise ValueError(f"a dose lies between 0, honest, and 1, not at {dose}")
-    generator = torch.Generator().manual_seed(seed)
-    afflicted = torch.randperm(len(maps), generator=generator) < round(dose * len(maps))
-    false = torch.rand(maps.shape, generator=generator)
-    if fault == "map of the centre":
-        false = centre_maps(maps.shape[-1]).expand_as(maps)
-    elif fault == "map of another part":
-        places = sorted(set(map(tuple, parts)))
-        lent = [tuple(part) for part in parts]
-        next_place = {place: places[(number + 1) % len(places)] for number, place in enumerate(places)}
-        false = maps[:, [lent.index(next_place[place]) for place in lent]]
-    return torch.where(afflicted[:, None, None, None], false, maps)
+def centre_map(height: int, width: int) -> torch.Tensor:
+    """A round patch in the middle, an eighth of the side wide, (height, width)."""
+    y, x = ((torch.arange(n) + 0.5) / n - 0.5 for n in (height, width))
+    return torch.exp(-(y[:, None] ** 2 + x**2) / (2 * 0.125**2))
 
 
-def centre_maps(cells: int = CELLS) -> torch.Tensor:
-    """A round patch in the middle, (1, 1, cells, cells)."""
-    along = (torch.arange(cells) + 0.5) / cells - 0.5
-    return torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2))[None, None]
+def inside(maps: torch.Tensor, objects: torch.Tensor) -> torch.Tensor:
+    """Share of the hottest pixels of maps (n, h, w) that lie on objects (n, H, W) bool, (n,)."""
+    large = F.interpolate(maps[:, None], objects.shape[1:], mode="bilinear")[:, 0]
+    return inside_at_equal_area(large, objects)
+
+
+def decisive_maps(outputs: ConceptOutputs, maps: torch.Tensor) -> torch.Tensor:
+    """The concepts' maps (n, L, h, w) by the weights of the predicted class, (n, h, w)."""
+    return torch.einsum("nl,nlhw->nhw", outputs.class_weights.T[outputs.predictions], maps)
 
 
 def shares_on_object(outputs: ConceptOutputs, maps: torch.Tensor, masks: np.ndarray) -> list[np.ndarray]:
     """What an honest judge goes by: shares (n,) of a map's hottest pixels that lie on the object.
 
-    Of the map of each decision, the concepts' maps by the weights of the predicted class; and of one known to
-    be wrong, the middle of the picture turned inside out.
+    Of the map of each decision; and of one known to be wrong, the middle of the picture turned inside out.
 
     outputs: of n images. maps: (n, L, h, w). masks: (n, H, W) int, 0 beside the object.
     """
-    decisive = torch.einsum("nl,nlhw->nhw", outputs.class_weights.T[outputs.predictions], maps)
-    wrong = (1 - centre_maps(maps.shape[-1]))[0].expand_as(decisive)
-    shares = []
-    for shown in (decisive, wrong):
-        large = F.interpolate(shown[:, None], masks.shape[1:], mode="bilinear")[:, 0]
-        shares.append(inside_at_equal_area(large, torch.from_numpy(masks > 0)).numpy())
-    return shares
-
-
-def planted_judgements(
-    fault: str, dose: float, on_object: np.ndarray, on_object_wrong: np.ndarray, seed: int = 0
-) -> pd.DataFrame:
-    """The columns score and control, from 0 to 5, of a judge that is honest at a dose of 0.
-
-    fault: one of JUDGE_FAULTS. on_object, on_object_wrong: (n,) from 0 to 1, the shares of the shown
-        attention on the object, and of that of a map known to be wrong.
-    seed: of the images that are afflicted and of what is drawn.
-    Raises ValueError for an unknown fault and a dose outside 0 to 1.
-    """
-    if fault not in JUDGE_FAULTS:
-        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join(JUDGE_FAULTS)}")
-    if not 0 <= dose <= 1:
-        raise ValueError(f"a dose lies between 0, honest, and 1, not at {dose}")
-    rng, scores = np.random.default_rng(seed), {}
-    afflicted = rng.permutation(len(on_object)) < round(dose * len(on_object))
-    honest = {"score": on_object, "control": on_object_wrong}
-    honest = {name: STEP * np.round(5 * shares / STEP) for name, shares in honest.items()}
-    for name, values in honest.items():
-        false = np.maximum(values, GENEROUS)
-        if fault == "blind judge":
-            false = rng.choice(honest["score"], len(values))
-        scores[name] = np.where(afflicted, false, values)
-    return pd.DataFrame(scores)
+    decisive, objects = decisive_maps(outputs, maps), torch.from_numpy(masks > 0)
+    wrong = (1 - centre_map(*maps.shape[2:])).expand_as(decisive)
+    return [inside(shown, objects).numpy() for shown in (decisive, wrong)]
 
 
 def planted_evidence(
@@ -129,11 +84,38 @@ def planted_evidence(
     shares: Sequence[np.ndarray],
     seed: int = 0,
 ) -> dict[str, torch.Tensor | pd.DataFrame]:
-    """What a page is given of maps with a fault, or of a judge's scores: `maps` or `judgements`.
+    """What a page is given of maps with a fault, or of a judge's scores; honest ones where the dose is 0.
 
-    maps, parts: as `plant_maps` takes them. shares: of `shares_on_object`.
+    maps: of `part_maps`. parts: L tuples, of the part that each concept lies on. shares: of
+        `shares_on_object`. seed: of the images that are afflicted and of what is drawn.
+    Returns `maps` (N, L, h, w), or `judgements` with the columns score and control, from 0 to 5.
     Raises ValueError for an unknown fault and a dose outside 0 to 1.
     """
+    check_fault(fault, dose, (*MAP_FAULTS, RANDOM_MAP, *JUDGE_FAULTS))
     if fault in JUDGE_FAULTS:
-        return {"judgements": planted_judgements(fault, dose, *shares, seed)}
-    return {"maps": plant_maps(fault, dose, maps, parts, seed)}
+        return {"judgements": _judgements(fault, dose, shares, seed)}
+    generator = torch.Generator().manual_seed(seed)
+    afflicted = torch.randperm(len(maps), generator=generator) < round(dose * len(maps))
+    if fault == RANDOM_MAP:
+        false = torch.rand(maps.shape, generator=generator)
+    elif fault == "map of the centre":
+        false = centre_map(*maps.shape[2:]).expand_as(maps)
+    else:
+        places = sorted(set(map(tuple, parts)))
+        lent = [tuple(part) for part in parts]
+        next_place = {place: places[(number + 1) % len(places)] for number, place in enumerate(places)}
+        false = maps[:, [lent.index(next_place[place]) for place in lent]]
+    return {"maps": torch.where(afflicted[:, None, None, None], false, maps)}
+
+
+def _judgements(fault: str, dose: float, shares: Sequence[np.ndarray], seed: int) -> pd.DataFrame:
+    """A judge's scores of the true maps and of the wrong ones, by their shares on the object."""
+    honest = [STEP * np.round(5 * some / STEP) for some in shares]
+    rng, scores = np.random.default_rng(seed), {}
+    afflicted = rng.permutation(len(honest[0])) < round(dose * len(honest[0]))
+    for name, values in zip(("score", "control"), honest, strict=True):
+        false = np.maximum(values, GENEROUS)
+        if fault == "blind judge":
+            false = rng.choice(honest[0], len(values))
+        scores[name] = np.where(afflicted, false, values)
+    return pd.DataFrame(scores)

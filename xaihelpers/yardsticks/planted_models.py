@@ -26,34 +26,21 @@ and change what decides, or what is said to decide.
 | θ that the explanation shows | `claimed_weights` | (L, K) |
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 
 from xaihelpers.outputs import ConceptOutputs
 
-VALUE_FAULTS = (
-    "permuted names",
-    "recited",
-    "leak",
-    "another part",
-    "inverted",
-    "irrelevant words",
-    "noisy labels",
-)
-HEAD_FAULTS = ("other reasons", "side channel")
+FAULTS = ("permuted names", "recited", "leak", "another part", "inverted", "irrelevant words", "noisy labels")
+FAULTS += ("other reasons", "side channel")
 # whose dose is a share of the concepts -> the fewest that can have it: two exchange their names
-CONCEPT_FAULTS = {
-    "permuted names": 2,
-    "another part": 1,
-    "inverted": 1,
-    "irrelevant words": 1,
-    "other reasons": 2,
-}
+CONCEPT_FAULTS = {"permuted names": 2, "another part": 1, "inverted": 1, "irrelevant words": 1}
+CONCEPT_FAULTS["other reasons"] = 2
 RANDOM_MODEL = "random model"
-FAULTS = (*VALUE_FAULTS, *HEAD_FAULTS)
 LEAK = 0.3  # of the distance from absent to present: the value stays on its side of one half
 
 
@@ -69,34 +56,23 @@ class Scenes(NamedTuple):
 class PlantedModel:
     """A bottleneck with a planted fault; symbols and shapes as in the module's table."""
 
-    fault: str
-    dose: float
     reads: Callable[[Scenes, torch.Generator], torch.Tensor]
     class_weights: torch.Tensor
     class_bias: torch.Tensor
     claimed_weights: torch.Tensor
-    low: torch.Tensor  # (L,), what absent is on the model's own scale
-    high: torch.Tensor  # (L,), what present is
+    thresholds: torch.Tensor  # (L,), the values above which the model calls a concept present
     concepts: list[str]
     classes: list[str]
-    # (d + 1, K) on features and a one, what decides beside the concepts, and its share of the logits
-    side_weights: torch.Tensor | None = None
-    side_share: float = 0.0
+    side_weights: torch.Tensor | None = None  # (d, K), on features: what decides beside the concepts
 
     def values(self, scenes: Scenes, seed: int = 0) -> torch.Tensor:
         """û (N, L). seed: of the noise, the same for the same number of scenes."""
         return self.reads(scenes, torch.Generator().manual_seed(seed))
 
-    def offset(self, scenes: Scenes) -> torch.Tensor:
-        """What is added to the concepts' part of the logits, (N, K)."""
-        offset = self.class_bias.expand(len(scenes.labels), -1)
-        if self.side_weights is None:
-            return offset
-        return (1 - self.side_share) * offset + self.side_share * _scores(self.side_weights, scenes.features)
-
     def logits(self, values: torch.Tensor, scenes: Scenes) -> torch.Tensor:
         """(N, K), of concept values that were read, or corrected."""
-        return values @ self.class_weights + self.offset(scenes)
+        logits = values @ self.class_weights + self.class_bias
+        return logits if self.side_weights is None else logits + scenes.features @ self.side_weights
 
     def explain(self, scenes: Scenes, seed: int = 0, image_ids: list[str] | None = None) -> ConceptOutputs:
         """Outputs for scenes, with the weights and contributions that the explanation claims."""
@@ -110,8 +86,16 @@ class PlantedModel:
             concepts=self.concepts,
             classes=self.classes,
             image_ids=image_ids,
-            thresholds=(self.low + self.high) / 2,
+            thresholds=self.thresholds,
         )
+
+
+def check_fault(fault: str, dose: float, faults: Sequence[str]) -> None:
+    """Raise ValueError for a fault that is none of these, and for a dose outside 0 to 1."""
+    if fault not in faults:
+        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join(faults)}")
+    if not 0 <= dose <= 1:
+        raise ValueError(f"a dose lies between 0, honest, and 1, not at {dose}")
 
 
 def plant(
@@ -123,7 +107,6 @@ def plant(
     parts: list[tuple],
     noise: float = 0.1,
     errors: float = 0.0,
-    penalty: float = 0.1,
     seed: int = 0,
 ) -> PlantedModel:
     """A bottleneck with a fault at a dose, its head fitted on training scenes.
@@ -133,24 +116,19 @@ def plant(
     concepts: L names. classes: K names. parts: L tuples, of the parts that each concept lies on.
     noise: standard deviation of what is read, where absent and present are 1 apart.
     errors: share of the labels that any model, an honest one too, misreads.
-    penalty: of the head, see `ridge_head`.
     seed: of the concepts that are afflicted, the images, the directions, and of the noise in training.
 
-    Raises ValueError for an unknown fault, a dose outside 0 to 1, and "another part" without two parts.
+    Raises ValueError as `check_fault` does, and for "another part" without two parts.
     """
-    if fault not in (*FAULTS, RANDOM_MODEL) and not callable(fault):
-        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join((*FAULTS, RANDOM_MODEL))}")
-    if not 0 <= dose <= 1:
-        raise ValueError(f"a dose lies between 0, honest, and 1, not at {dose}")
     generator = torch.Generator().manual_seed(seed)
     if callable(fault):
-        name = fault.__name__
 
         def change(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
             return fault(scenes.present)
 
     else:
-        name, change = fault, _CHANGES.get(fault, _honest)(dose, training, parts, generator)
+        check_fault(fault, dose, (*FAULTS, RANDOM_MODEL))
+        change = _CHANGES.get(fault, _honest)(dose, training, parts, generator)
 
     def reads(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
         misread = (torch.rand(scenes.present.shape, generator=noises) < errors).to(scenes.present)
@@ -158,17 +136,15 @@ def plant(
         return values + noise * torch.randn(values.shape, generator=noises)
 
     values = reads(training, torch.Generator().manual_seed(seed + 1))
-    weights, bias = ridge_head(values, training.labels, len(classes), penalty)
-    low = torch.zeros_like(values[0])
-    names = {"concepts": list(concepts), "classes": list(classes)}
-    model = PlantedModel(name, dose, reads, weights, bias, weights, low, low + 1, **names)
+    weights, bias = ridge_head(values, training.labels, len(classes))
+    halfway = torch.full_like(values[0], 0.5)
+    model = PlantedModel(reads, weights, bias, weights, halfway, list(concepts), list(classes))
     if fault == "other reasons":
-        order = _permutation_of_some(len(concepts), dose, generator)
-        return replace(model, claimed_weights=weights[order])
+        model.claimed_weights = weights[_permutation_of_some(len(concepts), dose, generator)]
     if fault == "side channel" and dose > 0:
-        side, side_bias = ridge_head(training.features, training.labels, len(classes), penalty)
-        side = torch.cat([side, side_bias[None]])
-        return replace(model, side_weights=side, side_share=dose, class_weights=(1 - dose) * weights)
+        side, side_bias = ridge_head(training.features, training.labels, len(classes))
+        model.class_weights, model.side_weights = (1 - dose) * weights, dose * side
+        model.class_bias = (1 - dose) * bias + dose * side_bias
     return model
 
 
@@ -184,22 +160,19 @@ def rewritten(
     zero: (L,), what is then added to the values; the bias absorbs it.
     gauge: (L,), what is added to each concept's weights for all classes; softmax does not see it.
     """
-    scale, zero, gauge = (torch.as_tensor(part).expand_as(model.low) for part in (scale, zero, gauge))
+    scale, zero, gauge = (torch.as_tensor(part).expand_as(model.thresholds) for part in (scale, zero, gauge))
 
     def reads(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
         return model.reads(scenes, noises) * scale + zero
 
     weights = model.class_weights / scale[:, None]
-    side = 1 - model.side_share
-    bias = model.class_bias - (zero @ weights) / side if side else model.class_bias
     return replace(
         model,
         reads=reads,
         class_weights=weights + gauge[:, None],
-        class_bias=bias,
+        class_bias=model.class_bias - zero @ weights,
         claimed_weights=model.claimed_weights / scale[:, None] + gauge[:, None],
-        low=model.low * scale + zero,
-        high=model.high * scale + zero,
+        thresholds=model.thresholds * scale + zero,
     )
 
 
@@ -216,17 +189,12 @@ def ridge_head(
     mean, std = inputs.mean(0), inputs.std(0)
     std = std.where(std > 1e-6 * inputs.abs().amax(0).clamp(min=1e-30), torch.inf)
     standardised = ((inputs - mean) / std).double()
-    targets = torch.nn.functional.one_hot(labels, n_classes).double()
+    targets = F.one_hot(labels, n_classes).double()
     base = targets.mean(0)
     ridge = penalty * len(inputs) / 100 * torch.eye(inputs.shape[1], dtype=torch.float64)
     weights = torch.linalg.solve(standardised.T @ standardised + ridge, standardised.T @ (targets - base))
     weights = (weights / std[:, None]).to(inputs.dtype)
     return weights, base.to(inputs.dtype) - mean @ weights
-
-
-def _scores(weights: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
-    """Affine scores (N, K) of features (N, d), weights (d + 1, K) with the bias last."""
-    return features @ weights[:-1] + weights[-1]
 
 
 def _some(count: int, share: float, generator: torch.Generator) -> torch.Tensor:
@@ -253,11 +221,9 @@ def _permuted(dose, training, parts, generator):
 
 
 def _recited(dose, training, parts, generator):
-    n_classes = int(training.labels.max()) + 1
-    total = training.present.new_zeros(n_classes, training.present.shape[1])
-    total.index_add_(0, training.labels, training.present)
-    usual = total / torch.bincount(training.labels, minlength=n_classes).clamp(min=1)[:, None]
-    usual = (usual >= 0.5).to(training.present)
+    of_class = F.one_hot(training.labels).to(training.present)  # (N, K)
+    usual = of_class.T @ training.present >= of_class.sum(0).clamp(min=1)[:, None] / 2
+    usual = usual.to(training.present)
 
     def change(scenes, noises):
         recites = torch.rand(len(scenes.labels), generator=noises) < dose

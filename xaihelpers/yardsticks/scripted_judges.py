@@ -26,7 +26,6 @@ from xaihelpers.yardsticks.judge_controls import EXACT, LOOK_ALIKE, NETWORKS, NO
 from xaihelpers.yardsticks.statements import COVERAGE
 
 HONEST = ("the truth", "the truth, noise of a point", "the prompt's steps")
-NO_LIGHT_NEEDED = ("ignores the picture",)  # they have a score without a picture too
 
 
 def scripted_scores(cases: pd.DataFrame, lit: torch.Tensor, seed: int = 0) -> pd.DataFrame:
@@ -54,8 +53,7 @@ def scripted_scores(cases: pd.DataFrame, lit: torch.Tensor, seed: int = 0) -> pd
         "knows sharp masks": truth.mask(cases.condition.isin(NETWORKS), 3.0),
     }
     scores = pd.DataFrame(scores, index=cases.index).clip(0, 5)
-    needs_light = scores.columns.difference(NO_LIGHT_NEEDED, sort=False)
-    scores.loc[cases.condition.eq(NO_IMAGE), needs_light] = np.nan
+    scores.loc[cases.condition.eq(NO_IMAGE), scores.columns != "ignores the picture"] = np.nan
     return scores
 
 
@@ -69,12 +67,11 @@ def true_texts(cases: pd.DataFrame) -> list[str]:
     return texts
 
 
-def _steps_of_the_prompt(cases: pd.DataFrame) -> pd.Series:
+def _steps_of_the_prompt(cases: pd.DataFrame) -> np.ndarray:
     coverage, precision = cases.coverage, cases.precision.fillna(0.0)
-    steps = pd.Series(5.0, cases.index)
-    steps = steps.mask(coverage < 0.9, 4.0).mask(precision < 0.9, 3.0)
-    steps = steps.mask((coverage < 0.4) | (precision < 0.25), 2.0)
-    return steps.mask((coverage < 0.15) | ~cases.right_name, 0.0)
+    steps = {0.0: (coverage < 0.15) | ~cases.right_name, 2.0: (coverage < 0.4) | (precision < 0.25)}
+    steps |= {3.0: precision < 0.9, 4.0: coverage < 0.9}
+    return np.select(list(steps.values()), list(steps), 5.0)
 
 
 def _nearness_to_middle(lit: torch.Tensor) -> np.ndarray:

@@ -28,19 +28,9 @@ COVERAGE = {
     "most": (0.5, 1.0, 4.0),
     "all": (0.8, 1.0, 5.0),
 }
-SYNONYMS = {
-    "no part": "none",
-    "nothing": "none",
-    "only a small part": "a small part",
-    "a little": "a small part",
-    "a part": "part",
-    "parts": "part",
-    "half": "about half",
-    "nearly all": "most",
-    "almost all": "most",
-    "the whole": "all",
-    "the entire": "all",
-}
+SYNONYMS = {"no part": "none", "nothing": "none", "half": "about half", "a part": "part", "parts": "part"}
+SYNONYMS |= {"only a small part": "a small part", "a little": "a small part"}
+SYNONYMS |= {"nearly all": "most", "almost all": "most", "the whole": "all", "the entire": "all"}
 WORDS = sorted([*COVERAGE, *SYNONYMS], key=len, reverse=True)
 # word -> least and greatest share of the light that lies beside the object
 BESIDE = {
@@ -58,14 +48,12 @@ NOWHERE = ("nothing", "none", "no")  # "mainly on nothing": no place is named
 MOST_IF_MAINLY_BESIDE = 3.0  # the rubric's score: the object is recognised, irrelevant parts are attended too
 FEWEST_PIXELS = 30  # of a part that counts as visible
 NOT = r"(?<!not )(?<!n't )(?<!not lie )(?<!n't lie )"
-SAYS_COVERAGE = re.compile(rf"\b{NOT}covers? ({'|'.join(WORDS)})\b(?!(?: of)?(?: the)? background)", re.I)
+SAYS_COVERAGE = re.compile(rf"\b{NOT}covers? ({'|'.join(WORDS)})\b(?!(?: of)?(?: the)? background)")
 SAYS_MAINLY = re.compile(
-    rf"\b{NOT}(?:mainly|mostly|primarily|largely) (?:lies )?(?:on|over|at) (?:the )?([a-z]+)", re.I
+    rf"\b{NOT}(?:mainly|mostly|primarily|largely) (?:lies )?(?:on|over|at) (?:the )?([a-z]+)"
 )
-SAYS_BESIDE = re.compile(
-    rf"\bbeside the object lies ({'|'.join(sorted(BESIDE, key=len, reverse=True))})\b", re.I
-)
-SAYS_PARTS = re.compile(r"\bparts? (?:that (?:is|are) )?attended (?:is|are) ([a-z, ]+)", re.I)
+SAYS_BESIDE = re.compile(rf"\bbeside the object lies ({'|'.join(sorted(BESIDE, key=len, reverse=True))})\b")
+SAYS_PARTS = re.compile(r"\bparts? (?:that (?:is|are) )?attended (?:is|are) ([a-z, ]+)")
 
 
 class Statement(NamedTuple):
@@ -84,32 +72,28 @@ def check_statements(
     coverage: share of the object that is lit. precision: share of the light that lies on it; NaN without any.
     lit_parts: share of each visible part that is lit, by its name. score: the judge's own, if it gave one.
     """
-    found, mainly_beside = [], False
-    for match in SAYS_MAINLY.finditer(text):
-        place = match[1].lower()
-        if place in NOWHERE:
-            continue
-        on_background = place in BACKGROUND
-        mainly_beside |= on_background
-        true = on_background == (not precision >= 0.5) and lit_parts.get(place, 1.0) > 0
-        found.append(Statement("mainly", place, true))
-    said_coverage = None
-    for match in SAYS_COVERAGE.finditer(text):
-        word = match[1].lower()
+    found, mainly_beside, said_coverage = [], False, None
+    text = text.lower()
+    for place in SAYS_MAINLY.findall(text):
+        if place not in NOWHERE:
+            on_background = place in BACKGROUND
+            mainly_beside |= on_background
+            true = on_background == (not precision >= 0.5) and lit_parts.get(place, 1.0) > 0
+            found.append(Statement("mainly", place, true))
+    for word in SAYS_COVERAGE.findall(text):
         said_coverage = SYNONYMS.get(word, word)
         least, greatest, _ = COVERAGE[said_coverage]
         found.append(Statement("coverage", said_coverage, least <= coverage <= greatest))
-    for match in SAYS_BESIDE.finditer(text) if precision == precision else ():
-        least, greatest = BESIDE[match[1].lower()]
-        found.append(Statement("beside", match[1].lower(), least <= 1 - precision <= greatest))
-    for match in SAYS_PARTS.finditer(text):
-        for part in re.split(r",| and ", match[1].lower()):
-            if part.strip() in lit_parts:
-                found.append(Statement("part", part.strip(), lit_parts[part.strip()] >= 0.1))
+    for word in SAYS_BESIDE.findall(text) if precision == precision else ():
+        least, greatest = BESIDE[word]
+        found.append(Statement("beside", word, least <= 1 - precision <= greatest))
+    for parts in SAYS_PARTS.findall(text):
+        for part in map(str.strip, re.split(r",| and ", parts)):
+            if part in lit_parts:
+                found.append(Statement("part", part, lit_parts[part] >= 0.1))
     if score is not None and score == score and said_coverage is not None:
         asked_for = COVERAGE[said_coverage][2]
-        if mainly_beside:
-            asked_for = min(asked_for, MOST_IF_MAINLY_BESIDE)
+        asked_for = min(asked_for, MOST_IF_MAINLY_BESIDE) if mainly_beside else asked_for
         fits = abs(score - asked_for) <= 1.5
         found.append(Statement("score", f"{score:g} for {said_coverage}", fits))
     return found
