@@ -47,11 +47,9 @@ def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
     require_annotations(data)
     held = data.attributes["name"]
     cbm = cbm_concepts()["name"]
-    if concepts == "auto":
-        concepts = "cbm" if cbm.isin(held).all() else "all"
-    if concepts == "all":
+    if concepts == "all" or (concepts == "auto" and not cbm.isin(held).all()):
         return held.tolist()
-    if concepts == "cbm":
+    if concepts in ("cbm", "auto"):
         wanted = cbm.tolist()
     else:
         try:
@@ -61,9 +59,7 @@ def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
             wanted = [attribute or name for attribute, name in zip(found, given, strict=True)]
             require_distinct(wanted, f"concepts of {concepts}")
         except TextFileError as error:
-            raise DatasetError(
-                f"concepts {concepts!r}: neither cbm, all, auto nor a text file that can be read ({error})"
-            ) from error
+            raise DatasetError(f"concepts {concepts!r}: none of cbm, all, auto, and {error}") from error
     return held.iloc[_columns(data, wanted)].tolist()
 
 
