@@ -23,19 +23,14 @@ from xaihelpers.models.weights import save_weights
 def test_labels_and_classes_of_another_vocabulary(tmp_path):
     names = ["tabby", "Siamese cat", "beagle", "pug", "Great Dane"]
     assert models.match_labels(names, ["beagle", "siamese_cat"]) == {"beagle": {2}, "siamese_cat": {1}}
-    with pytest.raises(ModelError, match="the label 'cat' is none of the network's 5 classes .tabby"):
+    with pytest.raises(ModelError, match="'cat' is none of the network's 5 classes .tabby"):
         models.match_labels(names, ["cat"])
     file = tmp_path / "pets.json"
-    file.write_text(json.dumps({"cat": ["tabby", 1], "dog": "2-4", "pug": ["beagle"]}))
-    assert models.match_labels(names, ["cat", "dog", "pug"], file) == {
-        "cat": {0, 1},
-        "dog": {2, 3, 4},
-        "pug": {2, 3},
-    }
+    file.write_text(json.dumps({"cat": ["tabby", "siamese_cat"], "pug": ["beagle"]}))
+    assert models.match_labels(names, ["cat", "pug"], file) == {"cat": {0, 1}, "pug": {2, 3}}
     for content, message in (
         ("[1]", "no file of labels"),
-        ('{"cat": ["tabby", "Siamse cat"]}', "'Siamse cat', given for the label 'cat', is none"),
-        ('{"cat": "3-9"}', "'3-9', given for the label 'cat'"),
+        ('{"cat": ["tabby", "Siamse cat"]}', "'siamse cat' is none .* that the label 'cat' stands for"),
     ):
         file.write_text(content)
         with pytest.raises(ModelError, match=message):

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
@@ -70,7 +70,6 @@ class Answer:
     truncated: whether max_tokens ended the answer.
     refused: whether the model's server says that it is a refusal, or that a filter kept the answer back.
     error: why there is no answer; empty otherwise.
-    cached: whether the answer was read from the disk.
     """
 
     text: str = ""
@@ -82,7 +81,6 @@ class Answer:
     truncated: bool = False
     refused: bool = False
     error: str = ""
-    cached: bool = field(default=False, compare=False)
 
     @property
     def choice(self) -> str | None:

@@ -2,7 +2,6 @@
 
 import difflib
 import importlib.util
-import re
 from pathlib import Path
 
 import timm
@@ -129,12 +128,6 @@ def _published(family: str, name: str) -> nn.Module:
         return _of_wheel(name)
     remedy = "pass the file of its weights as weights="
     try:
-        if family == "timm":
-            remedy = (
-                f"download {timm.get_pretrained_cfg(name).hf_hub_id} of the Hugging Face hub and {remedy}"
-            )
-            with torch.random.fork_rng(devices=[]):
-                return timm.create_model(name, pretrained=True)
         if family == "pytorchcv":
             from pytorchcv.models.common.model_store import get_model_file
 
@@ -142,10 +135,13 @@ def _published(family: str, name: str) -> nn.Module:
             expected = build_network(family, name).state_dict()
             state = {key: value for key, value in read_weights(file).items() if key in expected}
             return _fitted(family, name, state, file)
-        published = torchvision.models.get_model_weights(name).DEFAULT
-        remedy = f"download {published.url} to {Path(torch.hub.get_dir()) / 'checkpoints'}"
-        state = published.get_state_dict(check_hash=True, progress=False, weights_only=True)
-        return _fitted(family, name, state, published.url)
+        with torch.random.fork_rng(devices=[]):
+            if family == "timm":
+                remedy = f"download {timm.get_pretrained_cfg(name).hf_hub_id} of Hugging Face and {remedy}"
+                return timm.create_model(name, pretrained=True)
+            url = torchvision.models.get_model_weights(name).DEFAULT.url
+            remedy = f"download {url} to {Path(torch.hub.get_dir()) / 'checkpoints'}"
+            return torchvision.models.get_model(name, weights="DEFAULT")
     except Exception as error:  # each library fails in its own ways when there is no connection
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise ModelError(f"The weights of {family}/{name} could not be had ({reason}): {remedy}.") from error
@@ -166,10 +162,6 @@ def _fitted(family: str, name: str, state: dict[str, torch.Tensor], source: str 
     """The network with these weights, of any class count. Raises ModelError with what does not fit."""
     if family == "segmenter":  # published with a second head, which only training reads
         state = {key: value for key, value in state.items() if "aux_classifier." not in key}
-    # published under the keys of its first version
-    if family == "torchvision" and name.startswith("densenet"):
-        first = re.compile(r"(\.denselayer\d+\.(?:norm|conv))\.(\d)\.")
-        state = {first.sub(r"\1\2.", key): value for key, value in state.items()}
     model = build_network(family, name)
     expected = model.state_dict()
     state = fit_names(state, expected, source)
