@@ -152,32 +152,6 @@ def test_flowers102(home):
         load("flowers102")
 
 
-def cars(root):
-    names = np.array(["AM General Hummer SUV 2000", "Audi TT RS Coupe 2012"], dtype=object)
-    (root / "devkit").mkdir(parents=True)
-    savemat(root / "devkit/cars_meta.mat", {"class_names": names})
-    for split, file, classes in (
-        ("train", "devkit/cars_train_annos.mat", [2, 1, 1]),
-        ("test", "cars_test_annos_withlabels.mat", [1, 2]),
-    ):
-        rows = np.array(
-            [(np.uint8(k), f"{n:05d}.jpg") for n, k in enumerate(classes, 1)],
-            dtype=[("class", object), ("fname", object)],
-        )
-        savemat(root / file, {"annotations": rows})
-        for n in range(1, len(classes) + 1):
-            picture(root / f"cars_{split}" / f"{n:05d}.jpg")
-
-
-def test_stanford_cars(home):
-    cars(home / "stanford_cars")
-    world = load("stanford_cars")
-    assert world.classes.name.tolist() == ["AM General Hummer SUV 2000", "Audi TT RS Coupe 2012"]
-    assert world.labels.tolist() == [1, 0, 0, 0, 1]
-    assert world.images.train.tolist() == [True] * 3 + [False] * 2
-    assert world.image_ids[2:4] == ["cars_train/00003.jpg", "cars_test/00001.jpg"]
-
-
 # id, WordNet id, words, and how many kinds it has: one is no class, and two classes share their first lemma
 SYNSETS = [
     (1, "n02012849", "crane", 0),

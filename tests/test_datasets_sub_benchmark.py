@@ -134,13 +134,9 @@ def test_bad_files_are_named(home):
 
 
 def test_damaged_files_are_named(home):
-    (home / "broken.parquet").write_bytes(b"PAR1 cut")
-    with pytest.raises(DatasetError, match="broken.parquet: cannot be read as a benchmark"):
-        datasets.load(home / "broken.parquet")
     file = write_one(home / "mine")
-    content = file.read_bytes()
-    file.write_bytes(content[:-30])
-    with pytest.raises(DatasetError, match="cannot be read as a benchmark"):
+    file.write_bytes(file.read_bytes()[:-30])
+    with pytest.raises(DatasetError, match="of-00001.parquet: cannot be read as a benchmark"):
         datasets.load(home / "mine")
 
 

@@ -61,11 +61,10 @@ def ask(
         missing = [key for key in numbers if key not in answers]
         questions = [requests[numbers[key]] for key in missing]
         account.expect(model.name, price, questions, n_kept)
+        new = model.answer(questions, seed, temperature) if missing else ()
+        shown = tqdm(new, f"asking {model.name}", len(missing), disable=not (progress and missing))
         try:
-            new = model.answer(questions, seed, temperature) if missing else ()
-            for position, answer in tqdm(
-                new, f"asking {model.name}", len(missing), disable=not (progress and missing)
-            ):
+            for position, answer in shown:
                 key = missing[position]
                 answers[key] = answer
                 if answer.error:

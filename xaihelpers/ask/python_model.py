@@ -35,6 +35,8 @@ class FunctionModel:
                 if len(returned) != len(batch):
                     raise ValueError(f"{len(returned)} answers for {len(batch)} requests")
                 answers = [_as_answer(one, asked) for one, asked in zip(returned, batch, strict=True)]
+            except AskError:
+                raise
             except (OwnModelError, TypeError, ValueError) as error:
                 raise AskError(
                     f"{self.name.removeprefix('python:')}: {error}. answer has to return a list with an "

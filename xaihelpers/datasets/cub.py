@@ -88,8 +88,6 @@ def class_label(data: Dataset, name: str) -> int:
 
     known = data.classes["name"].map(class_name)
     matches = known[known.map(said) == said(name)]
-    if len(matches) > 1:
-        matches = matches[matches == class_name(name)]
     if len(matches) != 1:
         raise unknown_name("class", name, known)
     return int(data.classes["label"][matches.index[0]])

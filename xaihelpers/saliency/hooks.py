@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from xaihelpers.models.layers import logits_of, submodule, to_feature_maps
+from xaihelpers.models.layers import logits_of, to_feature_maps
 
 
 class SaliencyError(ValueError):
@@ -87,8 +87,8 @@ def activations_and_gradients(
         `score_classes`.
     with_gradients: False gives None in the place of the gradients.
     Raises SaliencyError: a layer that is not used or that the score does not depend on, classes out of
-        range, NaN or infinite maps; ModelError: no such layer, one that does not lie over space,
-        an output that is no logits.
+        range, NaN or infinite maps; ModelError: a layer that does not lie over space, an output that is no
+        logits; AttributeError: no such layer.
     """
     leaf = gradients = None
 
@@ -100,7 +100,7 @@ def activations_and_gradients(
         passed_on = leaf.clone()  # later layers may write into this one
         return passed_on if is_tensor else type(output)([passed_on, *output[1:]])
 
-    hook = submodule(model.eval(), layer).register_forward_hook(catch)
+    hook = model.eval().get_submodule(layer).register_forward_hook(catch)
     try:
         with torch.inference_mode(False), torch.no_grad():
             scores = score_classes(model(inputs), classes, **asked)
