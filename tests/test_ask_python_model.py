@@ -11,8 +11,8 @@ ECHO = """
 def answer(requests):
     found = []
     for request in requests:
-        text = request.turns[-1].text
-        sizes = " ".join(str(image.size) for image in request.turns[-1].images)
+        text = request.text
+        sizes = " ".join(str(image.size) for image in request.images)
         if request.options:
             chances = {option: float(option == request.options[-1]) for option in request.options}
             found.append({"text": request.options[-1], "probabilities": chances})

@@ -229,14 +229,13 @@ def test_reasoning_and_what_was_cut(serve):
 def test_what_the_server_is_sent(serve, tmp_path):
     Image.new("RGB", (6, 4), (200, 10, 10)).save(tmp_path / "red.png")
     faulty = serve(by_text({}))
-    asked = [ask.request("which", [tmp_path / "red.png"] * 2, "AB", "Be short.", 9)]
+    asked = [ask.request("which", [tmp_path / "red.png"] * 2, "AB", 9)]
     ask.ask(ask.load_vlm("server:vision-1"), asked, seed=4, temperature=0.5)
     (body,), ((path, authorization),) = faulty.bodies, faulty.heads
     assert path == "/v1/chat/completions" and authorization == f"Bearer {KEY}"
-    system, user = body.pop("messages")
+    (user,) = body.pop("messages")
     settings = {"model": "vision-1", "max_tokens": 9, "temperature": 0.5, "seed": 4}
     assert body == {**settings, "logprobs": True, "top_logprobs": 20}
-    assert system == {"role": "system", "content": "Be short."}
     first, second, text = user["content"]
     assert first == second and first["image_url"]["url"].startswith("data:image/png;base64,")
     assert text == {"type": "text", "text": "which"}

@@ -181,13 +181,13 @@ def test_a_function_and_its_file_have_the_same_card(of_float64, folder, monkeypa
 @pytest.mark.notebooks
 def test_the_commands_that_score(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    for name, smaller, said, written in (
+    for name, smaller, shown, written in (
         ("scores.sub", [], "S+", "numbers.csv"),
         ("scorecard", ["--pairs=4", "--covered=2"], "my_model on aviary", "my_page/*.html"),
     ):
         (command,) = commands(OWN, f"python -m xaihelpers.{name}")
         run_python(command, *smaller)
-        assert said in capsys.readouterr().out and list(folder.glob(written))
+        assert shown in capsys.readouterr().out and list(folder.glob(written))
 
 
 def test_the_grids(tmp_path, monkeypatch):

@@ -72,7 +72,7 @@ def test_a_judge_is_asked_by_the_papers_prompts(monkeypatch):
     monkeypatch.setattr(judging, "ask", ask)
     table = judge(None, [Image.new("RGB", (8, 8))] * 2, ["Blue Jay", "cup"], "heat", "short")
     assert table.score.tolist() == [2, 2] and table.evaluation.tolist() == ["x", "x"]
-    first, second = (request.turns[-1].text for request in asked)
+    first, second = (request.text for request in asked)
     assert "heat-map" in first and "Blue Jay" in first and "cup" in second
     with pytest.raises(ValueError, match="no prompt that can be read.*autoxplain_heat_long"):
         judge(None, [None], ["cup"], "heat", "tiny")

@@ -112,7 +112,7 @@ class ServerModel:
 
     def _answer(self, client: openai.OpenAI, request: Request, seed: int, temperature: float) -> Answer:
         started = time.perf_counter()
-        messages = to_messages(request.turns)
+        messages = to_messages(request)
         try:
             while True:
                 body = {
