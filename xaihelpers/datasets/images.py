@@ -136,15 +136,14 @@ def part_points(
     return torch.where(inside, placed, torch.nan).float()
 
 
-def crop_to_box(image: Image.Image, box: Sequence[float], margin: float = 0.1) -> Image.Image:
+def crop_to_box(image: Image.Image, box: Sequence[float]) -> Image.Image:
     """The square of an image around a bounding box (x, y, width, height in pixels; see `boxes`).
 
-    The square is moved, or made smaller, to lie within the image; an empty box gives the largest one.
-
-    margin: on either end, as a share of the box's longer side.
+    It has a margin of a tenth of the box's longer side on either end, and is moved, or made smaller, to lie
+    within the image; an empty box gives the largest one.
     """
     x, y, width, height = (float(value) for value in box)
-    wanted = max(width, height) * (1 + 2 * margin) or min(image.size)
+    wanted = max(width, height) * 1.2 or min(image.size)
     side = min(wanted, *image.size)
     left = min(max(x + width / 2 - side / 2, 0), image.size[0] - side)
     top = min(max(y + height / 2 - side / 2, 0), image.size[1] - side)
