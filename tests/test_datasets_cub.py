@@ -250,14 +250,7 @@ def test_misspelt_names_get_the_nearest(cub):
     assert datasets.find_attributes(["blue wing"], ["has_wing_color::blue", "has_wing::blue"]) == [""]
 
 
-def test_concepts_and_parts():
-    concepts = datasets.cbm_concepts()
-    assert concepts.index.tolist() == list(range(1, 113)) and concepts["attribute_id"].is_monotonic_increasing
-    assert concepts.loc[51, "name"] == "has_eye_color::black"
-    assert concepts.loc[51, "parts"] == ("left eye", "right eye")
-    assert (concepts["parts"].map(len) > 0).sum() == 89
-    assert len({part.split()[-1] for parts in concepts["parts"] for part in parts}) == 12
-    assert {part for parts in concepts["parts"] for part in parts} == set(PARTS)
+def test_parts_of_attributes():
     assert datasets.parts_of("has_head_pattern--eyebrow") == ("forehead",)
     assert datasets.parts_of("has_primary_color::red") == ()
     # of data whose parts need not be CUB's

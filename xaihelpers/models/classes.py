@@ -47,12 +47,12 @@ def target_class_names(network: ImageNetwork, data: Dataset, file: str | Path = 
         return names
     if names is None and network.n_classes == 1000:
         names = imagenet_names()
-        outputs = match_labels(names, labels, missing_ok=True)
+        outputs = match_labels(names, labels)
         if any(outputs.values()):
             _require_right(network, data, [min(outputs[label], default=-1) for label in labels])
             return names
         log.warning("%s: its outputs are taken for ImageNet's classes, by their number alone", network.name)
-    some_fit = names is not None and any(match_labels(names, labels, missing_ok=True).values())
+    some_fit = names is not None and any(match_labels(names, labels).values())
     is_segmenter = network.name.removeprefix("torchvision/") in segmenters()
     if names is not None and (some_fit or is_segmenter or len(names) != len(labels)):
         return names
@@ -65,12 +65,16 @@ def target_class_names(network: ImageNetwork, data: Dataset, file: str | Path = 
     )
 
 
-def class_outputs(network: ImageNetwork, data: Dataset, file: str | Path = "") -> torch.Tensor:
+def class_outputs(network: ImageNetwork, data: Dataset) -> torch.Tensor:
     """Which of a network's outputs stands for each of the data's classes, (K,) int64.
 
-    file: as of `target_class_names`. Raises ModelError as that, and for a class that no output has.
+    Raises ModelError as `target_class_names`, and for a class that no output has.
     """
-    outputs = match_labels(target_class_names(network, data, file), data.class_names)
+    names = target_class_names(network, data)
+    outputs = match_labels(names, data.class_names)
+    for label, found in outputs.items():
+        if not found:
+            raise ModelError(f"{network.name}: the label {label!r} is none of its classes ({names[:3]} …)")
     return torch.tensor([min(outputs[label]) for label in data.class_names])
 
 
@@ -104,17 +108,15 @@ def _as_compared(name: str) -> str:
 
 
 def match_labels(
-    names: Sequence[str], labels: Sequence[str], same_as: str | Path = "", missing_ok: bool = False
+    names: Sequence[str], labels: Sequence[str], same_as: str | Path = ""
 ) -> dict[str, set[int]]:
-    """Which of a network's classes, by number, each of the data's labels stands for.
+    """Which of a network's classes, by number, each of the data's labels stands for; perhaps none.
 
     names: of the K classes.
     labels: of the data; a label stands for the classes of its own name, letter case aside.
     same_as: a JSON file for labels of another vocabulary, {label: [names of classes]}, which are added to the
         label's own name; a bare name is looked for in data/ and under XAI_DATA.
-    missing_ok: a label that no class fits gets an empty set.
-    Raises ModelError: a broken file, an entry in it that is no class, and, without missing_ok, a label that
-        no class fits.
+    Raises ModelError: a broken file, an entry in it that is no class.
     """
     numbers_of = {}
     for number, name in enumerate(names):
@@ -128,11 +130,9 @@ def match_labels(
     for label in labels:
         also = synonyms.get(plain(label), [])
         matches[label] = set().union(*(numbers_of.get(name, ()) for name in (_as_compared(label), *also)))
-        unknown = [name for name in also if name not in numbers_of]
-        if unknown or not (matches[label] or missing_ok):
+        if unknown := [name for name in also if name not in numbers_of]:
             raise ModelError(
-                f"{[label, *unknown][-1]!r} is none of the network's {len(names)} classes "
-                f"({', '.join(names[:3])}, …): name those that the label {label!r} stands for in a JSON "
-                "file, and pass it as same_as="
+                f"{same_as}: {unknown[0]!r}, given for the label {label!r}, is none of the network's "
+                f"{len(names)} classes ({', '.join(names[:3])}, …)"
             )
     return matches

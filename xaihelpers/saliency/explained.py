@@ -162,7 +162,7 @@ def load_explained(
                 wanted = torch.where(covered >= 0.5, 1 + wanted[:, None, None], 0)
             about = maps, wanted.to(device), len(outputs), epochs
             heads = [train_head(*about, seed + draw) for draw in range(draws)]
-        matched = match_labels(outputs, labels, given["same_as"].get(name, ""), missing_ok=True)
+        matched = match_labels(outputs, labels, given["same_as"].get(name, ""))
         known_segmenter = name.removeprefix("torchvision/") in segmenters()
         kind = "segmentation" if of_cells or known_segmenter else "classification"
         layer = given["layer"].get(name, "")
