@@ -368,6 +368,7 @@ def test_a_split_into_train_and_val(tmp_path):
         folders(tmp_path / "things" / split, "cat", "dog")
     data = load(tmp_path / "things")
     assert data.images.train.tolist() == [True, True, False, False] and data.class_names == ["cat", "dog"]
+    assert data.image_ids[0] == "Train/cat/a.png"
     folders(tmp_path / "things/test", "cat", "dog")
     data = load(tmp_path / "things")  # what is neither is counted
     assert [name.split("/")[0] for name in data.image_ids] == ["Train", "Train", "test", "test"]

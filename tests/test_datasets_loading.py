@@ -54,18 +54,6 @@ def test_the_shipped_worlds(name):
     assert datasets.load(data.root).image_ids == data.image_ids
 
 
-def test_class_folders_with_a_split(home):
-    for split in ("train", "test"):
-        for name in ("cat", "fire_truck"):
-            save(home / "things" / split / name / "0.png")
-    save(home / "things/cover.png")  # no class's, and not what the data set is
-    save(home / "things/train/cat/._0.png")  # what another system leaves behind
-    data = check_consistent(datasets.load("things"))
-    check_nothing_annotated(data)
-    assert data.class_names == ["cat", "fire truck"] and data.train.tolist() == [True, True, False, False]
-    assert data.image_ids[:2] == ["train/cat/0.png", "train/fire_truck/0.png"]
-
-
 def test_a_table(home):
     for name in ("a/1.png", "b/1.png"):
         save(home / "lists" / name)
