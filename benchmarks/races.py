@@ -198,7 +198,7 @@ def samples_of(data, labels, backbone, weights, device, n_concepts, n_samples):
     train = world.train.nonzero()[:, 0].numpy()
     network = models.load_backbone(backbone, weights, "", device)
     pooled = models.extract_features(network, world.images.path.iloc[train], maps=False).pooled
-    present = datasets.concept_labels(world, datasets.cbm_concepts())[train]
+    present = datasets.concept_labels(world, datasets.cbm_concepts().name)[train]
 
     def draw():
         drawn = bottlenecks.concept_samples(present, n_samples, int(torch.randint(2**31, ())))

@@ -19,7 +19,7 @@ from xaihelpers.fastslow import annotate_chains
 
 WORLDS = ("aviary", "everyday")
 NOTEBOOKS = ("31", "32", "33", "42", "43", "44")
-WITHOUT_PICTURE = "DELETE FROM Cache WHERE json_extract(tag, '$.turns[#-1].images[0]') IS NULL"
+WITHOUT_PICTURE = "DELETE FROM Cache WHERE json_extract(tag, '$.images[0]') IS NULL"
 
 
 def make_answers() -> None:

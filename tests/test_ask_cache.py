@@ -23,7 +23,7 @@ class Model:
         for position in reversed(range(len(requests))):  # in an order of its own
             if self.stops_after is not None and len(self.asked) >= self.stops_after:
                 raise KeyboardInterrupt
-            word = requests[position].turns[-1].text.split()[-1]
+            word = requests[position].text.split()[-1]
             self.asked.append(word)
             answer = ask.Answer(f"{word}, {seed}", "because", {"A": 0.7}, 1000, 10, 0.5, True)
             yield position, ask.Answer(error="broken") if word in self.fails else answer
@@ -57,7 +57,6 @@ def test_answers_come_in_the_order_of_the_requests_and_equal_ones_are_asked_once
     kept = ask.ask(again, words(5))
     assert again.asked == [] and kept == answers[:5], "with all that is in them"
     assert caplog.messages == ["m: 5 asked, 0 from the cache", "m: 0 asked, 5 from the cache"]
-    assert [answer.cached for answer in (*answers, *kept)] == [False] * 8 + [True] * 5
 
 
 def test_what_an_answer_depends_on_is_asked_anew(tmp_path):
@@ -73,17 +72,16 @@ def test_what_an_answer_depends_on_is_asked_anew(tmp_path):
             ask.request("which w", other, "AB", max_tokens=5),
             ask.request("which w", picture, "ABC", max_tokens=5),
             ask.request("which w", picture, "AB", max_tokens=6),
-            ask.request("which w", picture, "AB", "Be short.", 5),
             ask.request("which w", [picture, picture], "AB", max_tokens=5),
         ],
     )
     ask.ask(model, [base], seed=1)
     ask.ask(model, [base], temperature=0.5)
-    assert len(model.asked) == 9
+    assert len(model.asked) == 8
     same = tmp_path / "renamed.png"
     same.write_bytes(picture.read_bytes())
     ask.ask(model, [ask.request("which w", same, "AB", max_tokens=5)])
-    assert len(model.asked) == 9, "only the content of an image counts"
+    assert len(model.asked) == 8, "only the content of an image counts"
     retrained = Model("m 2")
     ask.ask(retrained, [base])
     assert len(retrained.asked) == 1

@@ -44,18 +44,14 @@ def pictures():
 
 
 def requests(sees):
-    """Of many lengths, with and without images, options, a system turn and an answer before."""
+    """Of many lengths, with and without images and options."""
     rng, images = np.random.default_rng(1), pictures()
     made = []
     for i in range(14):
         words = " ".join(rng.choice(WORDS[7:], size=1 + 3 * (i % 5)))
         shown = images[i % 4 : i % 4 + 1 + (i == 4)] if sees and i % 3 else ()
-        system, limit = "the long one" if i % 4 == 1 else "", 1 if i % 7 == 3 else 8
-        made.append(ask.request(words, shown, "ABCDE" if i % 2 else (), system, limit))
-    made += [ask.request("two of them", images[:2], max_tokens=limit) for limit in (8, 4) if sees]
-    said = [("user", "what is this"), ("assistant", "a bird"), ("user", "which bird")]
-    turns = tuple(ask.Turn(role, text) for role, text in said)
-    return [*made, ask.Request(turns, tuple("AB"), 8)]
+        made.append(ask.request(words, shown, "ABCDE" if i % 2 else (), 1 if i % 7 == 3 else 8))
+    return made + [ask.request("two of them", images[:2], max_tokens=limit) for limit in (8, 4) if sees]
 
 
 def answered(model, asked, seed=0, temperature=0.0):
@@ -169,7 +165,7 @@ def test_temperature_0_is_the_most_probable_token_whatever_the_model_ships(llama
 
 
 def test_what_cannot_be_taken_is_the_error_of_its_own_request(llama, tmp_path, monkeypatch, caplog):
-    """Too long, of a shape that the processor refuses, of a role that the template refuses."""
+    """Too long, or of a shape that the processor refuses."""
     asked = [ask.request("bird " * n, max_tokens=8) for n in (5, 200, 7)]
     first, long, last = answered(ask.load_vlm(str(llama)), asked)
     assert "too long: 202 tokens and 8 for the answer" in long.error and not first.error + last.error
@@ -179,12 +175,6 @@ def test_what_cannot_be_taken_is_the_error_of_its_own_request(llama, tmp_path, m
     first, narrow, last = ask.ask(model, asked)
     assert "narrow.png (ValueError: absolute aspect ratio" in narrow.error and not narrow.text
     assert first == last and not first.error
-    strict = copied(llama, tmp_path / "strict")
-    refusal = "{% if messages[0].role == 'system' %}{{ raise_exception('no system turn here') }}{% endif %}"
-    (strict / "chat_template.jinja").write_text(refusal + TEMPLATE)
-    asked = [ask.request("what", system="Be short.", max_tokens=4), ask.request("what", max_tokens=4)]
-    refused, taken = answered(ask.load_vlm(str(strict)), asked)
-    assert "no system turn here" in refused.error and not taken.error
 
 
 def test_a_batch_too_large_for_the_memory_is_asked_one_by_one(llava, monkeypatch, caplog):
@@ -252,8 +242,8 @@ def test_a_copied_folder_of_answers_replays_where_the_model_is_not(llama, monkey
     shutil.copytree(tmp_path / "cache", tmp_path / "there")
     monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "there")
     kept = ask.load_vlm("own_llama")
-    assert ask.ask(kept, asked) == first and all(answer.cached for answer in ask.ask(kept, asked))
-    with pytest.raises(ask.AskError, match="1 answers are not among those kept of it in .*cannot be loaded"):
+    assert ask.ask(kept, asked) == first
+    with pytest.raises(ask.AskError, match="not among the answers kept of it in .*cannot be loaded"):
         ask.ask(kept, [*asked, ask.request("another")])
     with pytest.raises(ask.AskError, match="'other' cannot be loaded"):
         ask.load_vlm("other")

@@ -33,15 +33,6 @@ def test_a_picture_in_memory_counts_by_its_pixels():
     assert keys[0] == keys[1] and len(set(keys)) == 4
 
 
-def test_a_file_that_is_no_whole_image_is_named(tmp_path):
-    Image.effect_noise((80, 60), 90).save(tmp_path / "half.jpg")
-    (tmp_path / "half.jpg").write_bytes((tmp_path / "half.jpg").read_bytes()[:900])
-    (tmp_path / "text.jpg").write_bytes(b"no image")
-    for name in ("half.jpg", "text.jpg", "missing.jpg"):
-        with pytest.raises(ValueError, match=f"{name}: image (cannot be read|file missing)"):
-            data_url(tmp_path / name)
-
-
 def turned(orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -58,27 +49,26 @@ UNLIKE = {
 }
 
 
-@pytest.mark.parametrize("name", UNLIKE)
-def test_such_a_picture_is_sent_as_people_see_it_under_a_key_of_its_own(name, tmp_path):
-    picture, how = UNLIKE[name]
-    picture.save(tmp_path / name, **how)
-    sent = Image.open(io.BytesIO(base64.b64decode(data_url(tmp_path / name).split(",")[1])))
-    with Image.open(tmp_path / name) as opened:
-        assert sent.tobytes() == open_image(tmp_path / name).tobytes() == open_image(opened).tobytes()
-        in_memory, of_file = keys_of(opened, tmp_path / name)
-    assert of_file == in_memory != key_by_hand((tmp_path / name).read_bytes())
+def test_such_a_picture_is_sent_as_people_see_it_under_a_key_of_its_own(tmp_path):
+    for name, (picture, how) in UNLIKE.items():
+        picture.save(tmp_path / name, **how)
+        sent = Image.open(io.BytesIO(base64.b64decode(data_url(tmp_path / name).split(",")[1])))
+        with Image.open(tmp_path / name) as opened:
+            assert sent.tobytes() == open_image(tmp_path / name).tobytes() == open_image(opened).tobytes()
+            in_memory, of_file = keys_of(opened, tmp_path / name)
+        assert of_file == in_memory != key_by_hand((tmp_path / name).read_bytes())
 
 
-@pytest.mark.parametrize("name, mode", [("a.png", "RGB"), ("a.png", "P"), ("a.jpg", "RGB"), ("a.jpg", "L")])
-def test_others_are_sent_as_they_are_under_the_key_that_they_had(name, mode, tmp_path):
-    file = tmp_path / name
-    GRADIENT.convert(mode).save(file, exif=turned(1))
-    head, content = data_url(file).split(",")
-    assert head == f"data:image/{name[2:].replace('jpg', 'jpeg')};base64"
-    assert base64.b64decode(content) == file.read_bytes()
-    assert keys_of(file) == [key_by_hand(file.read_bytes())]
-    file.rename(tmp_path / "wrong.gif")
-    assert data_url(tmp_path / "wrong.gif") == f"{head},{content}", "by content, not by name"
+def test_others_are_sent_as_they_are_under_the_key_that_they_had(tmp_path):
+    for name, mode in (("a.png", "RGB"), ("a.png", "P"), ("a.jpg", "RGB"), ("a.jpg", "L")):
+        file = tmp_path / name
+        GRADIENT.convert(mode).save(file, exif=turned(1))
+        head, content = data_url(file).split(",")
+        assert head == f"data:image/{name[2:].replace('jpg', 'jpeg')};base64"
+        assert base64.b64decode(content) == file.read_bytes()
+        assert keys_of(file) == [key_by_hand(file.read_bytes())]
+        file.rename(tmp_path / "wrong.gif")
+        assert data_url(tmp_path / "wrong.gif") == f"{head},{content}", "by content, not by name"
 
 
 def key_by_hand(content):
@@ -87,18 +77,15 @@ def key_by_hand(content):
     return hashlib.sha256(json.dumps(["m", {}, [], 256, turns], sort_keys=True).encode()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    "text, apart, answer, reasoning",
-    [
+def test_reasoning_is_split_from_the_answer():
+    for text, apart, answer, reasoning in (
         ("<think>it is red</think>A", "", "A", "it is red"),
         (" A ", "it is red", "A", "it is red"),
         ("<think>never ends", "", "", "never ends"),
         ("opened by the template</think>\n\nB", "", "B", "opened by the template"),
         ("<think>a</think>B<think>c</think>D", "", "BD", "a\nc"),
-    ],
-)
-def test_reasoning_is_split_from_the_answer(text, apart, answer, reasoning):
-    assert split_reasoning(text, apart) == (answer, reasoning)
+    ):
+        assert split_reasoning(text, apart) == (answer, reasoning)
 
 
 def test_prompts_are_filled_in_and_errors_name_file_and_field(tmp_path):

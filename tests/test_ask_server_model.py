@@ -76,7 +76,7 @@ def test_a_server_that_fails_in_every_way(serve, caplog):
     assert set(faulty.came.values()) == {3}, "each asked until it was answered, and no more"
     assert answers[0].seconds > 0.8, "waited for as long as it said"
     assert caplog.messages == ["m: 6 asked, 0 from the cache"]
-    assert all(answer.cached for answer in ask.ask(model, questions(len(faults))))
+    assert ask.ask(model, questions(len(faults))) == answers
     assert sum(faulty.came.values()) == 3 * len(faults), "a rerun asks nothing"
 
 
@@ -119,7 +119,7 @@ def test_a_server_that_refuses_everything(serve, status, error, says, capsys, ca
     assert len(faulty.bodies) == 2, "nothing more is asked"
     shown = "".join([str(caught.value), *capsys.readouterr(), caplog.text, repr(model), repr(vars(model))])
     assert KEY not in shown
-    assert ask.ask(model, questions(1))[0].cached, "what came before is kept"
+    assert ask.ask(model, questions(1))[0].text and len(faulty.bodies) == 2, "what came before is kept"
 
 
 def test_a_dead_server_is_found_dead(monkeypatch):
@@ -131,14 +131,6 @@ def test_a_dead_server_is_found_dead(monkeypatch):
     assert "pass-word" not in str(caught.value) + model.identity
     (answer,) = ask.ask(model, questions(1))
     assert "APIConnectionError" in answer.error, "of a few, each has its own error"
-
-
-def test_an_image_that_cannot_be_read_is_named(serve, tmp_path):
-    serve(lambda body, times: (200, {}, said()))
-    Image.effect_noise((80, 60), 90).save(tmp_path / "half.jpg")
-    (tmp_path / "half.jpg").write_bytes((tmp_path / "half.jpg").read_bytes()[:900])
-    with pytest.raises(ValueError, match="half.jpg: image cannot be read"):
-        ask.ask(ask.load_vlm("server:m"), [ask.request("q", tmp_path / "half.jpg")])
 
 
 def test_a_server_that_changes_its_form_midway_is_named_and_nothing_is_lost(serve):
@@ -157,28 +149,22 @@ def test_a_server_that_changes_its_form_midway_is_named_and_nothing_is_lost(serv
     assert len(back.bodies) == 24, "what came before the change is not asked again"
 
 
-USE_OTHER = (
-    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'"
-)
-ONLY_DEFAULT = (
-    "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value"
-)
+USE_OTHER = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+ONLY_DEFAULT = "'temperature' does not support 0 with this model. Only the default (1) value is supported."
 
 
 @pytest.mark.parametrize(
-    "status, message, param, name, sent",
+    "status, message, name, sent",
     [
-        (400, USE_OTHER + " instead.", "max_tokens", "max_tokens", {"max_completion_tokens": 7}),
-        (400, ONLY_DEFAULT + " is supported.", "temperature", "temperature", {"max_tokens": 7}),
-        (422, "Extra inputs are not permitted: seed", None, "seed", {"max_tokens": 7, "temperature": 0}),
-        (400, "logprobs is not supported by this engine", None, "logprobs", {"seed": 3}),
-        (400, "top_logprobs must be at most 5", None, "top_logprobs", {"top_logprobs": 5}),
+        (400, USE_OTHER, "max_tokens", {"max_completion_tokens": 7}),
+        (400, ONLY_DEFAULT, "temperature", {"max_tokens": 7}),
+        (422, "Extra inputs are not permitted: seed", "seed", {"max_tokens": 7, "temperature": 0}),
+        (400, "logprobs is not supported by this engine", "logprobs", {"seed": 3}),
+        (400, "top_logprobs must be at most 5", "top_logprobs", {"top_logprobs": 5}),
     ],
 )
-def test_a_parameter_that_is_refused_is_left_out_once_for_all(
-    serve, caplog, status, message, param, name, sent
-):
-    refusal = (status, {}, {"error": {"message": message, "param": param}})
+def test_a_parameter_that_is_refused_is_left_out_once_for_all(serve, caplog, status, message, name, sent):
+    refusal = (status, {}, {"error": {"message": message}})
     faulty = serve(lambda body, times: refusal if body.get(name, 5) != 5 else (200, {}, said()))
     model = ask.load_vlm("server:m", batch_size=1)
     answers = ask.ask(model, questions(4, options="AB", max_tokens=7), seed=3)
@@ -229,14 +215,13 @@ def test_reasoning_and_what_was_cut(serve):
 def test_what_the_server_is_sent(serve, tmp_path):
     Image.new("RGB", (6, 4), (200, 10, 10)).save(tmp_path / "red.png")
     faulty = serve(by_text({}))
-    asked = [ask.request("which", [tmp_path / "red.png"] * 2, "AB", "Be short.", 9)]
+    asked = [ask.request("which", [tmp_path / "red.png"] * 2, "AB", 9)]
     ask.ask(ask.load_vlm("server:vision-1"), asked, seed=4, temperature=0.5)
     (body,), ((path, authorization),) = faulty.bodies, faulty.heads
     assert path == "/v1/chat/completions" and authorization == f"Bearer {KEY}"
-    system, user = body.pop("messages")
+    (user,) = body.pop("messages")
     settings = {"model": "vision-1", "max_tokens": 9, "temperature": 0.5, "seed": 4}
     assert body == {**settings, "logprobs": True, "top_logprobs": 20}
-    assert system == {"role": "system", "content": "Be short."}
     first, second, text = user["content"]
     assert first == second and first["image_url"]["url"].startswith("data:image/png;base64,")
     assert text == {"type": "text", "text": "which"}

@@ -75,19 +75,7 @@ def test_cifar_is_unpacked_once(tmp_path, monkeypatch):
     assert Archive.reads == 2 and again.images.equals(world.images)  # once for each split
     assert world.labels.tolist() == [0, 0, 1, 1, 2, 2] * 2 and world.images.train.sum() == 6
     assert np.array(Image.open(world.images.path[0]))[0, 0].tolist() == [200] * 3
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cifar10", "cifar10.lock"]
-
-
-def test_cifar_without_a_connection(tmp_path, monkeypatch):
-    def refused(self, root, train, download):
-        raise RuntimeError("URL error")
-
-    monkeypatch.setenv("XAI_DATA", str(tmp_path))
-    monkeypatch.setattr(Archive, "__init__", refused)
-    monkeypatch.setattr(datasets, "CIFAR10", Archive)
-    message = "cifar10 could not be downloaded .*place its archive cifar-10-python.tar.gz in .*downloads"
-    with pytest.raises(DatasetError, match=message):
-        load("cifar10")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["cifar10", "downloads"]
 
 
 # torchvision's sets whose images are files: tiny ones in exactly its layout. Only checksums are left out.
@@ -131,7 +119,7 @@ def caltech(root, categories=CATEGORIES):
 
 def test_caltech101(home):
     caltech(home / "caltech101", CATEGORIES[:40])
-    message = "holds 39 categories where Caltech-101 has 101 .*delete that folder and run this again"
+    message = "holds 39 categories of 101: delete it and run this again"
     with pytest.raises(DatasetError, match=message):
         load("caltech101")
     caltech(home / "caltech101")
@@ -159,39 +147,9 @@ def test_flowers102(home):
     assert world.images.train.tolist() == [True] * 4 + [False] * 6
     assert [int(path[-9:-4]) for path in world.images.path] == [2, 4, 1, 3, 5, 6, 7, 8, 9, 10]
 
-    (home / "flowers-102/jpg/image_00007.jpg").unlink()
-    message = r"image_00007.jpg: image file missing \(1 such in all\). Place in .*flowers-102 the whole set"
-    with pytest.raises(DatasetError, match=message):
-        load("Flowers-102")
     (home / "flowers-102/setid.mat").write_bytes(b"<html>")
-    with pytest.raises(DatasetError, match="flowers102 is not whole in .*place there 102flowers.tgz"):
+    with pytest.raises(DatasetError, match="flowers102 is not whole in .*place there"):
         load("flowers102")
-
-
-def cars(root):
-    names = np.array(["AM General Hummer SUV 2000", "Audi TT RS Coupe 2012"], dtype=object)
-    (root / "devkit").mkdir(parents=True)
-    savemat(root / "devkit/cars_meta.mat", {"class_names": names})
-    for split, file, classes in (
-        ("train", "devkit/cars_train_annos.mat", [2, 1, 1]),
-        ("test", "cars_test_annos_withlabels.mat", [1, 2]),
-    ):
-        rows = np.array(
-            [(np.uint8(k), f"{n:05d}.jpg") for n, k in enumerate(classes, 1)],
-            dtype=[("class", object), ("fname", object)],
-        )
-        savemat(root / file, {"annotations": rows})
-        for n in range(1, len(classes) + 1):
-            picture(root / f"cars_{split}" / f"{n:05d}.jpg")
-
-
-def test_stanford_cars(home):
-    cars(home / "stanford_cars")
-    world = load("stanford_cars")
-    assert world.classes.name.tolist() == ["AM General Hummer SUV 2000", "Audi TT RS Coupe 2012"]
-    assert world.labels.tolist() == [1, 0, 0, 0, 1]
-    assert world.images.train.tolist() == [True] * 3 + [False] * 2
-    assert world.image_ids[2:4] == ["cars_train/00003.jpg", "cars_test/00001.jpg"]
 
 
 # id, WordNet id, words, and how many kinds it has: one is no class, and two classes share their first lemma
@@ -253,7 +211,7 @@ def test_imagenet_half_unpacked(home, tmp_path):
     imagenet(home / "imagenet", tmp_path / "made", train=False)
     check_imagenet(load("imagenet"), train=0)
     picture(home / "imagenet/val/ILSVRC2012_val_00000007.JPEG")
-    message = "val_00000007.JPEG lies in no class's folder: .* Delete .*imagenet/val and run this again"
+    message = "imagenet/val: an unpacking was interrupted: delete it and run this again"
     with pytest.raises(DatasetError, match=message):
         load("imagenet")
     (home / "imagenet/val/ILSVRC2012_val_00000007.JPEG").unlink()
@@ -263,23 +221,15 @@ def test_imagenet_half_unpacked(home, tmp_path):
         load("imagenet")
 
 
-WANTED = {
-    "caltech101": r"downloads/caltech101 .*place there caltech-101.zip .*101_ObjectCategories/",
-    "flowers102": r"downloads/flowers-102 .*place there 102flowers.tgz, imagelabels.mat and setid.mat",
-    "stanford_cars": r"downloads/stanford_cars .*place there cars_train/, cars_test/, .*cars_meta.mat, "
-    "devkit/cars_train_annos.mat and cars_test_annos_withlabels.mat",
-    "imagenet": r"downloads/imagenet .*place there ILSVRC2012_devkit_t12.tar.gz, ILSVRC2012_img_val.tar",
-}
-
-
-def test_no_connection_says_which_files_to_place(home):
-    why = {"imagenet": "ILSVRC2012_devkit_t12.tar.gz is not present", "stanford_cars": "Dataset not found"}
-    for name, wanted in WANTED.items():
-        with pytest.raises(
-            DatasetError, match=f"^{name} is not whole in .*{wanted}.*run this again"
-        ) as raised:
+def test_no_connection_says_where_files_are_to_be_placed(home):
+    for name, folder, why in (
+        ("cifar10", "cifar10", "no route to host"),
+        ("caltech101", "caltech101", "no route to host"),
+        ("stanford_cars", "stanford_cars", "Dataset not found"),
+        ("imagenet", "imagenet", "ILSVRC2012_devkit_t12.tar.gz is not present"),
+    ):
+        with pytest.raises(DatasetError, match=f"^{name} is not whole in .*/{folder} .*{why}.*place"):
             load(name)
-        assert why.get(name, "no route to host") in str(raised.value)
 
 
 def test_class_folders_without_a_split_are_split_once_for_all(tmp_path):
@@ -295,7 +245,7 @@ def test_class_folders_without_a_split_are_split_once_for_all(tmp_path):
     with pytest.raises(DatasetError, match="empty: no image file"):
         load(tmp_path / "flowers")
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(DatasetError, match="at least two classes, but has 0"):
+    with pytest.raises(DatasetError, match="at least two classes, .* has 0 folders"):
         load(tmp_path / "nothing")
 
 
@@ -318,15 +268,10 @@ def test_broken_tables_of_images(pets):
         with pytest.raises(DatasetError, match=message):
             load(str(folder / "broken.csv"))
 
-    refuse(table.drop(columns="label"), "has the columns file and label")
+    refuse(table.drop(columns="label"), "a column label, or class_name, is needed beside file")
     refuse(table.assign(file="cat/9.png"), "4 of its 4 images are not there, 'cat/9.png' first")
     refuse(table.assign(label=["cat", "", "dog", "dog"]), "line 3 has no file or no label")
-    refuse(table.assign(file="cat/1.png"), "'cat/1.png' stands 4 times: keep one of its rows")
-    (folder / "nothing.csv").write_text("")
-    with pytest.raises(DatasetError, match="has no row"):
-        load(str(folder / "nothing.csv"))
-    with pytest.raises(DatasetError, match="no table"):
-        load(str(folder / "none.csv"))
+    refuse(table.assign(file="cat/1.png"), "'cat/1.png' stands twice: keep one of its rows")
 
 
 # Names, orders and files as people have them
@@ -376,8 +321,8 @@ def test_two_names_of_one_set_are_refused(tmp_path):
             folders(root / "split" / split, *pair)
         files = [f"things/{pair[0]}/a.png", "things/other/a.png"]
         pd.DataFrame({"file": files, "label": pair}).to_csv(root / "a.csv", index=False)
-        for place, told in (("things", "things"), ("split", "(train|test)"), ("a.csv", "a.csv")):
-            with pytest.raises(DatasetError, match=f"{told}: .*{both}"):
+        for place in ("things", "split", "a.csv"):
+            with pytest.raises(DatasetError, match=f"part {part}.*: .*{both}"):
                 load(root / place)
 
 
@@ -423,16 +368,14 @@ def test_a_split_into_train_and_val(tmp_path):
         folders(tmp_path / "things" / split, "cat", "dog")
     data = load(tmp_path / "things")
     assert data.images.train.tolist() == [True, True, False, False] and data.class_names == ["cat", "dog"]
+    assert data.image_ids[0] == "Train/cat/a.png"
     folders(tmp_path / "things/test", "cat", "dog")
     data = load(tmp_path / "things")  # what is neither is counted
     assert [name.split("/")[0] for name in data.image_ids] == ["Train", "Train", "test", "test"]
     assert data.left_out == "2 (2 .png)"
-    for one, message in (
-        ("train", r"has train/ and no test/ \(or val/\)"),
-        ("test", "has test/ and no train/"),
-    ):
+    for one in ("train", "test"):
         folders(tmp_path / f"only_{one}" / one, "cat", "dog")
-        with pytest.raises(DatasetError, match=message):
+        with pytest.raises(DatasetError, match=f"has {one}/ alone"):
             load(tmp_path / f"only_{one}")
     folders(tmp_path / "vehicles", "bus", "train", "tram")  # a class may be called so
     assert load(tmp_path / "vehicles").class_names == ["bus", "train", "tram"]
@@ -441,9 +384,7 @@ def test_a_split_into_train_and_val(tmp_path):
 def test_pictures_beside_folders_of_pictures(tmp_path):
     folders(tmp_path / "things", "cat", "dog")
     Image.new("RGB", (4, 4)).save(tmp_path / "things/cover.png")
-    with pytest.raises(
-        DatasetError, match=r"holds pictures \('cover.png' …\) and folders of pictures \('cat'"
-    ):
+    with pytest.raises(DatasetError, match="or images alone, but has 2 folders and 1 images"):
         load(tmp_path / "things")
 
 
@@ -459,5 +400,5 @@ def test_splits_and_labels_of_tables(pets):
     with pytest.raises(DatasetError, match="a.csv, line 3: split is 'tset': write train or test"):
         read(split=["train", "tset", "train", "test"])
     assert read(label=["NA", "NA", "None", "null"]).class_names == ["NA", "None", "null"]
-    with pytest.raises(DatasetError, match="'cat/0.png' stands 2 times|'./cat/0.png' stands 2 times"):
+    with pytest.raises(DatasetError, match="'cat/0.png' stands twice|'./cat/0.png' stands twice"):
         read(file=["cat/0.png", "./cat/0.png", "dog/0.png", "dog/1.png"])

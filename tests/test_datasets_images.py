@@ -39,7 +39,7 @@ def test_the_turn_of_exif(tmp_path):
             if suffix == ".jpg":
                 pixels = np.asarray(ImageOps.exif_transpose(Image.open(file)))
             assert np.array_equal(seen, pixels)
-            sizes = datasets.image_sizes(datasets.load(tmp_path))
+            sizes = datasets.image_sizes(datasets.load(tmp_path), [0])
             assert sizes.tolist() == [[seen.shape[1], seen.shape[0]]]
         file.unlink()
     for orientation in (0, 9, 200):  # no turn
@@ -55,11 +55,11 @@ def test_boxes_and_points_of_a_turned_picture_are_refused(tmp_path):
         data.parts, data.part_locations = ["corner"], torch.tensor([[[3.0, 5.0]]])
         if orientation == 1:
             assert datasets.boxes(data, [0]).tolist() == [[3, 5, 7, 4]]
-            assert torch.equal(datasets.part_points(data), data.part_locations)
+            assert torch.equal(datasets.part_points(data, [0]), data.part_locations)
             continue
         for ask in (datasets.boxes, datasets.part_points):
             with pytest.raises(DatasetError, match="a.png: the picture is turned by EXIF.*save it upright"):
-                ask(data)
+                ask(data, [0])
 
 
 GREY = np.arange(0, 65536, 65535 // 15 + 1, dtype=np.uint16)[None].repeat(2, 0)

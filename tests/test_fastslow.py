@@ -188,7 +188,7 @@ class TestQuestions:
         rows = fastslow.choose(model, pd.concat(tables), progress=False)
         assert rows["mode"].tolist() == np.repeat(MODES, 2).tolist()
         assert rows.correct.all() and (rows.t == 3).all()
-        shown = [(one.images, "c1" in one.turns[0].text, "c2" in one.turns[0].text) for one in model.asked]
+        shown = [(list(one.images), "c1" in one.text, "c2" in one.text) for one in model.asked]
         a, b = ([file] for file in files)
         assert shown[:4] == [(a, False, False), (b, False, False), ([], True, False), ([], False, True)]
         # the two questions with nothing but names are the same, and asked once
@@ -219,8 +219,8 @@ class TestQuestions:
             def answer(self, requests, seed, temperature):
                 for position, one in enumerate(requests):
                     self.asked.append(one)
-                    text = one.turns[0].text[: one.max_tokens]
-                    yield position, ask.Answer(text, truncated=len(text) < len(one.turns[0].text))
+                    text = one.text[: one.max_tokens]
+                    yield position, ask.Answer(text, truncated=len(text) < len(one.text))
 
         for is_whole, texts, limits in (
             (None, ["ab", "abcdefgh", "abcdefgh"], [2, 2, 2, 8, 8]),
@@ -234,10 +234,10 @@ class TestQuestions:
             assert found[2].truncated  # once, and not again
 
     def test_chains_come_from_images_or_names(self, tmp_path):
-        model = Scripted(lambda one: json.dumps(CHAIN) if "a Blue Jay" in one.turns[0].text else "I cannot")
+        model = Scripted(lambda one: json.dumps(CHAIN) if "a Blue Jay" in one.text else "I cannot")
         found = fastslow.annotate_chains(model, names=["Blue Jay", "Auklet"], progress=False)
         assert found.chains == [CHAIN, None] and found.failures == ["", "refused"]
-        assert "an Auklet" in model.asked[1].turns[0].text
+        assert "an Auklet" in model.asked[1].text
         pool, said = pool_of(), iter([json.dumps(CHAIN), "a bird"])
         for row, color in ((3, "red"), (9, "blue")):
             pool.data.images.loc[row, "path"] = str(tmp_path / f"{row}.png")

@@ -58,7 +58,7 @@ def test_a_judge_is_asked_by_the_papers_prompts_and_why_there_is_no_score_is_tol
 
     monkeypatch.setattr(judging, "ask", ask)
     table = judge(None, [Image.new("RGB", (8, 8))] * 5, ["Blue Jay", *["cup"] * 4], "heat", "short")
-    first, second, *_ = (request.turns[-1].text for request in asked)
+    first, second, *_ = (request.text for request in asked)
     assert "heat-map" in first and "Blue Jay" in first and "cup" in second
     assert (table.score[0], table.evaluation[0], table.justification[0]) == (2, "x", "y")
     assert table.failure.tolist() == ["", "failed", "truncated", "refused", "unparsable"]

@@ -25,7 +25,7 @@ class Model:
 
     def answer(self, requests, seed, temperature):
         for position, request in enumerate(requests):
-            question, options = request.turns[-1].text, request.options
+            question, options = request.text, request.options
             self.questions.append(question)
             color = COLORS[request.images[0].getpixel((0, 0))]
             letters = [line[0] for line in question.splitlines() if line.endswith(f") {color}")]

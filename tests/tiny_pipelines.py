@@ -1,4 +1,4 @@
-"""Pipelines of three architectures with tiny random weights, and tokenizers of a few words."""
+"""Pipelines of two architectures with tiny random weights, and tokenizers of a few words."""
 
 import diffusers
 import transformers
@@ -85,32 +85,6 @@ def flux():
     )
 
 
-def stable_diffusion_3():
-    transformer = diffusers.SD3Transformer2DModel(
-        sample_size=8,
-        patch_size=2,
-        in_channels=4,
-        num_layers=1,
-        attention_head_dim=8,
-        num_attention_heads=4,
-        joint_attention_dim=32,
-        caption_projection_dim=32,
-        pooled_projection_dim=32,
-        out_channels=4,
-    )
-    return diffusers.StableDiffusion3Pipeline(
-        transformer,
-        diffusers.FlowMatchEulerDiscreteScheduler(),
-        vae(4),
-        clip_text(transformers.CLIPTextModelWithProjection),
-        clip_tokenizer(),
-        clip_text(transformers.CLIPTextModelWithProjection),
-        clip_tokenizer(),
-        t5_text(32),
-        t5_tokenizer(),
-    )
-
-
 def stable_diffusion_xl():
     unet = diffusers.UNet2DConditionModel(
         sample_size=8,
@@ -139,6 +113,5 @@ def stable_diffusion_xl():
 
 PIPELINES = {
     "FluxPipeline": flux,
-    "StableDiffusion3Pipeline": stable_diffusion_3,
     "StableDiffusionXLPipeline": stable_diffusion_xl,
 }

@@ -38,8 +38,9 @@ class Price(NamedTuple):
 
     def at_most(self, request) -> float:
         """What an `ask.Request` may cost: a token for three bytes of text, and the longest answer."""
-        text = sum(len(turn.text.encode()) for turn in request.turns)
-        return self.of(text / 3 + self.image_tokens * len(request.images), request.max_tokens)
+        return self.of(
+            len(request.text.encode()) / 3 + self.image_tokens * len(request.images), request.max_tokens
+        )
 
 
 FREE = Price()

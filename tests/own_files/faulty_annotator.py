@@ -26,7 +26,7 @@ def answer(requests):
 
 def changed(asked):
     """With a picture the words are not read."""
-    options = OPTION.findall(asked.turns[-1].text)
+    options = OPTION.findall(asked.text)
     if not asked.images or not options:
         return asked
     text = prompt("fse_choose_image", options=lettered_options([name for _, name in options]))
@@ -34,7 +34,7 @@ def changed(asked):
 
 
 def by_fault(asked):
-    text = asked.turns[-1].text
+    text = asked.text
     options = dict(OPTION.findall(text))
     if FAULT == "sees only the options" and options:
         return letter_of_the_centre(options)

@@ -61,11 +61,10 @@ def ask(
         missing = [key for key in numbers if key not in answers]
         questions = [requests[numbers[key]] for key in missing]
         account.expect(model.name, price, questions, n_kept)
+        new = model.answer(questions, seed, temperature) if missing else ()
+        shown = tqdm(new, f"asking {model.name}", len(missing), disable=not (progress and missing))
         try:
-            new = model.answer(questions, seed, temperature) if missing else ()
-            for position, answer in tqdm(
-                new, f"asking {model.name}", len(missing), disable=not (progress and missing)
-            ):
+            for position, answer in shown:
                 key = missing[position]
                 answers[key] = answer
                 if answer.error:
@@ -76,16 +75,16 @@ def ask(
                 account.add(model.name, answer, questions[position], price)
         finally:
             account.under_way.clear()  # of requests that were cut off
+            n_asked = len(answers) - n_kept
+            told = [f"{n_asked} asked", f"{n_cached} from the cache"]
+            if n_kept > n_cached:
+                told.append(f"{n_kept - n_cached} that ship (XAI_RECORD_AGAIN=1 asks anew)")
+            if n_asked < len(missing):
+                told.append(f"{len(missing) - n_asked} left")
+            if failures:
+                told.append(f"{len(failures)} without an answer (first: {failures[0]})")
             if progress or failures:
-                n_asked = len(answers) - n_kept
-                line = f"{model.name}: {n_asked} asked, {n_cached} from the cache"
-                if n_kept > n_cached:
-                    line += f", {n_kept - n_cached} that ship (XAI_RECORD_AGAIN=1 asks anew)"
-                if n_asked < len(missing):
-                    line += f", {len(missing) - n_asked} left"
-                if failures:
-                    line += f", {len(failures)} without an answer (first: {failures[0]})"
-                log.info(line)
+                log.info("%s: %s", model.name, ", ".join(told))
     return [answers[key] for key in keys]
 
 
@@ -122,7 +121,7 @@ def open_cache(keys: Iterable[str] = ()) -> tuple[diskcache.Cache, dict[str, Ans
             cache = diskcache.Cache(str(folder), disk=diskcache.JSONDisk, **SETTINGS)
             for key in keys:
                 if (row := cache.get(key, retry=True)) is not None:
-                    answers[key] = Answer(**row, cached=True)
+                    answers[key] = Answer(**row)
             return cache, answers
         except (sqlite3.Error, OSError) as error:
             is_damage = isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.OperationalError)
@@ -136,11 +135,9 @@ def _keep(cache: diskcache.Cache, key: str, answer: Answer, asked: dict) -> None
 
     asked: model, settings and request (JSON), for those who read the answers without asking.
     """
-    row = asdict(answer)
-    del row["cached"]
     tag = json.dumps({**asked, "time": time.time()}, ensure_ascii=False)
     try:
-        cache.set(key, row, tag=tag, retry=True)
+        cache.set(key, asdict(answer), tag=tag, retry=True)
     except (sqlite3.Error, OSError) as error:
         raise AskError(_not_kept(cache.directory, error)) from error
 
@@ -172,5 +169,5 @@ def shipped_answers(keys: Iterable[str]) -> dict[str, Answer]:
         for key in keys:
             query = "SELECT mode, value FROM Cache WHERE key = ?"
             if row := connection.execute(query, (disk.put(key)[0],)).fetchone():
-                answers[key] = Answer(**disk.fetch(row[0], None, row[1], False), cached=True)
+                answers[key] = Answer(**disk.fetch(row[0], None, row[1], False))
     return answers

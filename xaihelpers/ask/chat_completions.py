@@ -1,4 +1,4 @@
-"""The format of OpenAI's chat completions: a chat as its messages, a reply as an Answer."""
+"""The format of OpenAI's chat completions: a request as messages, a reply as an Answer."""
 
 import base64
 import io
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from xaihelpers.ask.messages import Answer, Turn, is_plain_file, open_image, split_reasoning
+from xaihelpers.ask.messages import Answer, Request, is_plain_file, open_image, split_reasoning
 
 MEDIA_TYPES = {b"\xff\xd8\xff": "jpeg", b"\x89PN": "png"}  # by the first three bytes of a file
 
@@ -17,16 +17,11 @@ class UnusableReply(Exception):
     """A reply without an answer in it: an error in the server's words, or no chat completion at all."""
 
 
-def to_messages(turns: Sequence[Turn]) -> list[dict]:
-    """A chat in the form of the OpenAI API, images as data URLs. Raises ValueError as `data_url`."""
-    messages = []
-    for turn in turns:
-        content = turn.text
-        if turn.images:
-            parts = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in turn.images]
-            content = [*parts, {"type": "text", "text": turn.text}]
-        messages.append({"role": turn.role, "content": content})
-    return messages
+def to_messages(request: Request) -> list[dict]:
+    """A request in the form of the OpenAI API, images as data URLs. Raises ValueError as `data_url`."""
+    parts = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in request.images]
+    content = [*parts, {"type": "text", "text": request.text}] if parts else request.text
+    return [{"role": "user", "content": content}]
 
 
 def data_url(image: str | Path | Image.Image) -> str:

@@ -19,24 +19,7 @@ log = logging.getLogger(__name__)
 SHIPPED = ("annotator", "judge")
 
 
-class KeptModel:
-    """The answers that are kept of a model that cannot be loaded here, as in a copied folder of answers.
-
-    identity: of the model that gave them. reason: why it cannot be loaded.
-    """
-
-    def __init__(self, name: str, identity: str, reason: str):
-        self.name, self.identity, self.reason = name, identity, reason
-
-    def answer(self, requests: Sequence[Request], seed: int, temperature: float):
-        """Raises AskError: none of these requests was answered before."""
-        raise AskError(
-            f"{self.name}: {len(requests)} answers are not among those kept of it in "
-            f"{paths.cache_home() / 'answers'}, and it cannot be asked: {self.reason}"
-        )
-
-
-Model = LocalModel | ServerModel | FunctionModel | KeptModel
+Model = LocalModel | ServerModel | FunctionModel
 
 
 def load_vlm(name: str = "annotator", device: str | torch.device = "cpu", batch_size: int = 0) -> Model:
@@ -67,7 +50,12 @@ def load_vlm(name: str = "annotator", device: str | torch.device = "cpu", batch_
         if identity is None:
             raise
         log.warning("%s: only the answers that are kept of it are there", error)
-        return KeptModel(name, identity, str(error))
+        reason = f"{name}: this is not among the answers kept of it in {paths.cache_home()}, and {error}"
+
+        def refuse(requests: Sequence[Request]):
+            raise AskError(reason)
+
+        return FunctionModel(name, identity, refuse)
 
 
 def shipped_model(

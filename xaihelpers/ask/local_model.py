@@ -143,7 +143,7 @@ class LocalModel:
             return requests[i].max_tokens, len(requests[i].images), requests[i].options
 
         def size(i: int) -> tuple:
-            return kind(i), sum(len(turn.text) for turn in requests[i].turns)
+            return kind(i), len(requests[i].text)
 
         order = sorted(range(len(requests)), key=size, reverse=True)
         for _, alike in groupby(order, kind):
@@ -216,14 +216,11 @@ class LocalModel:
         """The requests as the model's inputs, padded on the left."""
         chats = []
         for request in requests:
-            chat = []
-            for turn in request.turns:
-                content: str | list[dict] = turn.text
-                if self.takes_images:
-                    images = [{"type": "image", "image": open_image(image)} for image in turn.images]
-                    content = [*images, {"type": "text", "text": turn.text}]
-                chat.append({"role": turn.role, "content": content})
-            chats.append(chat)
+            content: str | list[dict] = request.text
+            if self.takes_images:
+                images = [{"type": "image", "image": open_image(image)} for image in request.images]
+                content = [*images, {"type": "text", "text": request.text}]
+            chats.append([{"role": "user", "content": content}])
         how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, "return_tensors": "pt"}
         padding = {"processor_kwargs": {"padding": True}} if self.takes_images else {"padding": True}
         inputs = self.processor.apply_chat_template(chats, **how, **padding)

@@ -1,10 +1,10 @@
-"""Requests and answers: the turns of a chat, their images, and the keys under which answers are kept."""
+"""Requests and answers: their images, and the keys under which answers are kept."""
 
 import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
@@ -20,30 +20,18 @@ class AskError(ValueError):
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One message of a chat.
-
-    role: "system", "user" or "assistant".
-    images: files or PIL images, placed before the text.
-    """
-
-    role: str
-    text: str
-    images: tuple[str | Path | Image.Image, ...] = ()
-
-
-@dataclass(frozen=True)
 class Request:
-    """A chat to be answered.
+    """A question to be answered.
 
-    turns: the messages; the last one is the user's.
+    images: files or PIL images, placed before the text.
     options: answers to choose from ("A", "B", …), whose probabilities are wanted.
     max_tokens: upper limit of the answer's length.
 
     Raises AskError: equal options, or max_tokens below 1.
     """
 
-    turns: tuple[Turn, ...]
+    text: str
+    images: tuple[str | Path | Image.Image, ...] = ()
     options: tuple[str, ...] = ()
     max_tokens: int = 256
 
@@ -52,11 +40,6 @@ class Request:
             raise AskError(f"options must be different: {', '.join(map(repr, self.options))}")
         if self.max_tokens < 1:
             raise AskError(f"max_tokens is {self.max_tokens}: an answer needs at least 1")
-
-    @property
-    def images(self) -> list[str | Path | Image.Image]:
-        """The images of all turns, in order."""
-        return [image for turn in self.turns for image in turn.images]
 
 
 @dataclass
@@ -70,7 +53,6 @@ class Answer:
     truncated: whether max_tokens ended the answer.
     refused: whether the model's server says that it is a refusal, or that a filter kept the answer back.
     error: why there is no answer; empty otherwise.
-    cached: whether the answer was read from the disk.
     """
 
     text: str = ""
@@ -82,7 +64,6 @@ class Answer:
     truncated: bool = False
     refused: bool = False
     error: str = ""
-    cached: bool = field(default=False, compare=False)
 
     @property
     def choice(self) -> str | None:
@@ -90,18 +71,13 @@ class Answer:
         return max(self.probabilities, key=self.probabilities.get) if self.probabilities else None
 
 
-def request(
-    text: str, images: Sequence = (), options: Sequence[str] = (), system: str = "", max_tokens: int = 256
-) -> Request:
+def request(text: str, images: Sequence = (), options: Sequence[str] = (), max_tokens: int = 256) -> Request:
     """A request of one question.
 
-    images: one image or several, placed before the text. system: an optional system message.
-    Raises AskError as Request does.
+    images: one image or several. Raises AskError as Request does.
     """
     images = (images,) if isinstance(images, (str, Path, Image.Image)) else tuple(images)
-    turns = [Turn("system", system)] if system else []
-    turns.append(Turn("user", text, images))
-    return Request(tuple(turns), tuple(options), max_tokens)
+    return Request(text, images, tuple(options), max_tokens)
 
 
 def split_reasoning(text: str, reasoning: str = "") -> tuple[str, str]:
@@ -138,7 +114,7 @@ def is_plain_file(image: str | Path | Image.Image) -> bool:
 
 
 def request_records(requests: Sequence[Request]) -> list[dict]:
-    """Requests as JSON: their turns, options and limits, each image by its content and its file's name.
+    """Requests as JSON: text, options and limit, each image by its content and its file's name.
 
     The content is the sha256 of a plain file, or of the size and the pixels of what is seen of any other
     image, each of which is read once. Raises ValueError as `open_image`.
@@ -146,17 +122,15 @@ def request_records(requests: Sequence[Request]) -> list[dict]:
     hashes: dict[str | int, str] = {}  # by file, or by the id of an image that the requests keep alive
     records = []
     for asked in requests:
-        turns = []
-        for turn in asked.turns:
-            images = []
-            for image in turn.images:
-                is_file = not isinstance(image, Image.Image)
-                place = str(image) if is_file else id(image)
-                if place not in hashes:
-                    hashes[place] = _image_hash(image)
-                images.append({"sha256": hashes[place], "name": Path(image).name if is_file else ""})
-            turns.append({"role": turn.role, "text": turn.text, "images": images})
-        records.append({"turns": turns, "options": list(asked.options), "max_tokens": asked.max_tokens})
+        images = []
+        for image in asked.images:
+            is_file = not isinstance(image, Image.Image)
+            place = str(image) if is_file else id(image)
+            if place not in hashes:
+                hashes[place] = _image_hash(image)
+            images.append({"sha256": hashes[place], "name": Path(image).name if is_file else ""})
+        record = {"text": asked.text, "images": images, "options": list(asked.options)}
+        records.append(record | {"max_tokens": asked.max_tokens})
     return records
 
 
@@ -167,10 +141,8 @@ def request_keys(records: Sequence[dict], model: str, settings: dict) -> list[st
     """
     keys = []
     for record in records:
-        turns = []
-        for turn in record["turns"]:
-            turns.append([turn["role"], turn["text"], [image["sha256"] for image in turn["images"]]])
-        parts = [model, settings, record["options"], record["max_tokens"], turns]
+        turn = ["user", record["text"], [image["sha256"] for image in record["images"]]]
+        parts = [model, settings, record["options"], record["max_tokens"], [turn]]
         keys.append(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest())
     return keys
 

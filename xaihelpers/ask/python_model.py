@@ -11,9 +11,9 @@ from xaihelpers.own_model import OwnModelError, file_hash, load_function
 class FunctionModel:
     """A function in a model's place.
 
-    function: is given a list of requests (`turns` with role, text and RGB images; `options`; `max_tokens`)
-        and returns for each a text, an `Answer`, or a dict of its fields. Without probabilities the options
-        are read from the text, as of any model that gives none.
+    function: is given a list of requests (`text`, `images` in RGB, `options`, `max_tokens`) and returns for
+        each a text, an `Answer`, or a dict of its fields. Without probabilities the options are read from the
+        text, as of any model that gives none.
     identity: by which its answers are kept. batch_size: requests at a time; 0 stands for 16.
     """
 
@@ -29,12 +29,16 @@ class FunctionModel:
             another kind. Raises ValueError for an image that cannot be read.
         """
         for start in range(0, len(requests), self.batch_size):
-            batch = [_with_opened_images(one) for one in requests[start : start + self.batch_size]]
+            batch = []
+            for one in requests[start : start + self.batch_size]:
+                batch.append(replace(one, images=tuple(map(open_image, one.images))))
             try:
                 returned = list(self.function(batch))
                 if len(returned) != len(batch):
                     raise ValueError(f"{len(returned)} answers for {len(batch)} requests")
                 answers = [_as_answer(one, asked) for one, asked in zip(returned, batch, strict=True)]
+            except AskError:
+                raise
             except (OwnModelError, TypeError, ValueError) as error:
                 raise AskError(
                     f"{self.name.removeprefix('python:')}: {error}. answer has to return a list with an "
@@ -52,11 +56,6 @@ def _as_answer(returned: object, asked: Request) -> Answer:
     if chances is not None and set(chances) != set(asked.options):
         raise ValueError(f"probabilities are {chances}, the options {', '.join(asked.options) or 'none'}")
     return replace(answer)  # a function may give one object twice
-
-
-def _with_opened_images(request: Request) -> Request:
-    turns = [replace(turn, images=tuple(map(open_image, turn.images))) for turn in request.turns]
-    return replace(request, turns=tuple(turns))
 
 
 def python_model(file: str, batch_size: int = 0) -> FunctionModel:

@@ -27,8 +27,7 @@ REFUSALS = (openai.AuthenticationError, openai.PermissionDeniedError, openai.Not
 # parameters that a server may refuse, and the words by which it does
 OPTIONAL_PARAMETERS = ("top_logprobs", "logprobs", "seed", "temperature")
 UNSUPPORTED = re.compile(
-    "unsupported|not support|unrecogni[sz]ed|unexpected|unknown|not permitted|not allowed|extra (field|input)"
-    "|not available|not enabled|must be|at most",
+    "support|unrecogni[sz]ed|unexpected|unknown|not (permitted|allowed|available|enabled)|must be|at most",
     re.I,
 )
 
@@ -113,7 +112,7 @@ class ServerModel:
 
     def _answer(self, client: openai.OpenAI, request: Request, seed: int, temperature: float) -> Answer:
         started = time.perf_counter()
-        messages = to_messages(request.turns)
+        messages = to_messages(request)
         try:
             while True:
                 body = {

@@ -13,7 +13,6 @@ from xaihelpers.datasets.attribute_names import (
 )
 from xaihelpers.datasets.cub import class_label
 from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name
-from xaihelpers.datasets.download import download_cub
 from xaihelpers.datasets.images import (
     as_seen,
     boxes,
@@ -21,7 +20,6 @@ from xaihelpers.datasets.images import (
     image_sizes,
     load_image,
     part_points,
-    place_points,
 )
 from xaihelpers.datasets.labels import choose_concepts, class_concepts, concept_labels, image_attributes
 from xaihelpers.datasets.loading import DRAWN, load

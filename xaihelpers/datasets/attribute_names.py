@@ -132,7 +132,6 @@ def parts_of(attribute: str, parts: Sequence[str] | None = None) -> tuple[str, .
 
     parts: those of the data set, where they need not be CUB's: the attribute's CUB parts that are among them,
         or, of a group that CUB does not have, the part that it names (`has_part::wheel`).
-
     Raises DatasetError, with the nearest group, where `parts` is None and the group is none of CUB's 28.
     """
     group, _, value = normalise_attribute(attribute).partition("::")

@@ -8,12 +8,12 @@ import pandas as pd
 import torch
 
 from xaihelpers.datasets.attribute_names import normalise_attribute, unknown_name
-from xaihelpers.datasets.cub_files import check_lines, numbers_in_lines, read_names, read_rows
 from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name, require_choice
 from xaihelpers.datasets.folders import is_image_file
-from xaihelpers.text_files import on_disk, require_distinct, words
+from xaihelpers.text_files import on_disk, read_text, require_distinct, words
 
 log = logging.getLogger(__name__)
+REMEDY = "Unpack the data set again (the aviary: delete its folder, it is drawn anew)."
 
 
 def load_cub(root: Path, attributes: str = "auto") -> Dataset:
@@ -29,16 +29,8 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
         should not; TextFileError for one that is not UTF-8, and for two names that would be one.
     """
     require_choice("attributes", attributes, ("auto", "image", "class"))
-    inner = [path.parent.name for path in root.glob("*/images.txt")]
-    if inner and not (root / "images.txt").is_file():
-        raise DatasetError(
-            f"{root / 'images.txt'}: missing, so this is no folder in CUB-200-2011's format. Its folder "
-            f"{inner[0]!r} is one: name that."
-        )
-    file = root / "classes.txt"
-    names = read_names(file)
-    check_lines(names.index > 0, file, "class id {}, but ids count from 1", names.index)
-    require_distinct(names, str(file), class_name)
+    names = _read_names(root / "classes.txt")
+    require_distinct(names, str(root / "classes.txt"), class_name)
     images = _read_images(root, names.index)
     class_ids = np.sort(images["class_id"].unique())
     classes = pd.DataFrame(
@@ -48,25 +40,20 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
     images.insert(2, "label", images["class_id"].map(classes["label"]).astype("int64"))
     image_ids = images.index.rename("images.txt")
     attribute_table = _read_attributes(root)
-    file = root / "parts/parts.txt"
-    parts = read_names(file, counted=True)
-    require_distinct(parts, str(file))
+    parts = _read_names(root / "parts/parts.txt", counted=True)
     columns = {"x": None, "y": None, "visible": (0, 1)}
-    x, y, visible = read_rows(root / "parts/part_locs.txt", [image_ids, parts.index], columns)
+    x, y, visible = _read_rows(root / "parts/part_locs.txt", [image_ids, parts.index], columns)
     locations = np.where(visible[..., None] == 1, np.stack([x, y], -1), np.nan).astype("float32")
     labels = root / "attributes/image_attribute_labels.txt"
     present = certainty = None
     if labels.is_file():
         columns = {"is_present": (0, 1), "certainty_id": (1, 2, 3, 4)}
         attribute_ids = attribute_table.index.rename("attributes.txt")
-        # A subset of CUB may keep the whole file; some lines of the official one have a field too many.
-        found = read_rows(labels, [image_ids, attribute_ids], columns, others_too=True)
+        # a subset of CUB may keep the whole file
+        found = _read_rows(labels, [image_ids, attribute_ids], columns, others_too=True)
         present, certainty = torch.from_numpy(found[0] == 1), torch.from_numpy(found[1].astype("int8"))
     elif attributes == "image":
-        raise DatasetError(
-            f"{labels}: missing, so the images have no attribute labels of their own. Restore the file, "
-            'or ask for attributes="class" to give every image the labels of its class.'
-        )
+        raise DatasetError(f'{labels}: missing: restore it, or take "class", the labels of the classes')
     elif attributes == "auto":
         log.info("%s has no attribute labels per image: every image has those of its class", root.name)
     if attributes == "auto":
@@ -101,8 +88,6 @@ def class_label(data: Dataset, name: str) -> int:
 
     known = data.classes["name"].map(class_name)
     matches = known[known.map(said) == said(name)]
-    if len(matches) > 1:
-        matches = matches[matches == class_name(name)]
     if len(matches) != 1:
         raise unknown_name("class", name, known)
     return int(data.classes["label"][matches.index[0]])
@@ -110,21 +95,16 @@ def class_label(data: Dataset, name: str) -> int:
 
 def _read_images(root: Path, class_ids: pd.Index) -> pd.DataFrame:
     """The table of images by image_id: path, class_id, train, x, y, width, height."""
-    file = root / "images.txt"
-    names = read_names(file)
-    problem = "{!r} is no image file's name (.jpg, .png …), the file is truncated or damaged"
-    check_lines(names.map(is_image_file), file, problem, names)
-    within = [not Path(name).is_absolute() and ".." not in Path(name).parts for name in names]
-    check_lines(within, file, "{!r} leads out of the folder images", names)
-    paths = pd.Series([str(on_disk(root / "images" / name)) for name in names])
-    check_lines(~paths.duplicated(), file, "the image {!r} for the second time", names)
-    table = pd.DataFrame({"path": paths.tolist()}, index=names.index.rename("image_id"))
+    names = _read_names(root / "images.txt")
+    _require(names.map(is_image_file), root / "images.txt", "the name of an image file expected", names)
+    paths = [str(on_disk(root / "images" / name)) for name in names]
+    table = pd.DataFrame({"path": paths}, index=names.index.rename("image_id"))
     for file, columns, kind in (
         ("image_class_labels.txt", {"class_id": class_ids}, "int32"),
         ("train_test_split.txt", {"train": (0, 1)}, "bool"),
         ("bounding_boxes.txt", dict.fromkeys(["x", "y", "width", "height"]), "float32"),
     ):
-        for column, values in zip(columns, read_rows(root / file, [names.index], columns), strict=True):
+        for column, values in zip(columns, _read_rows(root / file, [names.index], columns), strict=True):
             table[column] = values.astype(kind)
     return table
 
@@ -134,9 +114,8 @@ def _read_attributes(root: Path) -> pd.DataFrame:
     # CUB's own archive has this one file beside its folder.
     places = [root / "attributes/attributes.txt", root.parent / "attributes.txt"]
     file = next((place for place in places if place.is_file()), places[0])
-    names = read_names(file, counted=True).map(normalise_attribute)
-    check_lines(["::" in name for name in names], file, "'group::value' expected, found {!r}", names)
-    require_distinct(names, str(file))
+    names = _read_names(file, counted=True).map(normalise_attribute)
+    _require(names.str.contains("::"), file, "'group::value' expected", names)
     table = pd.DataFrame({"name": names.tolist()}, index=names.index.rename("attribute_id"))
     table[["group", "value"]] = table["name"].str.split("::", n=1, expand=True)
     return table
@@ -145,12 +124,97 @@ def _read_attributes(root: Path) -> pd.DataFrame:
 def _read_class_attributes(root: Path, class_ids: np.ndarray, count: int) -> torch.Tensor:
     """Percentages of each class as shares, (K, A) float32 in [0, 1]; line k of the file is class id k."""
     file = root / "attributes/class_attribute_labels_continuous.txt"
-    values = numbers_in_lines(file, count)
-    good = ((values >= 0) & (values <= 100)).all(1)
-    check_lines(good, file, "a percentage outside 0 to 100", range(len(good)))
+    table = _read_numbers(file)
+    values = table.to_numpy()
+    if values.shape[1] != count or not ((values >= 0) & (values <= 100)).all():
+        raise DatasetError(f"{file}: {count} percentages, of 0 to 100, are needed in each line. {REMEDY}")
     if len(values) < class_ids.max():
         raise DatasetError(
             f"{file}: {len(values)} rows, but row k is class id k and the ids go up to {class_ids.max()}: "
-            "the file is truncated. Unpack the data set again."
+            f"the file is truncated. {REMEDY}"
         )
     return torch.from_numpy(values)[class_ids - 1].div(100).float()
+
+
+def _require(good: pd.Series, file: Path, problem: str, values: pd.Series) -> None:
+    """Raise DatasetError for the first row of a file that is not good, with its line or id and its value."""
+    if not good.all():
+        row = good.idxmin()
+        raise DatasetError(f"{file}, {good.index.name} {row}: {problem}, found {values[row]}. {REMEDY}")
+
+
+def _existing(file: Path) -> Path:
+    if not file.is_file() or not file.stat().st_size:
+        raise DatasetError(f"{file}: missing or empty. Name the folder that holds images.txt. {REMEDY}")
+    return file
+
+
+def _read_names(file: Path, counted: bool = False) -> pd.Series:
+    """The lines `<id> <name>` of a file, names by id, all different; counted: ids run 1, 2, 3, …"""
+    lines = pd.Series(read_text(_existing(file)).split("\n")).str.strip()
+    lines.index = pd.RangeIndex(1, len(lines) + 1, name="line")
+    lines = lines[lines != ""]
+    split = lines.str.extract(r"^0*([1-9][0-9]{0,8})\s+(.+)$")
+    _require(split[0].notna(), file, "'<id> <name>' expected, with ids from 1", lines)
+    ids = split[0].astype(int)
+    _require(~ids.duplicated(), file, "an id for the second time", ids)
+    _require(~split[1].duplicated(), file, "a name for the second time", split[1])
+    if counted:
+        _require(ids == np.arange(1, len(ids) + 1), file, "ids 1, 2, 3, … expected", ids)
+    return pd.Series(split[1].tolist(), pd.Index(ids, name=file.name), dtype=object)
+
+
+def _read_numbers(file: Path, names: list[str] | None = None) -> pd.DataFrame:
+    """The first fields of every line as columns of numbers, by line; further fields are passed over.
+
+    names: of the columns; without them all fields are read, and each line has as many.
+    """
+    options = {"names": names, "usecols": names and range(len(names)), "header": None, "quoting": 3}
+    options |= {"skip_blank_lines": False, "encoding": "utf-8-sig"}
+    try:
+        table = pd.read_csv(_existing(file), sep=r"\s+", **options)
+    except ValueError as error:  # pandas' parser errors are ValueErrors
+        if isinstance(error, DatasetError):
+            raise
+        raise DatasetError(f"{file}: {error}. {REMEDY}") from error
+    table.index = pd.RangeIndex(1, len(table) + 1, name="line")
+    table = table.dropna(how="all")
+    for name in table:
+        numbers = pd.to_numeric(table[name], errors="coerce").astype(float)
+        _require(np.isfinite(numbers), file, f"{len(table.columns)} numbers expected", table[name])
+        table[name] = numbers
+    return table
+
+
+def _read_rows(
+    file: Path, keys: list[pd.Index], columns: dict[str, tuple | pd.Index | None], others_too: bool = False
+) -> list[np.ndarray]:
+    """Columns of a table that has just one row for each image (and part, or attribute), in their order.
+
+    keys: the known ids of its first columns, named by the file that lists them: the images, and perhaps parts
+        or attributes.
+    columns: those that follow; and the only values they may have, numbers or the ids of another file.
+    others_too: rows of other images are passed over.
+    Returns an array for each column, in the shape of the keys.
+    """
+    names = [f"{ids.name.removesuffix('s.txt')} id" for ids in keys]
+    table = _read_numbers(file, [*names, *columns])
+    if others_too:
+        table = table[table[names[0]].isin(keys[0])]
+    for name, allowed in {**columns, **dict(zip(names, keys, strict=True))}.items():
+        if allowed is not None:
+            known = allowed.name if isinstance(allowed, pd.Index) else allowed
+            _require(table[name].isin(allowed), file, f"{name} is none of {known}", table[name])
+    repeated = f"the {' and '.join(names)} for the second time"
+    _require(~table.duplicated(names), file, repeated, table[names[-1]])
+    held, wanted = pd.MultiIndex.from_frame(table[names]), pd.MultiIndex.from_product(keys, names=names)
+    places = held.get_indexer(wanted)
+    if (places < 0).any():
+        first = zip(names, wanted[places.argmin()], strict=True)
+        told = " and ".join(f"{name} {number}" for name, number in first)
+        raise DatasetError(
+            f"{file}: no row for {told}, and {(places < 0).sum():,} such in all: the file is truncated. "
+            f"{REMEDY}"
+        )
+    shape = [len(ids) for ids in keys]
+    return [table[name].to_numpy()[places].reshape(shape) for name in columns]

@@ -1,6 +1,5 @@
 """A data set: its images, and what is known of them. What nobody recorded is None."""
 
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -50,7 +49,6 @@ class Dataset:
     # which of `parts` each of them shows: one, unless the masks are a user's
     mask_parts: list[tuple[str, ...]] | None = None
     mask_folder: Path | None = None  # of a user's masks; a drawn world has its own
-    note: str = ""  # what the author of the data set wants its readers to know
     left_out: str = ""  # which files of its folders were not read, and how many
 
     def __post_init__(self):
@@ -83,24 +81,22 @@ class Dataset:
         """N unique file names (as `plain` has them), by which outputs are matched with images.
 
         They are relative to the data set's folder of images, so that they are the same wherever it lies. An
-        image that lies elsewhere (unpacked into the cache, say) has its bare name, or its path where that is
-        not unique. Rows that `images` gives ids of their own, in a column `id`, have these.
+        image that lies elsewhere has its bare name, or its path where that is not unique. Rows that `images`
+        gives ids of their own, in a column `id`, have these.
 
         Raises DatasetError naming a file that stands twice.
         """
         if "id" in self.images:
             return [plain(name) for name in self.images["id"]]
         folder = self.root / "images" if (self.root / "images").is_dir() else self.root
-        prefix, paths = f"{folder}{os.sep}", [str(path) for path in self.images["path"]]
-        elsewhere = Counter(os.path.basename(path) for path in paths if not path.startswith(prefix))
+        paths = [Path(path) for path in self.images["path"]]
+        elsewhere = Counter(path.name for path in paths if not path.is_relative_to(folder))
         ids = []
         for path in paths:
-            name = os.path.basename(path)
-            if path.startswith(prefix):
-                name = path.removeprefix(prefix).replace(os.sep, "/")
-            elif elsewhere[name] > 1:
-                name = path
-            ids.append(plain(name))
+            if path.is_relative_to(folder):
+                ids.append(plain(path.relative_to(folder).as_posix()))
+            else:
+                ids.append(plain(path.name if elsewhere[path.name] == 1 else path))
         twice, count = Counter(ids).most_common(1)[0] if ids else ("", 1)
         if count > 1:
             raise DatasetError(f"{self.name}: the image {twice!r} stands {count} times: keep one of its rows")
@@ -115,30 +111,20 @@ class Dataset:
         """Parts of the image at `row` (0-based), (H, W) uint8: 0 background, n the part `mask_names[n - 1]`.
 
         A mask that a user's folder lacks is empty.
-        Raises DatasetError for a data set without masks, where a drawn world lacks one, for one that cannot
-        be read or holds colours, and for numbers that a user's table does not tell.
+        Raises DatasetError for one that is missing in a drawn world, cannot be read or holds colours, and for
+        numbers that a user's table does not tell.
         """
-        if self.mask_names is None:
-            raise DatasetError(
-                f"{self.name} has no part masks: only drawn worlds know the mask of each part, unless a "
-                "folder of masks is given"
-            )
         file = self.mask_file(row)
-        if not file.is_file() and self.mask_folder is None:
-            raise DatasetError(f"{file} is missing: delete the folder of this world, it is then drawn anew")
-        if not file.is_file():
+        if self.mask_folder and not file.is_file():
             with Image.open(self.images["path"].iloc[row]) as image:
                 return np.zeros(image.size[::-1], np.uint8)
         try:
             mask = np.asarray(Image.open(file))
         except (OSError, SyntaxError) as error:
             raise DatasetError(f"{file}: mask cannot be read ({error}): save it anew as PNG") from error
-        if mask.ndim != 2:
-            raise DatasetError(f"{file} holds colours: save it with one number a pixel")
-        untold = set(np.unique(mask).tolist()) - {0}
-        untold -= {number for number, parts in enumerate(self.mask_parts, 1) if parts}
-        if untold:
-            raise DatasetError(f"{file} holds {min(untold)}, of which its table tells nothing: give it a row")
+        told = [0, *(number for number, parts in enumerate(self.mask_parts, 1) if parts)]
+        if mask.ndim != 2 or not np.isin(mask, told).all():
+            raise DatasetError(f"{file}: one of the numbers {told}, and no colour, is needed for each pixel")
         return mask.astype(np.uint8)
 
     def mask_numbers(self, parts: Sequence[str]) -> list[int]:

@@ -21,24 +21,19 @@ TRAIN, TEST = ("train", "training"), ("test", "testing", "val", "valid", "valida
 TRAIN_SHARE = 0.6
 WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")  # a whole number, also as a float column writes it
 
+Rows = list[tuple[str, int, bool]]  # path, label and train of each image
+
 
 def make_dataset(
-    root: Path,
-    rows: list[tuple[str, int, bool]],
-    class_names: list[str],
-    name: str = "",
-    source: Path | None = None,
-    left_out: Iterable[str] = (),
+    root: Path, rows: Rows, class_names: list[str], name: str = "", left_out: Iterable[str] = ()
 ) -> Dataset:
     """A data set of which only (path, label, train) of each image and the names of the classes are known.
 
-    class_names: as they are written, all different; ImageNet's WordNet ids become plain names
-        (`wordnet_names`).
-    source: what names the classes, where it is not the folder.
+    class_names: as they are written; ImageNet's WordNet ids become plain names (`wordnet_names`).
     left_out: files that were not read; they are counted by kind, in the log and where the data are shown.
     Raises TextFileError for two names that would be one.
     """
-    require_distinct(class_names, f"classes of {source or root}", class_name)
+    require_distinct(class_names, f"classes of {root}", class_name)
     names = wordnet_names([plain(one).replace("_", " ") for one in class_names])
     ids = pd.RangeIndex(1, len(names) + 1, name="class_id")
     classes = pd.DataFrame({"name": names, "label": range(len(names))}, index=ids)
@@ -72,32 +67,35 @@ def load_image_folder(root: Path) -> Dataset:
         two classes, or pictures beside folders of pictures. Raises TextFileError for two names that would be
         one.
     """
-    if splits := _splits(root):
-        names, rows, left_out = read_split(*splits)
-        for name in _folders(root):
-            if root / name not in splits:
-                left_out += sum(image_files(root / name), [])
+    by_name = {name.lower(): root / name for name in _folders(root)}
+    train, test = [next((by_name[name] for name in some if name in by_name), None) for some in (TRAIN, TEST)]
+    if train and test:
+        names, rows, left_out = read_split(train, test)
+        for place in by_name.values():
+            if place not in (train, test):
+                left_out += sum(image_files(place), [])
         return make_dataset(root, rows, names, left_out=left_out)
+    only = train or test
+    if only and _folders(only):
+        raise DatasetError(
+            f"{root}: needs train/<class>/ and test/<class>/ (or val/) with the same classes, but has "
+            f"{only.name}/ alone"
+        )
     files = sorted(entry.path for entry in os.scandir(root) if entry.is_file())
-    if loose := list(filter(is_image_file, files)):
-        of_pictures = [folder for folder in _folders(root) if image_files(root / folder)[0]]
-        if of_pictures:
-            raise DatasetError(
-                f"{root}: holds pictures ({Path(loose[0]).name!r} …) and folders of pictures "
-                f"({of_pictures[0]!r} …): move the former into the folder of their class"
-            )
+    loose = list(filter(is_image_file, files))
+    if loose and not any(image_files(place)[0] for place in by_name.values()):
         rows, others = [(path, -1, False) for path in loose], sorted(set(files) - set(loose))
         return make_dataset(root, rows, [], left_out=others)
     names, rows, left_out = read_classes(root)
-    if len(names) < 2:
+    if len(names) < 2 or loose:
         raise DatasetError(
-            f"{root}: needs train/<class>/ and test/<class>/ with the same classes, or <class>/ with "
-            f"images for at least two classes, but has {len(names)}"
+            f"{root}: needs train/<class>/ and test/<class>/ with the same classes, or <class>/ with images "
+            f"for at least two classes, or images alone, but has {len(names)} folders and {len(loose)} images"
         )
     return make_dataset(root, rows, names, left_out=left_out)
 
 
-def read_split(training: Path, testing: Path) -> tuple[list[str], list[tuple[str, int, bool]], list[str]]:
+def read_split(training: Path, testing: Path) -> tuple[list[str], Rows, list[str]]:
     """Class names, rows of images and other files of two folders, as `read_classes` has them.
 
     Raises DatasetError for classes that differ between them.
@@ -115,7 +113,7 @@ def read_split(training: Path, testing: Path) -> tuple[list[str], list[tuple[str
 
 def read_classes(
     folder: Path, train: bool | None = None, without: str = ""
-) -> tuple[list[str], list[tuple[str, int, bool]], list[str]]:
+) -> tuple[list[str], Rows, list[str]]:
     """Names of the class folders in a folder, rows of their images, and the files that are no images.
 
     train: whether the images are for training; None draws 60 % of each class, the same at every call.
@@ -153,33 +151,25 @@ def load_image_table(file: Path) -> Dataset:
     split is train or test, or 1 or 0; without it all images are for testing. Labels are texts ("NA" is one);
     where all are whole numbers, they are in the order of numbers.
 
-    Raises DatasetError: no such columns, a line without file or label, images that are not there, a file that
-        stands twice. Raises TextFileError as `read_table` and `are_training`, and for two labels that would
-        be one.
+    Raises DatasetError: a line without file or label, images that are not there, a file that stands twice.
+    Raises TextFileError as `read_table` and `are_training`, and for two labels that would be one.
     """
-    table = read_table(file)
-    require_distinct(table.columns, f"columns of {file}")
-    table.columns = table.columns.str.lower()
-    label_column = next((column for column in ("label", "class_name") if column in table), None)
-    if "file" not in table or label_column is None:
-        raise DatasetError(
-            f"{file}: a table of images has the columns file and label (or class_name) and one row per "
-            f"image; this one has {len(table)} rows of {', '.join(table.columns)}"
-        )
-    names, labels = table["file"], table[label_column]
+    table = read_table(file, ["file"])
+    column = "label" if "label" in table else "class_name"
+    if column not in table:
+        raise DatasetError(f"{file}: a column label, or class_name, is needed beside file")
+    names, labels = table["file"], table[column]
     empty = table.index[(names == "") | (labels == "")]
     if len(empty):
         raise DatasetError(f"{file}: line {empty[0]} has no file or no label")
     paths = listed_files(file, names)
-    places = pd.Series([os.path.realpath(path) for path in paths], names.index)
-    if places.duplicated().any():
-        name, count = names[places.duplicated()].iloc[0], places.value_counts().iloc[0]
-        raise DatasetError(f"{file}: {name!r} stands {count} times: keep one of its rows")
+    twice = pd.Series(map(os.path.realpath, paths), names.index).duplicated()
+    if twice.any():
+        raise DatasetError(f"{file}: {names[twice].iloc[0]!r} stands twice: keep one of its rows")
     classes = in_order(labels.unique())
     train = are_training(table["split"], file) if "split" in table else [False] * len(table)
-    numbers = labels.map({label: number for number, label in enumerate(classes)})
-    rows = list(zip(paths, numbers, train, strict=True))
-    return make_dataset(file.parent, rows, classes, file.stem, file)
+    rows = list(zip(paths, labels.map(classes.index), train, strict=True))
+    return make_dataset(file.parent, rows, classes, file.stem)
 
 
 def listed_files(table: Path, names: Iterable[str]) -> list[str]:
@@ -201,25 +191,6 @@ def _folders(folder: Path) -> list[str]:
     names = [entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")]
     require_distinct(names, f"folders of {folder}", class_name)
     return sorted(names)
-
-
-def _splits(root: Path) -> tuple[Path, Path] | None:
-    """The folders for training and testing, or None where there is no split.
-
-    Raises DatasetError for one of them, with folders within it, where the other is missing.
-    """
-    by_name = {plain(name).lower(): root / name for name in _folders(root)}
-    train, test = [next((by_name[name] for name in some if name in by_name), None) for some in (TRAIN, TEST)]
-    if train and test:
-        return train, test
-    only = train or (test if test and plain(test.name).lower() in TEST[:2] else None)
-    if only and _folders(only):
-        missing = "test/ (or val/)" if train else "train/"
-        raise DatasetError(
-            f"{root}: needs train/<class>/ and test/<class>/ with the same classes, but has {only.name}/ and "
-            f"no {missing}"
-        )
-    return None
 
 
 def _kind(file: str) -> str:

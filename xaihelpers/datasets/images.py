@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
@@ -22,8 +21,8 @@ def load_image(path: str | Path) -> Image.Image:
             return as_seen(image)
     except FileNotFoundError:
         raise DatasetError(
-            f"{path}: image file missing. Restore it; or, where a file lists the images (images.txt, a CSV "
-            "table), drop it there; else load the data set again."
+            f"{path}: image file missing. Restore it, drop it from the table that lists it, or load the data "
+            "set again."
         ) from None
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DatasetError(
@@ -64,46 +63,23 @@ def orientation(image: Image.Image) -> int:
 
 def _grey_as_seen(image: Image.Image, form: str | None) -> Image.Image:
     """16-bit grey as 8-bit grey; the one value that is transparent, if there is one, is white."""
-    grey = np.array(image).astype(np.int64)
     # Pillow reads 16-bit PGM (and, once, PNG) as 32-bit numbers
-    is_16_bit = image.mode.startswith("I;16") or (image.mode == "I" and form in ("PNG", "PPM"))
-    if not is_16_bit:
-        raise ValueError(
-            f"its grey values ({image.mode}) go from {grey.min()} to {grey.max()}, and what is white is not "
-            "known: save it with 8 or 16 bits"
-        )
+    if not (image.mode.startswith("I;16") or (image.mode == "I" and form in ("PNG", "PPM"))):
+        raise ValueError(f"what is white is not known of its grey values ({image.mode}): save it with 8 bits")
+    grey = np.array(image).astype(np.int64)
     if "transparency" in image.info:
         grey[grey == image.info["transparency"]] = 65535
     return Image.fromarray(np.round(grey / 257).astype(np.uint8))
 
 
-def image_sizes(data: Dataset, rows: Sequence[int] | None = None) -> torch.Tensor:
-    """Width and height in pixels of the images at `rows` (0-based, all if None), upright, (n, 2) int64.
+def image_sizes(data: Dataset, rows: Sequence[int], may_be_turned: bool = True) -> torch.Tensor:
+    """Width and height in pixels of the images at `rows` (0-based), upright, (n, 2) int64.
 
-    Only the files' headers are read. Raises DatasetError as `load_image`.
+    Only the files' headers are read.
+    Raises DatasetError as `load_image`, and where an image is turned by EXIF and may not be.
     """
-    return _sizes(_at(data, rows)["path"])
-
-
-def boxes(data: Dataset, rows: Sequence[int] | None = None) -> torch.Tensor:
-    """Boxes of the objects in the images at `rows` (0-based, all if None), (n, 4) float32.
-
-    They are x, y, width and height in pixels, of data in CUB-200-2011's format.
-    Raises DatasetError: an image that cannot be read, or is turned by EXIF.
-    """
-    table = _at(data, rows)
-    _sizes(table["path"], may_be_turned=False)
-    return torch.tensor(table[["x", "y", "width", "height"]].to_numpy())
-
-
-def _at(data: Dataset, rows: Sequence[int] | None) -> pd.DataFrame:
-    return data.images if rows is None else data.images.iloc[np.asarray(rows)]
-
-
-def _sizes(paths: Sequence[str], may_be_turned: bool = True) -> torch.Tensor:
-    """Upright sizes of images, (n, 2) int64. Raises DatasetError where one is turned, and may not be."""
     sizes = []
-    for path in paths:
+    for path in data.images["path"].iloc[np.asarray(rows)]:
         try:
             with Image.open(path) as image:
                 turn, size = orientation(image), image.size
@@ -119,66 +95,55 @@ def _sizes(paths: Sequence[str], may_be_turned: bool = True) -> torch.Tensor:
     return torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)
 
 
-def place_points(
-    points: torch.Tensor,
-    image_size: tuple[int, int] | torch.Tensor,
-    resize: int | tuple[int, int] | None = None,
-    crop: int | None = None,
-) -> torch.Tensor:
-    """Where points lie after torchvision's Resize and CenterCrop: (..., 2), NaN where cropped away.
+def boxes(data: Dataset, rows: Sequence[int]) -> torch.Tensor:
+    """Boxes of the objects in the images at `rows` (0-based), (n, 4) float32.
 
-    points: (..., 2), x and y from the image's upper left corner, so pixel i spans [i, i + 1) and the pixel of
-        a point is its floor.
-    image_size: (width, height), or one per image, (n, 2), for points (n, ..., 2).
-    resize: the new length of the short side, or (height, width); None or 0 where images are not resized.
-    crop: side of the centred square, or None; where it is larger than the image, the image is padded.
+    They are x, y, width and height in pixels, of data in CUB-200-2011's format.
+    Raises DatasetError: an image that cannot be read, or is turned by EXIF.
     """
-    old = torch.as_tensor(image_size, dtype=torch.float64)
-    old = old.reshape(old.shape[:-1] + (1,) * (points.ndim - old.ndim) + (2,))
-    new = old
-    resize = resize or None  # a network's 0 leaves images as they are
-    if isinstance(resize, int):
-        short, long = old.amin(-1, keepdim=True), old.amax(-1, keepdim=True)
-        new = torch.where(old == short, float(resize), torch.floor(resize * long / short))
-    elif resize is not None:
-        new = torch.tensor([resize[1], resize[0]], dtype=torch.float64).expand_as(old)
-    placed, size = points.double() * new / old, new
-    if crop is not None:
-        gap = new - crop  # torchvision rounds half of it to even where it crops, and down where it pads
-        placed = placed - torch.where(gap >= 0, torch.round(gap / 2), -torch.floor(-gap / 2))
-        size = torch.full_like(new, crop)
-    inside = ((placed >= 0) & (placed < size)).all(-1, keepdim=True)
-    return torch.where(inside, placed, torch.nan).to(points.dtype)
+    image_sizes(data, rows, may_be_turned=False)
+    return torch.tensor(data.images[["x", "y", "width", "height"]].to_numpy()[np.asarray(rows)])
 
 
 def part_points(
     data: Dataset,
-    rows: Sequence[int] | None = None,
-    resize: int | tuple[int, int] | None = None,
+    rows: Sequence[int],
+    resize: int | tuple[int, int] = 0,
     crop: int | None = None,
 ) -> torch.Tensor:
-    """Where the part centres of the images at `rows` (0-based, all if None) lie in a network's input.
+    """Where the part centres of the images at `rows` (0-based) lie after torchvision's Resize and CenterCrop.
 
-    resize, crop: as in `place_points`.
-    Returns (n, P, 2) float32, x and y in pixels, NaN where a part is not visible or is cropped away; left and
-        right parts are apart.
+    resize: the new length of the short side, or (height, width); 0 where images are not resized.
+    crop: side of the centred square, or None; where it is larger than the image, the image is padded.
+    Returns (n, P, 2) float32, x and y from the upper left corner, so that pixel i spans [i, i + 1), NaN where
+        a part is not visible or is cropped away; left and right parts are apart.
     Raises DatasetError: a data set without parts, an image that cannot be read, or is turned by EXIF.
     """
     require_annotations(data, "parts")
-    points = data.part_locations if rows is None else data.part_locations[torch.as_tensor(np.asarray(rows))]
-    sizes = _sizes(_at(data, rows)["path"], may_be_turned=False)
-    return place_points(points, sizes, resize, crop)
+    points = data.part_locations[torch.as_tensor(np.asarray(rows))]
+    size = old = image_sizes(data, rows, may_be_turned=False).double()[:, None]  # (n, 1, 2)
+    if isinstance(resize, tuple):
+        size = torch.tensor([resize[1], resize[0]], dtype=torch.float64).expand_as(old)
+    elif resize:
+        short, long = old.amin(-1, keepdim=True), old.amax(-1, keepdim=True)
+        size = torch.where(old == short, float(resize), torch.floor(resize * long / short))
+    placed = points.double() * size / old
+    if crop is not None:
+        gap = size - crop  # torchvision rounds half of it to even where it crops, and down where it pads
+        placed = placed - torch.where(gap >= 0, torch.round(gap / 2), -torch.floor(-gap / 2))
+        size = torch.full_like(size, crop)
+    inside = ((placed >= 0) & (placed < size)).all(-1, keepdim=True)
+    return torch.where(inside, placed, torch.nan).float()
 
 
-def crop_to_box(image: Image.Image, box: Sequence[float], margin: float = 0.1) -> Image.Image:
+def crop_to_box(image: Image.Image, box: Sequence[float]) -> Image.Image:
     """The square of an image around a bounding box (x, y, width, height in pixels; see `boxes`).
 
-    The square is moved, or made smaller, to lie within the image; an empty box gives the largest one.
-
-    margin: on either end, as a share of the box's longer side.
+    It has a margin of a tenth of the box's longer side on either end, and is moved, or made smaller, to lie
+    within the image; an empty box gives the largest one.
     """
     x, y, width, height = (float(value) for value in box)
-    wanted = max(width, height) * (1 + 2 * margin) or min(image.size)
+    wanted = max(width, height) * 1.2 or min(image.size)
     side = min(wanted, *image.size)
     left = min(max(x + width / 2 - side / 2, 0), image.size[0] - side)
     top = min(max(y + height / 2 - side / 2, 0), image.size[1] - side)

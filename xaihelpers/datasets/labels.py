@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
 import torch
 
 from xaihelpers.datasets.attribute_names import (
@@ -47,11 +46,9 @@ def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
     require_annotations(data)
     held = data.attributes["name"]
     cbm = cbm_concepts()["name"]
-    if concepts == "auto":
-        concepts = "cbm" if cbm.isin(held).all() else "all"
-    if concepts == "all":
+    if concepts == "all" or (concepts == "auto" and not cbm.isin(held).all()):
         return held.tolist()
-    if concepts == "cbm":
+    if concepts in ("cbm", "auto"):
         wanted = cbm.tolist()
     else:
         try:
@@ -61,18 +58,15 @@ def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
             wanted = [attribute or name for attribute, name in zip(found, given, strict=True)]
             require_distinct(wanted, f"concepts of {concepts}")
         except TextFileError as error:
-            raise DatasetError(
-                f"concepts {concepts!r}: neither cbm, all, auto nor a text file that can be read ({error})"
-            ) from error
+            raise DatasetError(f"concepts {concepts!r}: none of cbm, all, auto, and {error}") from error
     return held.iloc[_columns(data, wanted)].tolist()
 
 
 def concept_labels(
-    data: Dataset, concepts: Sequence[str] | pd.DataFrame, level: str = "image", kind: str = "hard"
+    data: Dataset, concepts: Sequence[str], level: str = "image", kind: str = "hard"
 ) -> torch.Tensor:
     """Labels of L concepts for every image, (N, L) float32.
 
-    concepts: names, or a table with a column `name` as `cbm_concepts()`.
     level: "image" (the image's own annotation) or "class" (its class's, as in `class_concepts`).
     kind: "hard" is 0 or 1 as annotated; "soft" weighs an image's annotation by its certainty: present 1,
         0.75, 0.5 and absent 0, 0.25, 0.5 for definitely, probably, guessing; 0 where not visible.
@@ -89,10 +83,9 @@ def concept_labels(
     return SOFT_LABEL[present.long(), data.certainty[:, columns].long() - 1]
 
 
-def class_concepts(data: Dataset, concepts: Sequence[str] | pd.DataFrame, kind: str = "soft") -> torch.Tensor:
+def class_concepts(data: Dataset, concepts: Sequence[str], kind: str = "soft") -> torch.Tensor:
     """Labels of L concepts for every class, (L, K) float32: the matrix V of the alignment paper.
 
-    concepts: as in `concept_labels`.
     kind: "soft" is the share of people in [0, 1]. "hard" is the majority over the class's training images, in
         which "absent" is not counted where the part is not visible, and ties are 1 (as concept bottleneck
         models do); without image labels it is share >= 0.5.
@@ -105,13 +98,9 @@ def class_concepts(data: Dataset, concepts: Sequence[str] | pd.DataFrame, kind: 
     return values[:, columns].T.contiguous()
 
 
-def _columns(data: Dataset, concepts: Sequence[str] | pd.DataFrame) -> list[int]:
+def _columns(data: Dataset, concepts: Sequence[str]) -> list[int]:
     """The columns, from 0, of concepts among the attributes of a data set."""
     require_annotations(data)
-    if isinstance(concepts, str):
-        raise DatasetError(f"concepts must be a list of attribute names, not the one text {concepts!r}")
-    if isinstance(concepts, pd.DataFrame):
-        concepts = concepts["name"]
     held = data.attributes["name"]
     columns, missing = places(list(map(normalise_attribute, concepts)), held)
     if missing:

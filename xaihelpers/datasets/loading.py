@@ -8,7 +8,7 @@ from worlds import aviary, everyday
 from xaihelpers.datasets.cub import load_cub
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.folders import load_image_folder, load_image_table
-from xaihelpers.datasets.sub_reading import is_syncub, load_sub, load_syncub, parquet_files
+from xaihelpers.datasets.sub_benchmark import is_syncub, load_sub, load_syncub, parquet_files
 from xaihelpers.datasets.torchvision_sets import TORCHVISION_NAMES, load_torchvision
 from xaihelpers.paths import data_home, find
 from xaihelpers.text_files import TextFileError
@@ -53,24 +53,17 @@ def load(data: str | Path, attributes: str = "auto") -> Dataset:
 
 def _load_place(data: str | Path, attributes: str) -> Dataset:
     place = find(data) if str(data) else None
-    if place is None and str(data).lower().endswith(".csv"):
-        raise DatasetError(f"There is no table {str(data)!r}, neither in {data_home()} nor as a path.")
     if place is None:
         raise DatasetError(
-            f"There is no data set {str(data)!r}: name one of {', '.join(DATASET_NAMES)}, or place a folder "
-            "in CUB-200-2011's format, with train/<class>/ and test/<class>/, in SUB's layout, or of images "
-            f"at {data_home() / data}, or give its path, or set XAI_DATA to the folder that holds it."
+            f"There is no data set {str(data)!r}: name one of {', '.join(DATASET_NAMES)}, or give the path "
+            f"of a folder or a table, or its name in {data_home()}, the folder that XAI_DATA names."
         )
     if files := parquet_files(place):
         return load_sub(place, files)
     if is_syncub(place):
         return load_syncub(place)
-    if place.suffix.lower() == ".csv":
-        return load_image_table(place)
     if place.is_file():
-        raise DatasetError(
-            f"{place} is neither a folder of data, nor a CSV table (.csv), nor a parquet file."
-        )
+        return load_image_table(place)
     if [*place.glob("images.txt"), *place.glob("classes.txt"), *place.glob("*/images.txt")]:
         return load_cub(place, attributes)
     return load_image_folder(place)

@@ -16,15 +16,15 @@ def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
     """The data set with the part masks of a folder; "" leaves it as it is.
 
     folder: a path, or a name under XAI_DATA. It holds a PNG for each image, under the image's own relative
-        name and of its size, whose pixels are numbers, 0 for the background. `parts.csv` in it, or
-        `<folder>.csv` beside it, says which parts the numbers show: columns `number` and `part`, a row for
-        each pair. A number may show several parts, as left and right; what no mask shows has the number 0.
+        name and of its size, whose pixels are numbers, 0 for the background. `parts.csv` in it says which
+        parts the numbers show: columns `number` and `part`, a row for each pair. A number may show several
+        parts, as left and right; what no mask shows has the number 0.
 
     Images without a PNG have empty masks, and `left_out` counts them.
 
     Raises DatasetError: a data set without parts, no such folder or table, a table that cannot be read, that
-    names an unknown part or leaves one out; no PNG at all, one that cannot be read or is not of its image's
-    size. What a mask holds is read, and checked, by `Dataset.part_mask`.
+    names an unknown part or leaves one out; no PNG at all, one that is not of its image's size. What a mask
+    holds is read, and checked, by `Dataset.part_mask`.
     """
     if not str(folder):
         return data
@@ -32,46 +32,34 @@ def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
     place = find(folder)
     if place is None or not place.is_dir():
         raise DatasetError(f"{folder}: there is no such folder of part masks: give its path")
-    data = replace(data, mask_folder=place, mask_parts=_read_parts(place, data.parts))
+    data = replace(data, mask_folder=place, mask_parts=_read_parts(place / "parts.csv", data.parts))
     data.mask_names = [" and ".join(parts) for parts in data.mask_parts]
     files = [data.mask_file(row) for row in range(len(data.images))]
     there = [row for row, file in enumerate(files) if file.is_file()]
     if not there:
         raise DatasetError(f"{files[0]} is missing, as is every other mask: name them as the images, .png")
-    for row, (width, height) in zip(there, image_sizes(data, there).tolist(), strict=True):
-        try:
-            with Image.open(files[row]) as mask:
-                found = mask.size
-        except OSError as error:
-            raise DatasetError(f"{files[row]}: mask cannot be read ({error}): save it anew as PNG") from error
-        if found != (width, height):
-            raise DatasetError(
-                f"{files[row]}: mask of {found[0]} x {found[1]} pixels for an image of {width} x {height}: "
-                "scale it to the image's size, each pixel by its nearest neighbour"
-            )
+    for row, size in zip(there, image_sizes(data, there).tolist(), strict=True):
+        with Image.open(files[row]) as mask:
+            if list(mask.size) != size:
+                raise DatasetError(
+                    f"{files[row]}: mask of {mask.size} pixels for an image of {tuple(size)}: scale it to "
+                    "the image's size, each pixel by its nearest neighbour"
+                )
     if len(there) < len(files):
         data.left_out = f"{len(files) - len(there):,} of {len(files):,} part masks, which are missing"
     return data
 
 
-def _read_parts(folder: Path, known: list[str]) -> list[tuple[str, ...]]:
+def _read_parts(file: Path, known: list[str]) -> list[tuple[str, ...]]:
     """What each number from 1 on shows, from the table of a folder of masks."""
-    file, beside = folder / "parts.csv", folder.with_name(f"{folder.name}.csv")
-    file = beside if beside.is_file() else file
     try:
         table = read_table(file, ["number", "part"])
         of_rows = numbers(table["number"], file, 0, 255)
     except TextFileError as error:
         raise DatasetError(str(error)) from error
-    for line, part in table["part"].items():
+    for part in table["part"]:
         if part not in known:
-            raise DatasetError(f"{file}, line {line}: {unknown_name('part', part, known)}")
-        if of_rows[line] % 1:
-            raise DatasetError(f"{file}, line {line}: number is {of_rows[line]:g}: write a whole number")
-    untold = [part for part in known if part not in set(table["part"])]
-    if untold:
-        raise DatasetError(
-            f"{file} has no row for the part {untold[0]!r}: give its number, 0 if no mask shows it"
-        )
-    shown = {number: tuple(table["part"][of_rows == number]) for number in range(1, int(of_rows.max()) + 1)}
-    return list(shown.values())
+            raise DatasetError(f"{file}: {unknown_name('part', part, known)}")
+    if untold := set(known) - set(table["part"]):
+        raise DatasetError(f"{file} has no row for {min(untold)!r}: give its number, 0 if no mask shows it")
+    return [tuple(table["part"][of_rows == number]) for number in range(1, int(of_rows.max()) + 1)]

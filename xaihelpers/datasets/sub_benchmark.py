@@ -1,24 +1,34 @@
-"""Benchmarks in the published SUB's layout, written: parquet files with image, attr_label and bird_label.
+"""Substitution benchmarks: the published SUB's layout, written and read, and synCUB's pairs, read.
 
-Labels are numbers whose names stand in the metadata. Where more is known there are two columns more, which
-the published one lacks: before, the picture of the same bird before the change, and removed, the attributes
-that are gone, with blanks between.
+SUB's layout are parquet files with image, attr_label and bird_label. Labels are numbers whose names stand in
+the metadata. Where more is known there are two columns more, which the published one lacks: before, the
+picture of the same bird before the change, and removed, the attributes that are gone, with blanks between.
 """
 
+import hashlib
 import io
 import json
+import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
 from xaihelpers import paths
-from xaihelpers.datasets.attribute_names import known_attribute, normalise_attribute
-from xaihelpers.datasets.dataset import DatasetError, class_name
+from xaihelpers.datasets.attribute_names import ATTRIBUTES, known_attribute, normalise_attribute, unknown_name
+from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name
+from xaihelpers.datasets.folders import listed_files, make_dataset
+from xaihelpers.text_files import read_table
 
+log = logging.getLogger(__name__)
 PICTURE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])  # as the datasets library stores it
+COLUMNS = ("image", "attr_label", "bird_label")
+SYNCUB_COLUMNS = ("orig_image", "syn_image", "class_name", "old_attr", "new_attr")
+SHARDS = re.compile(r"-of-(\d+)\.parquet$")
 
 
 def write_sub(
@@ -44,14 +54,9 @@ def write_sub(
     before: N images of the same birds before the change; none where they are not known.
     removed: N lists of the attributes that are gone; none where the labels of the classes are to say it.
     Returns the file.
-    Raises DatasetError: a number of labels or of images before that is not that of the images, a label
-        without a name, a removed attribute that is none of CUB's 312.
-    Raises OSError where the file cannot be written.
+    Raises DatasetError: a label without a name, a removed attribute that is none of CUB's 312. Raises
+        ValueError for columns that are not all as long, OSError where the file cannot be written.
     """
-    given = {"attributes": attributes, "birds": birds, "before": before, "removed": removed}
-    for name, values in given.items():
-        if len(values) != len(images) and (len(values) or name in ("attributes", "birds")):
-            raise DatasetError(f"{len(images)} images with {len(values)} {name}: give one for each")
     columns = {"image": pa.array(_stored(images), PICTURE)}
     features = {"image": {"_type": "Image"}}
     for column, spelt, labels, names in (
@@ -81,11 +86,9 @@ def _stored(images: Sequence[Image.Image | str | Path]) -> list[dict]:
     """Images as the datasets library stores them: files as they are, PIL images as PNG."""
     stored = []
     for row, image in enumerate(images):
-        content = io.BytesIO()
+        content = io.BytesIO() if isinstance(image, Image.Image) else io.BytesIO(Path(image).read_bytes())
         if isinstance(image, Image.Image):
             image.save(content, "PNG")
-        else:
-            content.write(Path(image).read_bytes())
         stored.append({"bytes": content.getvalue(), "path": f"{row:06d}.png"})
     return stored
 
@@ -93,3 +96,148 @@ def _stored(images: Sequence[Image.Image | str | Path]) -> list[dict]:
 def _published(name: str) -> str:
     """The name of an attribute as the published SUB writes it, group--value."""
     return normalise_attribute(name).replace("::", "--")
+
+
+def parquet_files(place: Path) -> list[Path]:
+    """The files of a benchmark: a parquet file, or those of a folder and its data/; none for other data."""
+    if place.is_file():
+        return [place] if place.suffix == ".parquet" else []
+    return sorted([*place.glob("*.parquet"), *place.glob("data/*.parquet")])
+
+
+def load_sub(place: Path, files: list[Path]) -> Dataset:
+    """A benchmark in the published SUB's layout, all for testing; its classes are the birds.
+
+    `images` has three columns more: the substituted `attribute` (group::value), the plain name of the `bird`,
+    and the row's own `id`; and, where the files have them, `before`, the file of the bird before the change,
+    and `removed`, the list of attributes that are gone. Images are unpacked into the cache, each once, even
+    where several rows hold the same one. What the author wants readers to know is logged.
+
+    files: the `parquet_files` of the place. Labels may be numbers with their names in the file's metadata,
+        or the names themselves.
+    Raises DatasetError: a damaged file, a shard too many or too few, a missing column, an image without
+        bytes, a label without a name, an attribute that is none of CUB's 312.
+    """
+    counts = {int(match[1]) for file in files if (match := SHARDS.search(file.name))}
+    if len(counts) > 1 or (place.is_dir() and counts and len(files) != max(counts)):
+        raise DatasetError(
+            f"{place}: {len(files)} parquet files of a benchmark in "
+            f"{' and in '.join(map(str, sorted(counts)))} shards: remove those of another run, or make "
+            "those that are missing"
+        )
+    table = pd.concat(map(_read_file, files), ignore_index=True)
+    if table.isna().any(axis=None):
+        raise DatasetError(f"{place}: some of its rows lack {table.columns[table.isna().any()][0]!r}")
+    # of further rows with the same image, the id has their count, too
+    again = table.groupby("path").cumcount()
+    table["id"] = [
+        f"{path.stem}-{n + 1}{path.suffix}" if n else path.name
+        for path, n in zip(map(Path, table["path"]), again, strict=True)
+    ]
+    return _benchmark(place, table, place.stem)
+
+
+def is_syncub(place: Path) -> bool:
+    """Whether a table, or the metadata.csv of a folder, is one of synCUB's pairs."""
+    file = place / "metadata.csv" if place.is_dir() else place
+    if not file.is_file():
+        return False
+    with open(file, "rb") as content:
+        return b"syn_image" in content.readline()
+
+
+def load_syncub(place: Path) -> Dataset:
+    """synCUB's pairs: `images` as of `load_sub`, with `before` and `removed`.
+
+    place: its table, or a folder with metadata.csv. Columns are orig_image and syn_image (files, relative to
+        the table), class_name, old_attr and new_attr.
+    Raises DatasetError: images that are not there, a picture after the change that stands twice, an attribute
+        that is none of CUB's 312, or one that does not change. Raises TextFileError as `read_table`.
+    """
+    file = place / "metadata.csv" if place.is_dir() else place
+    table = read_table(file, SYNCUB_COLUMNS)
+    for column in ("old_attr", "new_attr"):
+        table[column] = table[column].map(normalise_attribute)
+    wrong = (table["old_attr"] == table["new_attr"]) | table["syn_image"].duplicated()
+    if wrong.any():
+        raise DatasetError(
+            f"{file}, line {wrong.idxmax()}: the picture stands there for the second time, or its attribute "
+            "does not change: take the row out"
+        )
+    images = pd.DataFrame(
+        {
+            "path": listed_files(file, table["syn_image"]),
+            "attribute": table["new_attr"].tolist(),
+            "bird": table["class_name"].map(class_name).tolist(),
+            "before": listed_files(file, table["orig_image"]),
+            "removed": [[name] for name in table["old_attr"]],
+            "id": table["syn_image"].tolist(),
+        }
+    )
+    return _benchmark(file.parent, images, file.parent.name)
+
+
+def _benchmark(root: Path, table: pd.DataFrame, name: str) -> Dataset:
+    """The data set of a benchmark's rows: path, attribute, bird, id, and perhaps before and removed."""
+    named = set(table["attribute"]).union(*table.get("removed", default=()))
+    if unknown := sorted(named.difference(ATTRIBUTES)):
+        raise DatasetError(f"{root}: {unknown_name('attribute', unknown[0], ATTRIBUTES)}")
+    birds = sorted(table["bird"].unique())
+    rows = [(path, birds.index(bird), False) for path, bird in zip(table["path"], table["bird"], strict=True)]
+    data = make_dataset(root, rows, birds, name)
+    data.images = data.images.join(table.drop(columns="path"))
+    return data
+
+
+def _read_file(file: Path) -> pd.DataFrame:
+    """The rows of one file: path, attribute, bird, and perhaps before and removed."""
+    try:
+        content = pq.read_table(file, memory_map=True)
+        metadata = content.schema.metadata or {}
+        features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+        columns = {name: content[name].to_pylist() for name in COLUMNS}
+    except (pa.ArrowInvalid, OSError, ValueError, KeyError) as error:
+        raise DatasetError(
+            f"{file}: cannot be read as a benchmark's parquet file, which has {', '.join(COLUMNS)} "
+            f"({str(error).splitlines()[0]}): fetch or make it again"
+        ) from error
+    if note := metadata.get(b"note"):
+        log.warning("%s: %s", file, note.decode())
+    for name in COLUMNS[1:]:
+        named = dict(enumerate(features.get(name, {}).get("names") or []))
+        try:
+            columns[name] = [one if isinstance(one, str) else named[one] for one in columns[name]]
+        except KeyError as error:
+            raise DatasetError(f"{file}: {name} has labels that its metadata do not name") from error
+    table = pd.DataFrame(
+        {
+            "path": _unpack(file, columns["image"]),
+            "attribute": [normalise_attribute(name) for name in columns["attr_label"]],
+            "bird": [class_name(name) for name in columns["bird_label"]],
+        }
+    )
+    if "before" in content.column_names:
+        table["before"] = _unpack(file, content["before"].to_pylist())
+    if "removed" in content.column_names:
+        gone = pd.Series(content["removed"].to_pylist(), dtype=object)
+        table["removed"] = gone.str.replace("--", "::").str.split()
+    return table
+
+
+def _unpack(file: Path, images: list[bytes | dict | None]) -> list[str]:
+    """Files of the images in the cache, named by their content; the missing and damaged are written.
+
+    images: bytes, or as the datasets library has it, bytes and path.
+    """
+    folder = paths.cache_home() / "sub"
+    unpacked = []
+    for row, stored in enumerate(images):
+        image = stored.get("bytes") if isinstance(stored, dict) else stored
+        if not image:
+            raise DatasetError(f"{file}: row {row} has no image; a row's image is its bytes, not a path")
+        # always .png: readers go by the content, not by the name
+        target = folder / f"{hashlib.sha256(image).hexdigest()[:32]}.png"
+        if not target.exists() or target.read_bytes() != image:
+            paths.write_whole(target, image)
+        unpacked.append(str(target))
+    return unpacked

@@ -13,23 +13,15 @@ from PIL import Image
 from tqdm.auto import tqdm
 
 from xaihelpers.datasets.dataset import Dataset, DatasetError
-from xaihelpers.datasets.folders import load_image_folder, make_dataset, read_classes, read_split
+from xaihelpers.datasets.folders import Rows, load_image_folder, make_dataset, read_classes, read_split
 from xaihelpers.paths import data_home
 
-# torchvision's folder of each set whose images are files already, and what is to be placed in it
+# torchvision's folder of each set whose images are files already
 FOLDERS = {
-    "caltech101": ("caltech101", "caltech-101.zip of data.caltech.edu, or 101_ObjectCategories/"),
-    "flowers102": ("flowers-102", "102flowers.tgz, imagelabels.mat and setid.mat"),
-    "stanford_cars": (
-        "stanford_cars",
-        "cars_train/, cars_test/, devkit/cars_meta.mat, devkit/cars_train_annos.mat and "
-        "cars_test_annos_withlabels.mat (its site has closed)",
-    ),
-    "imagenet": (
-        "imagenet",
-        "ILSVRC2012_devkit_t12.tar.gz, ILSVRC2012_img_val.tar and, for training, ILSVRC2012_img_train.tar of "
-        "image-net.org (val/<WordNet id>/ and train/<WordNet id>/ will do in place of the last two)",
-    ),
+    "caltech101": "caltech101",
+    "flowers102": "flowers-102",
+    "stanford_cars": "stanford_cars",
+    "imagenet": "imagenet",
 }
 TORCHVISION_NAMES = ("cifar10", "cifar100", *FOLDERS)
 
@@ -47,41 +39,27 @@ def load_torchvision(name: str) -> Dataset:
     """
     from torchvision import datasets  # inside, because it takes a second to import and few data need it
 
-    if name in ("cifar10", "cifar100"):
-        return load_image_folder(_cifar(name, datasets))
-    folder, contents = FOLDERS[name]
+    read = {"caltech101": _caltech, "flowers102": _flowers, "stanford_cars": _cars, "imagenet": _imagenet}
+    folder = FOLDERS.get(name, name)
     home = data_home() if (data_home() / folder).is_dir() else data_home() / "downloads"
     home.mkdir(parents=True, exist_ok=True)
-    read = {"caltech101": _caltech, "flowers102": _flowers, "stanford_cars": _cars, "imagenet": _imagenet}
     lock = FileLock(f"{home / folder}.lock") if os.access(home, os.W_OK) else nullcontext()
     with lock:  # one process downloads, the others wait
         try:
+            if name not in FOLDERS:
+                return load_image_folder(_cifar(name, datasets))
             names, rows, left_out = read[name](home, datasets)
         except DatasetError:
             raise
         except Exception as error:  # no connection, a broken archive or table: each in ways of its own
             raise DatasetError(
-                f"{name} is not whole in {home / folder} and could not be had ({_reason(error)}): place "
-                f"there {contents}, and run this again."
+                f"{name} is not whole in {home / folder} and could not be had ({str(error)[:200]}): place "
+                "there what torchvision's documentation names for this set, and run this again."
             ) from error
-    # the others' rows are files that were found
-    listed = rows if name in ("flowers102", "stanford_cars") else []
-    missing = [path for path, *_ in listed if not Path(path).is_file()]
-    if missing:
-        raise DatasetError(
-            f"{missing[0]}: image file missing ({len(missing):,} such in all). Place in {home / folder} "
-            f"the whole set: {contents}."
-        )
     return make_dataset(home / folder, rows, names, left_out=left_out)
 
 
-def _reason(error: Exception) -> str:
-    """The first line of an error's message, or its type where it has none."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0][:120]
-
-
-def _rows(part, train: bool) -> list[tuple[str, int, bool]]:
+def _rows(part, train: bool) -> Rows:
     """Path, label and train of a torchvision set's items; opened with loader=str, an image is its path."""
     items = [part[i] for i in range(len(part))]
     return [(path, int(label), train) for path, label in items]
@@ -91,10 +69,7 @@ def _caltech(home: Path, datasets):
     images = Path(datasets.Caltech101(home, download=True).root) / "101_ObjectCategories"
     names, rows, left_out = read_classes(images, without="BACKGROUND_Google")
     if len(names) != 101:  # torchvision takes the folder of an interrupted unpacking for the whole
-        raise DatasetError(
-            f"{images} holds {len(names)} categories where Caltech-101 has 101 (and its background): delete "
-            "that folder and run this again"
-        )
+        raise DatasetError(f"{images} holds {len(names)} categories of 101: delete it and run this again")
     return names, rows, left_out
 
 
@@ -116,12 +91,8 @@ def _imagenet(home: Path, datasets):
     splits = [root / "train", root / "val"] if has_training else [root / "val"]
     for folder in splits:
         # torchvision sorts images into the folders of their classes only at the end
-        files = [path for path in folder.glob("*") if path.is_file()]
-        if files:
-            raise DatasetError(
-                f"{files[0]} lies in no class's folder: an unpacking was interrupted. Delete {folder} and "
-                "run this again."
-            )
+        if any(path.is_file() for path in folder.glob("*")):
+            raise DatasetError(f"{folder}: an unpacking was interrupted: delete it and run this again")
         datasets.ImageNet(root, folder.name)  # unpacks what is not unpacked yet
     return read_split(*splits) if has_training else read_classes(root / "val", train=False)
 
@@ -129,25 +100,17 @@ def _imagenet(home: Path, datasets):
 def _cifar(name: str, datasets) -> Path:
     """The folder of a CIFAR as PNG files by split and class, unpacked once; it appears when it is whole."""
     root, downloads = data_home() / name, data_home() / "downloads"
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with nullcontext() if root.is_dir() else FileLock(f"{root}.lock"):
-        if root.is_dir():
-            return root
-        read = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}[name]
-        try:
-            parts = {split: read(downloads, split == "train", download=True) for split in ("train", "test")}
-        except Exception as error:  # no connection or a broken archive: each in ways of its own
-            raise DatasetError(
-                f"{name} could not be downloaded ({_reason(error)}): place its archive {read.filename} in "
-                f"{downloads} and run this again; it is then unpacked from there."
-            ) from error
-        with tempfile.TemporaryDirectory(prefix=f"{name}.partial-", dir=root.parent) as partial:
-            for split, part in parts.items():
-                folders = [Path(partial) / "whole" / split / name for name in part.classes]
-                for folder in folders:
-                    folder.mkdir(parents=True)
-                images = zip(tqdm(part.data, f"unpacking {name}, {split}"), part.targets, strict=True)
-                for number, (pixels, label) in enumerate(images):
-                    Image.fromarray(pixels).save(folders[label] / f"{number:05d}.png")
-            os.replace(Path(partial) / "whole", root)
+    if root.is_dir():
+        return root
+    read = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}[name]
+    parts = {split: read(downloads, split == "train", download=True) for split in ("train", "test")}
+    with tempfile.TemporaryDirectory(prefix=f"{name}.partial-", dir=root.parent) as partial:
+        for split, part in parts.items():
+            folders = [Path(partial) / "whole" / split / name for name in part.classes]
+            for folder in folders:
+                folder.mkdir(parents=True)
+            images = zip(tqdm(part.data, f"unpacking {name}, {split}"), part.targets, strict=True)
+            for number, (pixels, label) in enumerate(images):
+                Image.fromarray(pixels).save(folders[label] / f"{number:05d}.png")
+        os.replace(Path(partial) / "whole", root)
     return root

@@ -38,6 +38,5 @@ def _plain_names() -> dict[str, str]:
         plain[one] = first
         if shared[first.lower()] > 1:
             definition = synsets.label_name_to_description(one, detailed=True).split(": ", 1)[1]
-            more = ", ".join(others) or BEGINNING.split(definition)[0].strip()
-            plain[one] = f"{first} ({more})"
+            plain[one] += f" ({', '.join(others) or BEGINNING.split(definition)[0].strip()})"
     return plain

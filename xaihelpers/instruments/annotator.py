@@ -61,7 +61,7 @@ class Annotator:
         looks = iter(look(self.eye, images) if images else ())
         answers = []
         for request in requests:
-            text = request.turns[-1].text
+            text = request.text
             answer = self._of_picture(text, next(looks)) if request.images else self._of_text(text)
             answers.append(cut_off(answer, request.max_tokens))
         return answers

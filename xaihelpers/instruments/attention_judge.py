@@ -61,7 +61,7 @@ class AttentionJudge:
         for request in requests:
             text = NO_PICTURE
             if request.images:
-                text = judgement(named(request.turns[-1].text), *next(seen))
+                text = judgement(named(request.text), *next(seen))
             answers.append(cut_off(Answer(text), request.max_tokens))
         return answers
 

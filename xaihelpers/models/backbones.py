@@ -163,10 +163,7 @@ def preprocessing(family: str, name: str, model: nn.Module) -> dict:
     config = resolve_model_data_config(model)
     height, width = config["input_size"][1:]
     if height != width or config["crop_mode"] not in ("center", "squash"):
-        raise ModelError(
-            f"{name}: its preprocessing ({height}x{width} pixels, crop mode {config['crop_mode']}) is not "
-            "supported here: choose a network with a square input."
-        )
+        raise ModelError(f"{name}: its input of {height} x {width} pixels is no square cut from the centre")
     size = math.floor(height / config["crop_pct"])
     return {
         "resize": (size, size) if config["crop_mode"] == "squash" else size,

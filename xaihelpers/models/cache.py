@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -36,18 +36,9 @@ def content_key(content: bytes | str) -> str:
 
 
 def file_keys(files: Sequence[Path]) -> list[str]:
-    """The key of each file's content. Raises ModelError naming a file that cannot be read."""
-
-    def key_of(file: Path) -> str:
-        try:
-            return content_key(file.read_bytes())
-        except OSError as error:
-            raise ModelError(
-                f"{file}: image file cannot be read ({error.strerror}). Restore it, or drop it from the list."
-            ) from error
-
+    """The key of each file's content. Raises OSError naming a file that cannot be read."""
     with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(key_of, files))
+        return [content_key(content) for content in pool.map(Path.read_bytes, files)]
 
 
 def cached_rows(
@@ -60,7 +51,6 @@ def cached_rows(
     forward: Callable[[list], tuple[Rows, torch.Tensor]],
     batch_size: int,
     unit: str,
-    what: str = "features",
 ) -> Rows:
     """Tensors with one row for each item, from the cache or computed, each distinct key once.
 
@@ -68,9 +58,9 @@ def cached_rows(
 
     identity: all that the rows depend on beside the content.
     keys: of the items' content. shapes: of one row of each tensor.
-    load: prepares an item, in threads, one batch ahead.
+    load: prepares an item, in threads.
     forward: prepared items -> tensors (B, …) by name, and which of the B rows are not finite, bool.
-    name, unit, what: of the network, of one item and of its rows, in messages.
+    name, unit: of the network and of one item, in messages.
     Returns float32 tensors (len(items), …), in their order.
     Raises ModelError: no item, rows that are not finite; OSError: a cache that cannot be written; and what
         `load` raises. What was computed before stays in the cache.
@@ -80,34 +70,32 @@ def cached_rows(
     item_of = dict(zip(reversed(keys), reversed(items), strict=True))  # the first of each key
     row_of = {key: row for row, key in enumerate(dict.fromkeys(keys))}
     rows = {tensor: torch.empty(len(row_of), *shape) for tensor, shape in shapes.items()}
-    folder, missing, seen = _folder(name, identity), dict(row_of), set()
-    _fill(folder, missing, rows, seen)
-    computed = len(missing)
+    folder = _folder(name, identity)
+    missing = _fill(folder, row_of, rows)
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / "computing.lock"):
-            _fill(folder, missing, rows, seen)  # what others wrote meanwhile
-            computed = len(missing)
-            batches = _loaded(load, list(missing), item_of, batch_size)
+        # as many threads as torch may use, so that limits set for processes side by side hold here too
+        with FileLock(folder / "computing.lock"), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            missing = _fill(folder, missing, rows)  # what others wrote meanwhile
+            left = list(missing)
             progress = {"unit": unit, "unit_scale": batch_size, "leave": False, "delay": 1}
-            for batch, loaded in tqdm(batches, name, -(-computed // batch_size), **progress):
-                values, bad = forward(loaded)
+            for start in tqdm(range(0, len(left), batch_size), name, **progress):
+                batch = left[start : start + batch_size]
+                values, bad = forward(list(pool.map(load, [item_of[key] for key in batch])))
                 good = [key for key, is_bad in zip(batch, bad.tolist(), strict=True) if not is_bad]
                 values = {tensor: part[~bad] for tensor, part in values.items()}
                 if good:
                     content = save(values, metadata={"index": json.dumps({"keys": good})})
                     paths.write_whole(folder / f"{uuid.uuid4().hex}.safetensors", content)
                 if bad.any():
-                    first = item_of[batch[int(bad.int().argmax())]]
                     raise ModelError(
-                        f"{first}: {name} gives NaN or infinite {what} for {int(bad.sum())} of {len(batch)} "
-                        f"{unit}s, this one first: check the weights and the {unit}."
+                        f"{item_of[batch[int(bad.int().argmax())]]}: {name} gives NaN or infinite values for "
+                        f"this {unit}, and {int(bad.sum())} in all: check the weights and the {unit}."
                     )
-                places = [row_of[key] for key in good]
                 for tensor, part in values.items():
-                    rows[tensor][places] = part
-    cached = len(row_of) - computed
-    log.info("%s features: %s from the cache, %s computed", unit, f"{cached:,}", f"{computed:,}")
+                    rows[tensor][[row_of[key] for key in good]] = part
+    cached = len(row_of) - len(missing)
+    log.info("%s features: %s from the cache, %s computed", unit, f"{cached:,}", f"{len(missing):,}")
     if len(row_of) == len(keys):
         return rows
     order = torch.tensor([row_of[key] for key in keys])
@@ -120,12 +108,12 @@ def _folder(name: str, identity: str) -> Path:
     return paths.cache_home() / "features" / f"{plain}-{content_key(f'{FORMAT} {identity}')[:16]}"
 
 
-def _fill(folder: Path, missing: dict[str, int], rows: Rows, seen: set[Path]) -> None:
-    """Fill rows from files of the folder that are not `seen` yet, taking their keys out of `missing`."""
-    for file in sorted(set(folder.glob("*.safetensors")) - seen):
-        seen.add(file)
+def _fill(folder: Path, wanted: dict[str, int], rows: Rows) -> dict[str, int]:
+    """Fill rows from the folder's files; returns what of `wanted`, rows by key, is not there."""
+    missing = dict(wanted)
+    for file in sorted(folder.glob("*.safetensors")):
         if not missing:
-            return
+            break
         try:
             with safe_open(file, framework="pt") as content:
                 keys = json.loads(content.metadata()["index"])["keys"]
@@ -141,18 +129,4 @@ def _fill(folder: Path, missing: dict[str, int], rows: Rows, seen: set[Path]) ->
         there, places = list(found.values()), [missing.pop(key) for key in found]
         for tensor, part in parts.items():
             rows[tensor][places] = part[there]
-
-
-def _loaded(
-    load: Callable[[Any], Any], keys: list[str], item_of: dict[str, Any], batch_size: int
-) -> Iterator[tuple[list[str], list]]:
-    """Batches of keys and their loaded items, loaded one batch ahead of the network."""
-    batches = [keys[start : start + batch_size] for start in range(0, len(keys), batch_size)]
-    # as many threads as torch may use, so that limits set for processes side by side hold here too
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        # a batch is submitted when it is drawn
-        loads = (pool.map(load, [item_of[key] for key in batch]) for batch in batches)
-        ahead = next(loads, None)  # none is left if other processes computed them all meanwhile
-        for batch in batches:
-            current, ahead = ahead, next(loads, None)
-            yield batch, list(current)
+    return missing

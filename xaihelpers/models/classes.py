@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from xaihelpers.paths import PROJECT, data_home, find
 from xaihelpers.text_files import TextFileError, plain, read_lines, read_text, require_distinct
 
 log = logging.getLogger(__name__)
-NUMBER_OR_RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 TRIED = 400  # images at most
 
 
@@ -34,17 +32,27 @@ def target_class_names(network: ImageNetwork, data: Dataset, file: str | Path = 
     Raises ModelError where the names are not known, for an order in which most predictions are wrong, and for
         a file that cannot be read, has another number of lines than K, an empty one, or a name twice.
     """
-    if str(file):
-        return _read_class_names(network, file)
     names, labels = network.class_names, data.class_names
+    if str(file):
+        try:
+            names = read_lines(_place(file))
+            require_distinct(names, f"class names of {file}")
+        except TextFileError as error:
+            raise ModelError(f"{file}: no file of class names that can be read: {error}") from error
+        if len(names) != network.n_classes:
+            raise ModelError(
+                f"{file} has {len(names)} class names, {network.name} has {network.n_classes} classes: give "
+                "one name a line, in the order of the classes"
+            )
+        return names
     if names is None and network.n_classes == 1000:
         names = imagenet_names()
-        outputs = match_labels(names, labels, missing_ok=True)
+        outputs = match_labels(names, labels)
         if any(outputs.values()):
             _require_right(network, data, [min(outputs[label], default=-1) for label in labels])
             return names
         log.warning("%s: its outputs are taken for ImageNet's classes, by their number alone", network.name)
-    some_fit = names is not None and any(match_labels(names, labels, missing_ok=True).values())
+    some_fit = names is not None and any(match_labels(names, labels).values())
     is_segmenter = network.name.removeprefix("torchvision/") in segmenters()
     if names is not None and (some_fit or is_segmenter or len(names) != len(labels)):
         return names
@@ -53,17 +61,20 @@ def target_class_names(network: ImageNetwork, data: Dataset, file: str | Path = 
         return labels
     raise ModelError(
         f"{network.name} has {network.n_classes} classes, whose names are not known: the data have "
-        f"{len(labels)}. Choose a network of ImageNet, one of torchvision's segmenters, or one trained on "
-        "these data, or give a text file with its class names, one a line"
+        f"{len(labels)}. Give a text file with its class names, one a line, or another network"
     )
 
 
-def class_outputs(network: ImageNetwork, data: Dataset, file: str | Path = "") -> torch.Tensor:
+def class_outputs(network: ImageNetwork, data: Dataset) -> torch.Tensor:
     """Which of a network's outputs stands for each of the data's classes, (K,) int64.
 
-    file: as of `target_class_names`. Raises ModelError as that, and for a class that no output has.
+    Raises ModelError as `target_class_names`, and for a class that no output has.
     """
-    outputs = match_labels(target_class_names(network, data, file), data.class_names)
+    names = target_class_names(network, data)
+    outputs = match_labels(names, data.class_names)
+    for label, found in outputs.items():
+        if not found:
+            raise ModelError(f"{network.name}: the label {label!r} is none of its classes ({names[:3]} …)")
     return torch.tensor([min(outputs[label]) for label in data.class_names])
 
 
@@ -88,78 +99,40 @@ def _require_right(network: ImageNetwork, data: Dataset, outputs: Sequence[int])
     log.info("%s: they are taken to be in it", told)
 
 
+def _place(file: str | Path) -> Path:
+    return find(file, data_home(), PROJECT / "data") or Path(file)
+
+
 def _as_compared(name: str) -> str:
     return plain(class_name(plain(name))).casefold()
 
 
-def _read_class_names(network: ImageNetwork, file: str | Path) -> list[str]:
-    try:
-        names = read_lines(find(file, data_home(), PROJECT / "data") or Path(file))
-        require_distinct(names, f"class names of {file}")
-    except TextFileError as error:
-        raise ModelError(f"{file}: no file of class names that can be read: {error}") from error
-    if len(names) != network.n_classes:
-        raise ModelError(
-            f"{file} has {len(names)} class names, {network.name} has {network.n_classes} classes: give one "
-            "name a line, in the order of the classes"
-        )
-    return names
-
-
 def match_labels(
-    names: Sequence[str], labels: Sequence[str], same_as: str | Path = "", missing_ok: bool = False
+    names: Sequence[str], labels: Sequence[str], same_as: str | Path = ""
 ) -> dict[str, set[int]]:
-    """Which of a network's classes, by number, each of the data's labels stands for.
+    """Which of a network's classes, by number, each of the data's labels stands for; perhaps none.
 
     names: of the K classes.
     labels: of the data; a label stands for the classes of its own name, letter case aside.
-    same_as: a JSON file for labels of another vocabulary, {label: names or numbers of classes, or ranges
-        "151-268"}, which are added to the label's own name; a bare name is looked for in data/ and under
-        XAI_DATA.
-    missing_ok: a label that no class fits gets an empty set.
-    Raises ModelError: a broken file, an entry in it that is no class, and, without missing_ok, a label that
-        no class fits.
+    same_as: a JSON file for labels of another vocabulary, {label: [names of classes]}, which are added to the
+        label's own name; a bare name is looked for in data/ and under XAI_DATA.
+    Raises ModelError: a broken file, an entry in it that is no class.
     """
     numbers_of = {}
     for number, name in enumerate(names):
         numbers_of.setdefault(_as_compared(name), set()).add(number)
-    synonyms = _read_synonyms(same_as) if str(same_as) else {}
-    examples = f"network's {len(names)} classes ({', '.join(names[:3])}, …)"
+    try:
+        content = json.loads(read_text(_place(same_as))) if str(same_as) else {}
+        synonyms = {plain(label): list(map(_as_compared, entries)) for label, entries in content.items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ModelError(f"{same_as}: no file of labels, {{label: [names]}} ({error})") from error
     matches = {}
     for label in labels:
-        known = set(numbers_of.get(_as_compared(label), ()))
-        for entry in synonyms.get(plain(label), []):
-            numbers = _class_numbers(entry, numbers_of)
-            if not numbers or max(numbers) >= len(names):
-                raise ModelError(
-                    f"{same_as}: {entry!r}, given for the label {label!r}, is none of the {examples}"
-                )
-            known |= numbers
-        if not known and not missing_ok:
+        also = synonyms.get(plain(label), [])
+        matches[label] = set().union(*(numbers_of.get(name, ()) for name in (_as_compared(label), *also)))
+        if unknown := [name for name in also if name not in numbers_of]:
             raise ModelError(
-                f"the label {label!r} is none of the {examples}: name those that it stands for in a JSON "
-                "file, and pass it as same_as="
+                f"{same_as}: {unknown[0]!r}, given for the label {label!r}, is none of the network's "
+                f"{len(names)} classes ({', '.join(names[:3])}, …)"
             )
-        matches[label] = known
     return matches
-
-
-def _read_synonyms(same_as: str | Path) -> dict[str, list]:
-    """Entries by label, from the JSON file of `match_labels`."""
-    try:
-        content = json.loads(read_text(find(same_as, data_home(), PROJECT / "data") or Path(same_as)))
-        listed = {label: entry if isinstance(entry, list) else [entry] for label, entry in content.items()}
-        return {plain(label): entries for label, entries in listed.items()}
-    except (ValueError, AttributeError) as error:
-        raise ModelError(
-            f"{same_as}: no file of labels ({error}); it needs "
-            '{label: [names, numbers or ranges like "151-268"]}'
-        ) from error
-
-
-def _class_numbers(entry: str | int, numbers_of: dict[str, set[int]]) -> set[int]:
-    """Class numbers of an entry: a name, "151" or "151-268"; empty for an unknown name."""
-    match = NUMBER_OR_RANGE.fullmatch(str(entry))
-    if match is None:
-        return numbers_of.get(_as_compared(str(entry)), set())
-    return set(range(int(match[1]), int(match[2] or match[1]) + 1))

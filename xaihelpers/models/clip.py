@@ -192,6 +192,6 @@ def _embed(
     name, identity = f"{clip.name} {unit}", f"{clip.identity} {unit} context={clip.context} {precision}"
     about = name, identity, keys, items, {"rows": (clip.width,)}
     try:
-        return cached_rows(*about, load, forward, batch_size, unit, "embeddings")["rows"]
+        return cached_rows(*about, load, forward, batch_size, unit)["rows"]
     finally:
         clip.model.to(dtype)

@@ -109,7 +109,7 @@ def load_clip(
 
 
 def _model_of_open_clip(source: str, tag: str) -> nn.Module:
-    """A model with the weights of its folder, or with those of a tag, which open_clip finds or downloads."""
+    """A model with the weights of its folder, or of a tag, which open_clip finds or downloads."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "QuickGELU mismatch")  # every embedding would be off

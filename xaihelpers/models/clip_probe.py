@@ -27,7 +27,7 @@ class _Probe(nn.Module):
 
 
 def clip_probe(
-    name: str, data: Dataset, weights: str = "", device: str | torch.device = "cpu", seed: int = 0
+    name: str, data: Dataset, weights: str = "", device: str | torch.device = "cpu"
 ) -> ImageNetwork:
     """A CLIP's image tower as a classifier of a data set's classes, by logistic regression (scikit-learn).
 
@@ -45,15 +45,15 @@ def clip_probe(
     clip = load_clip(name, weights, device=device)
     embeddings = embed_images(clip, train.path.tolist())
     # to its end, so that rounding, as by other threads, does not show
-    regression = LogisticRegression(C=100, tol=1e-6, max_iter=3000, random_state=seed)
+    regression = LogisticRegression(C=100, tol=1e-6, max_iter=3000, random_state=0)
     regression.fit(embeddings.double().numpy(), train.label)
     coefficients, intercepts = regression.coef_, regression.intercept_
     if len(coefficients) == 1:  # of two classes, scikit-learn keeps one row of weights, that of the second
-        coefficients = np.concatenate([-coefficients, coefficients]) / 2
-        intercepts = np.concatenate([-intercepts, intercepts]) / 2
+        halves = np.array([-0.5, 0.5])
+        coefficients, intercepts = halves[:, None] * coefficients, halves * intercepts
     probe = _Probe(clip.model.visual, coefficients, intercepts)
     seen = PreprocessCfg(**clip.model.visual.preprocess_cfg)
     size = seen.size if isinstance(seen.size, int) else seen.size[0]
     levels = {"interpolation": seen.interpolation, "mean": tuple(seen.mean), "std": tuple(seen.std)}
-    identity = f"{clip.identity} probe {seed}"
+    identity = f"{clip.identity} probe 0"
     return as_target(name, probe, size, identity, device, class_names=data.class_names, **levels)

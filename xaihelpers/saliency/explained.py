@@ -148,6 +148,6 @@ def load_explained(
             name = backbone = Path(name).stem
         if name in found:
             raise ParameterError(f"two of the networks are {name}: name each once")
-        matched = match_labels(outputs, data.class_names, of["same_as"], missing_ok=True)
+        matched = match_labels(outputs, data.class_names, of["same_as"])
         found[name] = Explained(name, kind, backbone, network, outputs, matched, heads)
     return found

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from xaihelpers.models.image_network import ImageNetwork
-from xaihelpers.models.layers import logits_of, submodule, to_feature_maps
+from xaihelpers.models.layers import logits_of, to_feature_maps
 
 
 class SaliencyError(ValueError):
@@ -78,7 +78,8 @@ def activations_and_gradients(
     model: a classifier or a segmenter; it is put into evaluation mode.
     inputs: (N, 3, H, W), on the model's device. classes: (N,), and all_pixels: as of `score_classes`.
     Raises SaliencyError: a layer that is not used or that the score does not depend on, maps that are not
-        finite; ModelError: no such layer, one that does not lie over space, an output that is no logits.
+        finite; ModelError: a layer that does not lie over space, an output that is no logits; AttributeError: no
+        such layer.
     """
     leaf = gradients = None  # nothing is recorded before the leaf
 
@@ -90,7 +91,7 @@ def activations_and_gradients(
         passed_on = leaf.clone()  # later layers may write into this one
         return passed_on if is_tensor else type(output)([passed_on, *output[1:]])
 
-    hook = submodule(model.eval(), layer).register_forward_hook(catch)
+    hook = model.eval().get_submodule(layer).register_forward_hook(catch)
     try:
         with torch.inference_mode(False), torch.no_grad():
             scores = score_classes(model(inputs), classes, all_pixels)
