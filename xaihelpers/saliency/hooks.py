@@ -78,8 +78,8 @@ def activations_and_gradients(
     model: a classifier or a segmenter; it is put into evaluation mode.
     inputs: (N, 3, H, W), on the model's device. classes: (N,), and all_pixels: as of `score_classes`.
     Raises SaliencyError: a layer that is not used or that the score does not depend on, maps that are not
-        finite; ModelError: a layer that does not lie over space, an output that is no logits; AttributeError: no
-        such layer.
+        finite; ModelError: a layer that does not lie over space, an output that is no logits;
+        AttributeError: no such layer.
     """
     leaf = gradients = None  # nothing is recorded before the leaf
 
