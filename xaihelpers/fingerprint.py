@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
 
 def code_hash(files: Iterable[Path]) -> str:
     """The sha256 of files: of Python its syntax tree without docstrings, of anything else its bytes.
@@ -23,16 +25,8 @@ def code_hash(files: Iterable[Path]) -> str:
 
 @cache
 def _bare_hash(content: bytes) -> bytes:
-    return hashlib.sha256(_bare(content.decode()).encode()).digest()
-
-
-def _bare(source: str) -> str:
-    """The syntax tree of Python source as text, without docstrings."""
-    tree = ast.parse(source)
+    tree = ast.parse(content)
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-            value = body[0].value
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                body[0] = ast.Pass()
-    return ast.dump(tree)
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body[0] = ast.Pass()
+    return hashlib.sha256(ast.dump(tree).encode()).digest()
