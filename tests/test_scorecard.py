@@ -232,7 +232,7 @@ def test_rows_under_wrong_ids_are_warned_of(of_birds, card_of):
     assert f"WARNING: {wrong.warnings[0]}" in scorecard.printed(wrong)
 
 
-def test_the_page_says_what_its_lines_have_told_before(of_birds, card_of):
+def test_the_page_says_what_its_lines_have_told_before(of_birds, tmp_path):
     """Of T one fault on record is told and one is praised, of accuracy both are praised."""
     record = {"T": (["permuted names"], ["recited"]), "accuracy": ([], ["permuted names", "recited"])}
     worth = pd.DataFrame.from_dict(record, orient="index", columns=["sees", "passes"])
@@ -243,6 +243,8 @@ def test_the_page_says_what_its_lines_have_told_before(of_birds, card_of):
     assert any(line.endswith("permuted names 1 and 1; recited 0 and 2") for line in page)
     assert "lies that none of these lines tells: recited" in page
     assert card.coverage.set_index("fault")["seen by"].to_dict() == {"permuted names": ["T"], "recited": []}
+    with pytest.raises(ValueError, match="holds no run of notebook 62"):
+        read_worth("birds", tmp_path)
 
 
 OTHERS = {"image_ids": [f"x{n}.png" for n in range(48)]}
