@@ -8,7 +8,7 @@ import torch
 from xaihelpers.yardsticks import judge_card as cards
 from xaihelpers.yardsticks import judge_controls
 from xaihelpers.yardsticks.judge_card import judge_card
-from xaihelpers.yardsticks.scripted_judges import HONEST, scripted_scores, true_texts
+from xaihelpers.yardsticks.scripted_judges import scripted_scores, true_texts
 from xaihelpers.yardsticks.statements import check_statements
 
 N = 60
@@ -60,7 +60,7 @@ def test_the_truth_passes(battery):
     assert cards.void(failing, cards.SEES[:4]) == ""
 
 
-@pytest.mark.parametrize("honest", HONEST)
+@pytest.mark.parametrize("honest", ["the truth", "the truth, noise of a point", "the prompt's steps"])
 def test_honest_judges_pass_although_they_round_and_waver(honest, battery):
     """With noise of a point: 95 of 100 pass at least, here each of twenty."""
     scores = scripted_scores(battery.cases, battery.lit)[honest]

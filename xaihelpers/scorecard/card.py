@@ -79,13 +79,6 @@ class Scorecard:
         missing = self.table[self.table.verdict == NOT_POSSIBLE].groupby(["why", "give"], sort=False)
         return [f"{', '.join(part.yardstick)}: {why}; give {give}" for (why, give), part in missing]
 
-    @property
-    def lines(self) -> pd.DataFrame:
-        """The rows of `possible` as they are printed, with `changes under` and `praised under`."""
-        shown = ["yardstick", "unit", "value", "low", "high", "blind", "blind_value", "verdict", *SAYS]
-        names = {"sees": "changes under", "passes": "praised under"}
-        return self.possible[shown].rename(columns=names)
-
     @cached_property
     def coverage(self) -> pd.DataFrame:
         """For each planted fault, which of this page's readings change with it, and which still praise.

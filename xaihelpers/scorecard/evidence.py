@@ -1,6 +1,5 @@
 """What is given of one model, checked against the data: outputs, and what else there may be."""
 
-import difflib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from xaihelpers.bottlenecks.concept_dataset import rows_of_another_class
 from xaihelpers.datasets import Dataset, DatasetError, concept_labels, find_attributes, load, plain_name
+from xaihelpers.datasets.attribute_names import unknown_name
 from xaihelpers.models.clip import load_clip
 from xaihelpers.outputs import ConceptOutputs, read_outputs
 from xaihelpers.own_model import is_python_file, outputs_of_data, outputs_of_file
@@ -210,16 +210,12 @@ def _attributes(outputs: ConceptOutputs, world: Dataset, source: str) -> tuple[l
     found = find_attributes(outputs.concepts, world.attributes["name"])
     if all(found):
         return found, []
-    unknown, known = outputs.concepts[found.index("")], world.attributes["name"].map(plain_name)
-    near = difflib.get_close_matches(unknown, known, n=1, cutoff=0.0)[0]
-    hint = f"the first {unknown!r} (did you mean {near!r}?)"
+    unknown = outputs.concepts[found.index("")]
+    hint = unknown_name("concept", unknown, world.attributes["name"].map(plain_name))
+    count = f"{found.count('')} of {len(found)} concepts have no label in {world.name}"
     if not any(found):
-        raise DatasetError(
-            f"{source}: none of its {len(found)} concepts is an attribute of {world.name}, {hint}. Write "
-            "concepts as the data set does, or in plain words"
-        )
-    note = f"{found.count('')} of {len(found)} concepts have no label in {world.name}, {hint}"
-    return found, [f"{note}: left out of all that needs labels."]
+        raise DatasetError(f"{source}: {count} ({hint}): write them as the data set does, or in plain words")
+    return found, [f"{count} ({hint}): left out of all that needs labels."]
 
 
 def _with_maps(outputs: ConceptOutputs, maps: str | Path | torch.Tensor) -> ConceptOutputs:

@@ -17,6 +17,9 @@ from xaihelpers.scorecard.reading import ABOVE, BELOW, OPEN, RANKS
 
 PANELS = 5  # side by side
 COLORS = {ABOVE: plots.PALETTE[0], BELOW: plots.PALETTE[3], OPEN: "0.6"}
+# column of the table -> its name on the page
+SHOWN = "yardstick unit value low high blind blind_value verdict".split()
+SHOWN = dict(zip(SHOWN, SHOWN, strict=True)) | {"sees": "changes under", "passes": "praised under"}
 LOW_IS_GOOD = set(YARDSTICKS.yardstick[YARDSTICKS.good == "low"])
 PROMISES = {
     DRAWN: "These images were drawn: every attribute and part is known exactly, as it is of no photograph.",
@@ -101,7 +104,7 @@ def number(value: float) -> str:
 def printed(card: Scorecard) -> str:
     """The page as text: warnings, lines, what is not possible, and which lies it would tell."""
     lines = []
-    for row in card.lines.itertuples():
+    for row in card.possible.itertuples():
         interval = f"{number(row.value)} [{number(row.low)}, {number(row.high)}] {row.unit}".strip()
         line = {"yardstick (↓: low is good)": _marked(row.yardstick), "value": interval}
         line |= {"what knows nothing": f"{number(row.blind_value)} {row.blind}", "verdict": row.verdict}
@@ -177,7 +180,7 @@ def _page(cards: Sequence[Scorecard], png: bytes) -> str:
         e = card.evidence
         parts.append(f"<h2>{escape(card.title)}</h2><p>{PROMISES[e.ground.kind]} {escape(' '.join(e.notes))}")
         parts += [f"<p><strong>{escape(warning)}</strong>" for warning in card.warnings]
-        parts.append(card.lines.to_html(**look))
+        parts.append(card.possible[list(SHOWN)].rename(columns=SHOWN).to_html(**look))
         parts += [f"<p>Not possible: {escape(line)}" for line in card.not_possible]
         parts.append("<h3>Which lies this page would see</h3>")
         parts.append(card.coverage.to_html(formatters=lists, **look))

@@ -25,8 +25,6 @@ import torch
 from xaihelpers.yardsticks.judge_controls import EXACT, LOOK_ALIKE, NETWORKS, NO_IMAGE, OTHER_LIT
 from xaihelpers.yardsticks.statements import COVERAGE
 
-HONEST = ("the truth", "the truth, noise of a point", "the prompt's steps")
-
 
 def scripted_scores(cases: pd.DataFrame, lit: torch.Tensor, seed: int = 0) -> pd.DataFrame:
     """The scores of the scripted judges, 0 to 5, NaN for none: a row for each case, a column for each judge.
