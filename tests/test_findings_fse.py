@@ -30,19 +30,19 @@ def page_of(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "fault, true_of, high, low",
+    "fault, true_of, high, above, low, below",
     [
         # its words are true of ordinary birds; where a bird departs from its species, they are not
-        ("recites", "this bird", "ordinary", "random attributes"),
+        ("recites", "this bird", "ordinary", 90, "random attributes", 40),
         # it looks at birds of random attributes, whose species it does not know
-        ("recites whom it knows", "this bird, not the usual", "random attributes", "ordinary"),
+        ("recites whom it knows", "this bird, not the usual", "random attributes", 60, "ordinary", 50),
     ],
 )
-def test_who_recites_is_found_out(page_of, fault, true_of, high, low):
+def test_who_recites_is_found_out(page_of, fault, true_of, high, above, low, below):
     records, verdicts = page_of("32", fault, n_drawn=96)
     said = records[(records.table == "recited") & records.model.str.contains("my_model")]
     said = said[said["true of"] == true_of].set_index("birds").value
-    assert said[high] > 60 and said[low] < 50
+    assert said[high] > above and said[low] < below
     rises = verdicts["fse-cri-rises-with-stages"]
     assert rises["outcome"] == FAILED and not rises["controls"]["the words describe the picture"]
 
