@@ -226,15 +226,6 @@ def train_flow(
     return seconds
 
 
-def pipeline_of(vae: diffusers.AutoencoderKL, lessons: FlowLessons) -> diffusers.FluxPipeline:
-    """A pipeline of what was trained."""
-    flow, tokenizers = lessons.flow, lessons.tokenizers
-    scheduler = diffusers.FlowMatchEulerDiscreteScheduler()
-    return diffusers.FluxPipeline(
-        scheduler, vae, flow["clip"], tokenizers.clip, flow["t5"], tokenizers.t5, flow["transformer"]
-    )
-
-
 def augmented(vae: diffusers.AutoencoderKL, x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     """Every second portrait as the autoencoder reconstructs it; all shifted, other colours."""
     with torch.no_grad():
@@ -374,9 +365,10 @@ def make_flux(settings: argparse.Namespace) -> list[Path]:
         print(flux.caption(rng, birds[1][i], birds[2][i], i % 3 == 0))
     steps = settings.autoencoder_steps
     vae, seconds = train_autoencoder(birds, steps, size, rate, rng, seed, device, history, save)
+    scheduler = diffusers.FlowMatchEulerDiscreteScheduler()
     if world != "studio":
-        parts = diffusers.FlowMatchEulerDiscreteScheduler(), vae, *5 * [None]
-        return [make_reader(diffusers.FluxPipeline(*parts), birds, settings, history)]
+        pipe = diffusers.FluxPipeline(scheduler, vae, *5 * [None])
+        return [make_reader(pipe, birds, settings, history)]
     latents, tokenizers = scaled_latents(vae, birds[0]), flux.new_tokenizers()
     flow = flux.new_flow(tokenizers, device)
     torch.manual_seed(seed + 1)
@@ -384,7 +376,8 @@ def make_flux(settings: argparse.Namespace) -> list[Path]:
     lessons = FlowLessons(birds, latents, flow, tokenizers, rng, device)
     steps = settings.flow_steps, settings.guidance_steps
     seconds |= train_flow(lessons, STAGES, *steps, size, rate, history, save)
-    pipe = pipeline_of(vae, lessons)
+    words = flow["clip"], tokenizers.clip, flow["t5"], tokenizers.t5
+    pipe = diffusers.FluxPipeline(scheduler, vae, *words, flow["transformer"])
     reader = make_reader(pipe, birds, settings, history)
     told = {"autoencoder": sum(settings.autoencoder_steps), "flow": sum(steps[0]), "guidance": steps[1]}
     told = {"seconds": round(sum(seconds.values())), "steps": told}

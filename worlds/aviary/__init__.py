@@ -3,7 +3,6 @@
 from worlds.aviary.aviary_files import (
     RENDERER_VERSION,
     SCENES_VERSION,
-    annotation_certainty,
     ensure,
     visible_attributes,
 )
