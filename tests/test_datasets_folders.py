@@ -1,14 +1,13 @@
 """Images by class folder and by table, and torchvision's sets in exactly its layout."""
 
-import io
 import os
-import tarfile
 import urllib.error
 import urllib.request
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 from scipy.io import savemat
 from torchvision import datasets
@@ -100,14 +99,6 @@ def picture(file, shade=0):
     Image.new("L", (6, 6), shade).save(file)
 
 
-def packed(folder, mode, inside=""):
-    """The content of `folder` as the bytes of a tar archive."""
-    with tarfile.open(fileobj=(buffer := io.BytesIO()), mode=mode) as tar:
-        for path in sorted(folder.rglob("*")):
-            tar.add(path, f"{inside}{path.relative_to(folder)}", recursive=False)
-    return buffer.getvalue()
-
-
 CATEGORIES = ["BACKGROUND_Google", "Faces", "Faces_easy", "Leopards", *(f"c{k:02d}" for k in range(98))]
 
 
@@ -152,72 +143,26 @@ def test_flowers102(home):
         load("flowers102")
 
 
-# id, WordNet id, words, and how many kinds it has: one is no class, and two classes share their first lemma
-SYNSETS = [
-    (1, "n02012849", "crane", 0),
-    (2, "n01440764", "tench, Tinca tinca", 0),
-    (3, "n03126707", "crane, derrick", 0),
-    (4, "n00001740", "entity", 3),
-    (5, "n02963159", "cardigan", 0),
-]
-TRUTH = [2, 1, 3, 5, 2, 1]
+WORDNET = {
+    "n01440764": "tench",
+    "n02012849": "crane (large long-necked wading bird)",
+    "n02963159": "cardigan (knitted jacket)",
+    "n03126707": "crane (lifts and moves heavy objects)",
+}
 
 
-def imagenet(root, tmp_path, train=True):
-    """ImageNet's archives, as its site gives them."""
-    root.mkdir(parents=True)
-    synsets = np.array(
-        [(k, wnid, words, "gloss", kinds) for k, wnid, words, kinds in SYNSETS],
-        dtype=[(name, object) for name in ("ILSVRC2012_ID", "WNID", "words", "gloss", "num_children")],
-    )
-    (data := tmp_path / "devkit/data").mkdir(parents=True)
-    savemat(data / "meta.mat", {"synsets": synsets})
-    (data / "ILSVRC2012_validation_ground_truth.txt").write_text("".join(f"{k}\n" for k in TRUTH))
-    (root / "ILSVRC2012_devkit_t12.tar.gz").write_bytes(
-        packed(tmp_path / "devkit", "w:gz", "ILSVRC2012_devkit_t12/")
-    )
-    for n in range(1, 7):
-        picture(tmp_path / f"val/ILSVRC2012_val_{n:08d}.JPEG", n)
-    (root / "ILSVRC2012_img_val.tar").write_bytes(packed(tmp_path / "val", "w"))
-    if train:
-        for _, wnid, _, kinds in SYNSETS:
-            picture(tmp_path / "pictures" / wnid / f"{wnid}_1.JPEG")
-            (tmp_path / "train").mkdir(exist_ok=True)
-            if not kinds:
-                (tmp_path / "train" / f"{wnid}.tar").write_bytes(packed(tmp_path / "pictures" / wnid, "w"))
-        (root / "ILSVRC2012_img_train.tar").write_bytes(packed(tmp_path / "train", "w"))
-
-
-def check_imagenet(world, train):
-    names = ["tench", "crane (large long-necked wading bird)", "cardigan (knitted jacket)"]
-    assert world.classes.name.tolist() == [*names, "crane (lifts and moves heavy objects)"]
-    of_val = world.images[~world.images.train]
-    assert of_val.label.tolist() == [0, 0, 1, 1, 2, 3] and world.images.train.sum() == train
-    numbers = [np.asarray(Image.open(path))[0, 0] for path in of_val.path]
-    # each picture is of the class that the ground truth gives it
-    assert [TRUTH[n - 1] for n in numbers] == [2, 2, 1, 1, 5, 3]
-
-
-def test_imagenet_unpacked_from_its_archives(home, tmp_path):
-    imagenet(home / "imagenet", tmp_path / "made")
-    world = load("imagenet")
-    check_imagenet(world, train=4)
-    for archive in (home / "imagenet").glob("*.tar*"):
-        archive.unlink()
-    check_imagenet(load("ImageNet"), train=4)  # what is unpacked is enough
-
-
-def test_imagenet_half_unpacked(home, tmp_path):
-    imagenet(home / "imagenet", tmp_path / "made", train=False)
-    check_imagenet(load("imagenet"), train=0)
-    picture(home / "imagenet/val/ILSVRC2012_val_00000007.JPEG")
-    message = "imagenet/val: an unpacking was interrupted: delete it and run this again"
-    with pytest.raises(DatasetError, match=message):
-        load("imagenet")
-    (home / "imagenet/val/ILSVRC2012_val_00000007.JPEG").unlink()
-    picture(home / "imagenet/train/n01440764/a.JPEG")
-    message = "train/ and val/ need the same classes, but 'n02012849' is in one of them only"
-    with pytest.raises(DatasetError, match=message):
+def test_imagenet_as_torchvision_unpacks_it(home):
+    root = home / "imagenet"
+    for split in ("val", "train"):
+        for number, one in enumerate(WORDNET):
+            picture(root / split / one / f"{number}.JPEG")
+        torch.save(({one: (one,) for one in WORDNET}, []), root / "meta.bin")
+        world = load("ImageNet")
+        assert world.class_names == [*WORDNET.values()]
+        assert world.labels[~world.train].tolist() == [0, 1, 2, 3]
+        assert world.images.train.sum() == (4 if split == "train" else 0)
+    picture(root / "val/ILSVRC2012_val_00000007.JPEG")
+    with pytest.raises(DatasetError, match="imagenet/val: an unpacking was interrupted: delete it and run"):
         load("imagenet")
 
 
