@@ -75,16 +75,16 @@ def fit_or_load(
     file = paths.cache_home() / "outputs" / f"{name}-{_key(name, dataset, seed, device, settings)}.pt"
     kept, checkpoints = read_checkpoint(file), file.with_suffix(".parts")
     if kept:
-        model, dropped = _read(kind, kept["model"], dataset, device), kept["dropped"]
+        model = _read(kind, kept, dataset, device)
     else:
         if dataset.trunk is not None and fit in (fit_cbm, fit_cem):
             settings["checkpoints"] = checkpoints
-        model, dropped = fit(dataset, seed=seed, device=device, **settings)
+        model = fit(dataset, seed=seed, device=device, **settings)
         fields = dict(vars(model))
         if "trunks" in fields:
             fields["trunks"] = [trunk.state_dict() for trunk in model.trunks]
         try:
-            save_checkpoint({"model": fields, "dropped": dropped}, file)
+            save_checkpoint(fields, file)
             shutil.rmtree(checkpoints, ignore_errors=True)
         except OSError as error:
             log.warning("%s cannot be written (%s), the model is kept in memory only", file, error.strerror)
@@ -96,9 +96,9 @@ def fit_or_load(
     else:
         inputs = dataset.pooled[test].to(device)
     outputs = model.explain(inputs, image_ids=dataset.test_ids).cpu()
-    left_out = f", {len(dropped)} left out" if dropped else ""
+    given = dataset.phrases if name == "lfcbm_unsupervised" else dataset.concepts or dataset.phrases
     how = "read from the cache" if kept else "trained"
-    log.info("%s: %s (%d concepts%s)", name, how, len(outputs.concepts), left_out)
+    log.info("%s: %s (%d of %d concepts)", name, how, len(outputs.concepts), len(given))
     return FittedModel(name, model, inputs, outputs)
 
 
