@@ -28,7 +28,7 @@ from xaihelpers.own_model import is_python_file, outputs_of_file
 from xaihelpers.training import read_checkpoint, save_checkpoint
 
 log = logging.getLogger(__name__)
-VERSION = 1  # of fitted models: raise it when a fit gives other values, those of kernels/linear_svm included
+VERSION = 1  # of fitted models: raise it when a fit, kernels/linear_svm included, gives other values
 LABEL_FREE = ("top_activation", "similarity", "penalty")  # settings of the label-free models
 # of each model: its class, what fits it on a data set, and settings in place of the defaults
 ONE_BY_ONE = {"kind": "independent", "per_concept": True, "hidden": 16, "epochs": 30}
@@ -142,7 +142,7 @@ def _key(name, dataset, seed, device, settings) -> str:
     """A hash of all that a model depends on."""
     parts = [VERSION, name, seed, torch.device(device).type, sorted(settings.items()), bool(dataset.trunk)]
     parts += [dataset.backbone_identity, dataset.classes, dataset.concepts, dataset.test_ids]
-    parts += [version("torch"), version("scikit-learn")]
+    parts += [version("torch"), version("scikit-learn"), list(RECIPES[name][0].__dataclass_fields__)]
     parts += [dataset.pooled, dataset.labels, dataset.train, dataset.present]
     if dataset.trunk:
         parts.append(dataset.pixels)

@@ -3,7 +3,7 @@
 CEM here is the concept existence METRIC; the concept embedding MODEL, a bottleneck, is `bottlenecks.cem`.
 All metrics take `ConceptOutputs` or parts of them; none knows which model these came from, and none runs one.
 Outputs and labels are matched by their rows: those of a file are put into the labels' order by
-`ConceptOutputs.align` first, as `bottlenecks.zoo.zoo_outputs` does.
+`ConceptOutputs.align` first, as `bottlenecks.zoo.own_outputs` does.
 
 Paper alignment, section 3, with φ the cosine and k the predicted class of image i:
 
