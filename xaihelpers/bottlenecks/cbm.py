@@ -99,7 +99,7 @@ def fit_cbm(
     seed: int = 0,
     device: str | torch.device = "cpu",
     checkpoints: Path | None = None,
-) -> tuple[ConceptBottleneck, dict[str, str]]:
+) -> ConceptBottleneck:
     """Concept bottleneck of a data set's training images, in one of the three ways of the module's equations.
 
     dataset: with labels of its concepts, hard or soft. Where it has a trunk, this is trained with the rest,
@@ -125,7 +125,7 @@ def fit_cbm(
             kept = checkpoints / f"{j:03d}" if checkpoints else None
             # with a seed of its own each is the same whether those before it were trained or read
             own = {"seed": 1000 * seed + j, "device": device, "checkpoints": kept}
-            networks.append(fit_cbm(alone, "independent", **own, **training)[0])
+            networks.append(fit_cbm(alone, "independent", **own, **training))
         model = _joined(networks, dataset.concepts)
     else:
         generator = torch.Generator().manual_seed(seed)
@@ -150,7 +150,7 @@ def fit_cbm(
             with torch.no_grad():
                 values = concept_logits(model.encode(inputs).to(device), model).sigmoid()
         model.class_weights, model.class_bias = fit_head(values, labels, len(dataset.classes))
-    return model, {}
+    return model
 
 
 def _untrained(dataset, present, per_concept, hidden, generator) -> ConceptBottleneck:

@@ -114,7 +114,7 @@ def fit_cem(
     seed: int = 0,
     device: str | torch.device = "cpu",
     checkpoints: Path | None = None,
-) -> tuple[ConceptEmbeddingModel, dict[str, str]]:
+) -> ConceptEmbeddingModel:
     """Concept embedding model of training images, by cross-entropy + `CONCEPT_WEIGHT` · mean concept loss.
 
     dataset, recipe, device, checkpoints: as of `fit_cbm`.
@@ -148,4 +148,4 @@ def fit_cem(
 
     training = {"epochs": epochs, "learning_rate": learning_rate, "weight_decay": weight_decay}
     train(model, TRAINED, loss, inputs, generator, checkpoints, recipe=recipe, **training)
-    return model, {}
+    return model

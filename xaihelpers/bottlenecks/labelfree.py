@@ -16,6 +16,7 @@
 | θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
 """
 
+import logging
 from collections.abc import Callable
 
 import torch
@@ -26,6 +27,7 @@ from xaihelpers.bottlenecks.head import LinearBottleneck
 from xaihelpers.bottlenecks.intervention import value_range
 from xaihelpers.bottlenecks.sparse import elastic_net_head
 
+log = logging.getLogger(__name__)
 MAX_LENGTH = 30  # letters in a concept
 CLASS_CUTOFF, OTHER_CUTOFF = 0.85, 0.9  # cosines above which a concept is too like a class, or another
 VALIDATION = 0.1  # share of the training images that the projection is not trained on
@@ -39,12 +41,12 @@ class LabelFreeCBM(LinearBottleneck):
 
 def filter_concepts(
     concepts: list[str], classes: list[str], embed_text: Callable[[list[str]], torch.Tensor]
-) -> tuple[list[str], dict[str, str]]:
+) -> list[str]:
     """The concepts that are neither too long, nor too similar to a class, nor to a concept that is kept.
 
     embed_text: n texts -> (n, e), unit rows. Of two similar concepts the earlier one stays.
 
-    Returns the concepts kept, and {dropped concept: reason}. Raises ValueError if no concept is left.
+    Raises ValueError if no concept is left, naming why the first is not.
     Source: Oikarinen et al. 2023, section 3.1 and appendix A.
     """
     short = [name for name in concepts if len(name) <= MAX_LENGTH]
@@ -69,7 +71,9 @@ def filter_concepts(
             f"none of {len(concepts)} concepts is left by the filters; the first, {concepts[0]!r}, is "
             f"dropped as {dropped[concepts[0]]}: give other concepts"
         )
-    return [short[i] for i in kept], dropped
+    for name, reason in dropped.items():
+        log.debug("concept %r is left out: %s", name, reason)
+    return [short[i] for i in kept]
 
 
 def cubed_similarity(values: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -92,8 +96,8 @@ def fit_labelfree_cbm(
     penalty: float = 7e-4,
     seed: int = 0,
     device: str | torch.device = "cpu",
-) -> tuple[LabelFreeCBM, dict[str, str]]:
-    """Label-free bottleneck of a data set's training images, and the concepts that it leaves out.
+) -> LabelFreeCBM:
+    """Label-free bottleneck of a data set's training images.
 
     1. Concepts that CLIP does not detect are dropped: mean cosine of their five strongest images at most
        `top_activation`.
@@ -106,49 +110,30 @@ def fit_labelfree_cbm(
         they are those that somebody annotated, taken as they are, and the phrases where nobody did.
     device: where the model is fitted and stays.
 
-    Returns the model, and {dropped concept: reason}. Raises ValueError if no concept survives, naming the
-    nearest and the parameter to lower. Source: Oikarinen et al. 2023, section 3.
+    Raises ValueError if no concept survives, naming the nearest and the parameter to lower.
+    Source: Oikarinen et al. 2023, section 3.
     """
-    concepts, dropped = dataset.concepts or dataset.phrases, {}
+    concepts = dataset.concepts or dataset.phrases
     if named:
-        concepts, dropped = filter_concepts(dataset.phrases, dataset.classes, dataset.embed_texts)
+        concepts = filter_concepts(dataset.phrases, dataset.classes, dataset.embed_texts)
     # in float64: a thousand steps in float32 enlarge what two processors round otherwise
     pooled = dataset.pooled[dataset.train].to(device).double()
     images = dataset.image_embeddings[dataset.train].to(device).double()
     labels = dataset.labels[dataset.train].to(device)
     target = images @ dataset.embed_texts(concepts).to(images).T  # (N, L)
     strongest = target.topk(5, 0).values.mean(0)
-    detected = (strongest > top_activation).nonzero()[:, 0].tolist()
-    if not detected:
-        raise ValueError(
-            f"CLIP detects none of {len(concepts)} concepts: the strongest, "
-            f"{concepts[strongest.argmax()]!r}, reaches {strongest.max():.3f}. Lower top_activation (now "
-            f"{top_activation}) below that, or give other concepts."
-        )
+    detected = _above(top_activation, strongest, concepts, "is detected by CLIP", "top_activation")
     seen = [concepts[j] for j in detected]
     projection, reached = _project(pooled, target[:, detected], torch.Generator().manual_seed(seed))
-    learnt = (reached > similarity).nonzero()[:, 0].tolist()
-    if not learnt:
-        raise ValueError(
-            f"none of the {len(seen)} concepts that CLIP detects is learnt by the projection: the nearest, "
-            f"{seen[reached.argmax()]!r}, reaches a similarity of {reached.max():.3f}. Lower similarity "
-            f"(now {similarity}) below that, or give other concepts."
-        )
-    reached_by, kept = dict(zip(seen, reached, strict=True)), [seen[j] for j in learnt]
-    for name, activation in zip(concepts, strongest, strict=True):
-        if name not in seen:
-            level = f"mean of the five strongest activations {activation:.3f}, not above {top_activation}"
-            dropped[name] = f"not detected: {level}"
-        elif name not in kept:
-            level = f"similarity {reached_by[name]:.3f} on held-out images, not above {similarity}"
-            dropped[name] = f"not learnt: {level}"
+    learnt = _above(similarity, reached, seen, "that CLIP detects is learnt by the projection", "similarity")
+    kept = [seen[j] for j in learnt]
     projection = projection[learnt]
     values = pooled @ projection.T
     mean, std = values.mean(0), values.std(0).clamp(min=1e-12)
     values = (values - mean) / std
     weights, bias = elastic_net_head(values, labels, len(dataset.classes), penalty)
     low, high = value_range(values)
-    model = LabelFreeCBM(
+    return LabelFreeCBM(
         bank=projection.float(),
         shift=mean.float(),
         scale=std.float(),
@@ -159,7 +144,16 @@ def fit_labelfree_cbm(
         concepts=kept,
         classes=list(dataset.classes),
     )
-    return model, dropped
+
+
+def _above(least: float, levels: torch.Tensor, names: list[str], what: str, setting: str) -> list[int]:
+    """Places of the names whose levels exceed the least. Raises ValueError, naming the nearest, for none."""
+    if not (levels > least).any():
+        raise ValueError(
+            f"none of {len(names)} concepts {what}: the nearest, {names[levels.argmax()]!r}, reaches "
+            f"{levels.max():.3f}. Lower {setting} (now {least}) below that, or give other concepts."
+        )
+    return (levels > least).nonzero()[:, 0].tolist()
 
 
 def _project(pooled, target, generator) -> tuple[torch.Tensor, torch.Tensor]:

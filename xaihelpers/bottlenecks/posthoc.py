@@ -96,7 +96,7 @@ def fit_posthoc_cbm(
     seed: int = 0,
     device: str | torch.device = "cpu",
     **head,
-) -> tuple[PosthocCBM, dict[str, str]]:
+) -> PosthocCBM:
     """Post-hoc CBM of a data set's training images: a linear SVM per concept, then the head on all images.
 
     residual: the hybrid form (PCBM-h): a linear layer on the features learns what the bottleneck leaves over,
@@ -107,7 +107,7 @@ def fit_posthoc_cbm(
     device: where the model is fitted and stays. head: further settings of `fit_head`: solver, steps,
         standardise.
 
-    Returns the model, and {dropped concept: reason}. Raises ValueError for too few examples of every concept.
+    Raises ValueError for too few examples of every concept.
     Source: paper alignment, sections 2 and C; Yuksekgonul et al. 2023, section 2.2.
     """
     pooled, labels = dataset.pooled[dataset.train].to(device), dataset.labels[dataset.train].to(device)
@@ -117,20 +117,18 @@ def fit_posthoc_cbm(
     bank, shift, scale = svm.normals[:, 0], None, None
     if margin:
         shift, scale = -svm.intercepts[:, 0], bank.norm(dim=1).clamp(min=1e-12)
-    kept, dropped = [dataset.concepts[j] for j in samples.kept], {}
-    for j, (positives, negatives) in samples.dropped.items():
-        dropped[dataset.concepts[j]] = f"{positives} positive and {negatives} negative examples, {n} needed"
+    kept = [dataset.concepts[j] for j in samples.kept]
     model = posthoc_cbm(pooled, bank, labels, kept, dataset.classes, penalty, shift, scale, **head)
     if residual:
         given = model.explain(pooled).logits
         weights, bias = fit_head(pooled, labels, len(model.classes), penalty, offset=given)
         model = replace(model, residual_weights=weights, residual_bias=bias)
-    return model, dropped
+    return model
 
 
 def fit_posthoc_cbm_from_text(
     dataset: ConceptDataset, penalty: float = 1e-3, seed: int = 0, device: str | torch.device = "cpu"
-) -> tuple[PosthocCBM, dict[str, str]]:
+) -> PosthocCBM:
     """Post-hoc CBM whose concept vectors are CLIP's embeddings of the concepts' names, without their labels.
 
     Its features are CLIP's of the images; as their rows are units, û is the cosine with the text. Nothing is
@@ -141,7 +139,7 @@ def fit_posthoc_cbm_from_text(
     concepts = dataset.concepts or dataset.phrases
     images = dataset.image_embeddings[dataset.train].to(device)
     bank, labels = dataset.embed_texts(concepts).to(images), dataset.labels[dataset.train].to(device)
-    return posthoc_cbm(images, bank, labels, list(concepts), dataset.classes, penalty), {}
+    return posthoc_cbm(images, bank, labels, list(concepts), dataset.classes, penalty)
 
 
 def posthoc_cbm(

@@ -28,7 +28,7 @@ from xaihelpers.own_model import is_python_file, outputs_of_file
 from xaihelpers.training import read_checkpoint, save_checkpoint
 
 log = logging.getLogger(__name__)
-VERSION = 1  # of fitted models: raise it when a fit gives other values, those of kernels/linear_svm included
+VERSION = 1  # of fitted models: raise it when a fit, kernels/linear_svm included, gives other values
 LABEL_FREE = ("top_activation", "similarity", "penalty")  # settings of the label-free models
 # of each model: its class, what fits it on a data set, and settings in place of the defaults
 ONE_BY_ONE = {"kind": "independent", "per_concept": True, "hidden": 16, "epochs": 30}
@@ -75,16 +75,16 @@ def fit_or_load(
     file = paths.cache_home() / "outputs" / f"{name}-{_key(name, dataset, seed, device, settings)}.pt"
     kept, checkpoints = read_checkpoint(file), file.with_suffix(".parts")
     if kept:
-        model, dropped = _read(kind, kept["model"], dataset, device), kept["dropped"]
+        model = _read(kind, kept, dataset, device)
     else:
         if dataset.trunk is not None and fit in (fit_cbm, fit_cem):
             settings["checkpoints"] = checkpoints
-        model, dropped = fit(dataset, seed=seed, device=device, **settings)
+        model = fit(dataset, seed=seed, device=device, **settings)
         fields = dict(vars(model))
         if "trunks" in fields:
             fields["trunks"] = [trunk.state_dict() for trunk in model.trunks]
         try:
-            save_checkpoint({"model": fields, "dropped": dropped}, file)
+            save_checkpoint(fields, file)
             shutil.rmtree(checkpoints, ignore_errors=True)
         except OSError as error:
             log.warning("%s cannot be written (%s), the model is kept in memory only", file, error.strerror)
@@ -96,9 +96,9 @@ def fit_or_load(
     else:
         inputs = dataset.pooled[test].to(device)
     outputs = model.explain(inputs, image_ids=dataset.test_ids).cpu()
-    left_out = f", {len(dropped)} left out" if dropped else ""
+    given = dataset.phrases if name == "lfcbm_unsupervised" else dataset.concepts or dataset.phrases
     how = "read from the cache" if kept else "trained"
-    log.info("%s: %s (%d concepts%s)", name, how, len(outputs.concepts), left_out)
+    log.info("%s: %s (%d of %d concepts)", name, how, len(outputs.concepts), len(given))
     return FittedModel(name, model, inputs, outputs)
 
 
@@ -142,7 +142,7 @@ def _key(name, dataset, seed, device, settings) -> str:
     """A hash of all that a model depends on."""
     parts = [VERSION, name, seed, torch.device(device).type, sorted(settings.items()), bool(dataset.trunk)]
     parts += [dataset.backbone_identity, dataset.classes, dataset.concepts, dataset.test_ids]
-    parts += [version("torch"), version("scikit-learn")]
+    parts += [version("torch"), version("scikit-learn"), list(RECIPES[name][0].__dataclass_fields__)]
     parts += [dataset.pooled, dataset.labels, dataset.train, dataset.present]
     if dataset.trunk:
         parts.append(dataset.pixels)
