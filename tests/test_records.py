@@ -201,7 +201,8 @@ def test_round_trip(run, tmp_path, monkeypatch, caplog):
     for text in ("2 of 5 are left out", "not for the record"):  # by a helper
         logging.getLogger("xaihelpers.helper").warning(text, extra={"note": "left out" in text})
     about = {name: SOURCE[name] for name in ("paper", "data", "model")}
-    pd.testing.assert_frame_equal(run.finish({"text": [row(3)]}, **about)[:2], shown, check_dtype=False)
+    run.finish({"text": [row(3)]}, **about)
+    pd.testing.assert_frame_equal(run.rows()[:2], shown, check_dtype=False)
 
     back = read_records(tmp_path)
     assert list(back.columns[:3]) == ["paper", "table", "row"]

@@ -159,8 +159,8 @@ class Run:
         """All rows recorded so far."""
         return _frame(self._rows)
 
-    def finish(self, tables: dict[str | int, pd.DataFrame] | None = None, **about) -> pd.DataFrame:
-        """Write the run into its folder, over an earlier one with the same parameters; returns its rows.
+    def finish(self, tables: dict[str | int, pd.DataFrame] | None = None, **about) -> None:
+        """Write the run into its folder, over an earlier one with the same parameters, and say where.
 
         tables: number or name of a table -> its rows, recorded before; where they have columns `data` or
             `model`, each part under its own. about: paper, data and model, as of `record`.
@@ -191,7 +191,8 @@ class Run:
                 "writing there and run this cell again, or name another folder by the parameter results; the "
                 "rows are shown above."
             ) from error
-        return rows
+        if len(rows):
+            log.info("%d rows recorded in %s", len(rows), self.run_folder.name)
 
     def _write(self, folder: Path, rows: pd.DataFrame) -> None:
         rows.to_csv(folder / "results.csv", index=False, na_rep="nan")
@@ -221,12 +222,12 @@ class Run:
 def start(notebook: str, namespace: dict) -> Run:
     """Begin a run: check the parameters, seed every generator, choose the device, try the results folder.
 
-    It uses the notebook's parameters `seed`, `device` ("auto", "cpu", "cuda" or "cuda:1") and `results`; by
-    default they are 0, "auto" and "results".
+    It uses the notebook's parameters `seed`, `device` ("auto", "cpu", "cuda" or "cuda:1"), `results`,
+    `spend_at_most` and `prices`; by default they are 0, "auto", "results", 0 and "".
 
     notebook: its number, e.g. "11". namespace: its `globals()`.
-    Raises ParameterError (unknown name, wrong type, no such device) and FolderError (results cannot be
-        written).
+    Raises ParameterError (unknown name, wrong type, no such device), FolderError (results cannot be
+        written), and TextFileError (prices that cannot be read).
     """
     notes: list[str] = []
     _show_log(notes)
@@ -241,7 +242,7 @@ def start(notebook: str, namespace: dict) -> Run:
         "make room or permit writing there, or name another folder by the parameter results",
     )
     run = Run(notebook, parameters, device, folder, notes)
-    spending.begin(0.0)  # nothing is spent unless the notebook says so
+    spending.begin(parameters.get("spend_at_most", 0.0), parameters.get("prices", ""))
     return run
 
 
