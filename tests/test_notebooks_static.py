@@ -15,7 +15,7 @@ PRESETS = sorted((FOLDER / "presets").glob("*.yaml"))
 KINDS = {"int", "float", "str", "bool", "list[int]", "list[float]", "list[str]"}
 MARKS = ("# NBVAL_CHECK_OUTPUT", "# NBVAL_IGNORE_OUTPUT")
 PARTS = ["exercise", "stub", "answer", "check"]
-READ_BY_START = {"seed", "device", "results", "shard", "shards"}
+READ_BY_START = {"seed", "device", "results", "shard", "shards", "spend_at_most", "prices"}
 
 
 def text_of(output):

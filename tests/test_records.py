@@ -147,7 +147,7 @@ def test_round_trip(run, tmp_path, monkeypatch, caplog):
     for text in ("2 of 5 are left out", "not for the record"):  # by a helper
         logging.getLogger("xaihelpers.helper").warning(text, extra={"note": "left out" in text})
     about = {name: SOURCE[name] for name in ("paper", "data", "model")}
-    pd.testing.assert_frame_equal(run.finish({"text": [row(3)]}, **about)[:2], shown, check_dtype=False)
+    run.finish({"text": [row(3)]}, **about)
 
     back = read_records(tmp_path)
     assert list(back.columns[:3]) == ["paper", "table", "row"]
@@ -202,7 +202,8 @@ def test_a_void_number_is_marked_and_keeps_its_row(run, tmp_path):
     shown = run.record([row(1, of="a")], **SOURCE)
     assert "void" not in shown
     marked = run.record([row(2, of="a") | {"void": "void: fails reads the name"}], **SOURCE)
-    assert marked.row.tolist() == shown.row.tolist() and len(run.finish()) == 1
+    assert marked.row.tolist() == shown.row.tolist()
+    run.finish()
     assert read_records(tmp_path).void.tolist() == ["void: fails reads the name"]
 
 
@@ -219,10 +220,11 @@ def test_drawn_data_are_told_by_what_lies_beside_them(tmp_path, monkeypatch):
     assert about["drawn"] == ["mine"]
 
 
-def test_tables_are_recorded_each_part_under_its_data_and_model(run):
+def test_tables_are_recorded_each_part_under_its_data_and_model(run, tmp_path):
     parts = {"data": ["/some/where/birds", "cars", "cars"], "model": ["a", "a", "b"]}
     frame = pd.DataFrame({**parts, "k": [1, 1, 2], "metric": "accuracy", "value": [10.0, 20.0, 30.0]})
-    rows = run.finish({3: frame}, paper="alignment")
+    run.finish({3: frame}, paper="alignment")
+    rows = read_records(tmp_path)
     assert rows[["data", "model", "row", "value"]].values.tolist() == [
         ["birds", "a", "k=1", 10.0],
         ["cars", "a", "k=1", 20.0],

@@ -134,8 +134,8 @@ class Run:
         log.info("Claim (%s, %s): %s\n  %s: %s", about.paper, about.section, about.claim, quantity, verdict)
         return verdict
 
-    def finish(self, tables: dict[str | int, pd.DataFrame] | None = None, **about) -> pd.DataFrame:
-        """Write the run into its folder, over an earlier one with the same parameters; returns its rows.
+    def finish(self, tables: dict[str | int, pd.DataFrame] | None = None, **about) -> None:
+        """Write the run into its folder, over an earlier one with the same parameters, and say where.
 
         tables: number or name of a table -> its rows, recorded before; where they have columns `data` or
             `model`, each part under its own. about: paper, data and model, as of `record`.
@@ -165,7 +165,7 @@ class Run:
                 f"Could not write the results to {self.folder} ({error.strerror}): {REMEDY}; run this cell "
                 "again; the rows are shown above."
             ) from error
-        return rows
+        log.info("%d rows recorded in %s", len(rows), self.run_folder.name)
 
     def _write(self, folder: Path, rows: pd.DataFrame) -> None:
         rows.to_csv(folder / "results.csv", index=False, na_rep="nan")
@@ -196,12 +196,12 @@ class Run:
 def start(notebook: str, namespace: dict) -> Run:
     """Begin a run: check the parameters, seed every generator, choose the device, try the results folder.
 
-    It uses the notebook's parameters `seed`, `device` ("auto", "cpu", "cuda" or "cuda:1") and `results`; by
-    default they are 0, "auto" and "results".
+    It uses the notebook's parameters `seed`, `device` ("auto", "cpu", "cuda" or "cuda:1"), `results`,
+    `spend_at_most` and `prices`; by default they are 0, "auto", "results", 0 and "".
 
     notebook: its number, e.g. "11". namespace: its `globals()`.
-    Raises ParameterError (unknown name, wrong type, no such device) and FolderError (results cannot be
-        written).
+    Raises ParameterError (unknown name, wrong type, no such device), FolderError (results cannot be
+        written), and TextFileError (prices that cannot be read).
     """
     notes: list[str] = []
     _show_log(notes)
@@ -212,8 +212,9 @@ def start(notebook: str, namespace: dict) -> Run:
     torch.manual_seed(seed)
     device = resolve_device(parameters.get("device", "auto"), ParameterError)
     folder = ensure_writable(results_home(parameters.get("results", "results")), REMEDY)
-    spending.begin(0.0)  # nothing is spent unless the notebook says so
-    return Run(notebook, parameters, device, folder, notes)
+    run = Run(notebook, parameters, device, folder, notes)
+    spending.begin(parameters.get("spend_at_most", 0.0), parameters.get("prices", ""))
+    return run
 
 
 def _show_log(notes: list[str]) -> None:
