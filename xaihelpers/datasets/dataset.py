@@ -121,7 +121,8 @@ class Dataset:
         try:
             mask = np.asarray(Image.open(file))
         except (OSError, SyntaxError) as error:
-            raise DatasetError(f"{file}: mask cannot be read ({error}): save it anew as PNG") from error
+            remedy = "save it anew as PNG" if self.mask_folder else "delete the folder of this drawn world"
+            raise DatasetError(f"{file}: mask cannot be read ({error}): {remedy}") from error
         told = [0, *(number for number, parts in enumerate(self.mask_parts, 1) if parts)]
         if mask.ndim != 2 or not np.isin(mask, told).all():
             raise DatasetError(f"{file}: one of the numbers {told}, and no colour, is needed for each pixel")

@@ -102,7 +102,7 @@ def boxes(data: Dataset, rows: Sequence[int]) -> torch.Tensor:
     Raises DatasetError: an image that cannot be read, or is turned by EXIF.
     """
     image_sizes(data, rows, may_be_turned=False)
-    return torch.tensor(data.images[["x", "y", "width", "height"]].to_numpy()[np.asarray(rows)])
+    return torch.tensor(data.images[["x", "y", "width", "height"]].to_numpy()[np.asarray(rows, dtype=int)])
 
 
 def part_points(
