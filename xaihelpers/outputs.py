@@ -160,9 +160,11 @@ class ConceptOutputs:
         if held == wanted:
             return replace(self, classes=list(classes))
         if sorted(held) != sorted(wanted) or len(set(held)) < len(held):
+            here = [name for name, word in zip(self.classes, held, strict=True) if word not in wanted]
+            there = [name for name, word in zip(classes, wanted, strict=True) if word not in held]
             raise ValueError(
-                f"{source} holds {len(held)} classes, the first {self.classes[:3]}; the data have "
-                f"{len(wanted)}, the first {list(classes[:3])}: they must be the same, by their names"
+                f"{source} holds {len(held)} classes, {here[:3]} not among the data's; the data have "
+                f"{len(wanted)}, {there[:3]} not among these: they must be the same, by their names"
             )
         return self._picked("classes", [held.index(name) for name in wanted], classes=list(classes))
 

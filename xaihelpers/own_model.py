@@ -137,9 +137,7 @@ def _checked(file: str | Path, returned: object, n_images: int) -> ConceptOutput
     try:
         outputs = outputs_of_fields(fields)
     except (ValueError, TypeError, RuntimeError, IndexError, AttributeError) as error:
-        raise OwnModelError(
-            f"{file}: what outputs_of returned is of wrong types or shapes: {error}"
-        ) from error
+        raise OwnModelError(f"{file}: what outputs_of returned cannot be used: {error}") from error
     if len(outputs.values) != n_images:
         raise OwnModelError(
             f"{file}: outputs_of returned {len(outputs.values)} rows for {n_images} images: one row for "

@@ -142,7 +142,7 @@ def _lies(card: Scorecard) -> list[str]:
     untold = card.coverage.fault[card.coverage["seen by"].map(len) == 0]
     return [
         f"lines that turn worse under a planted fault, and lines that praise it: {'; '.join(told)}",
-        f"lies that none of these lines tells: {', '.join(untold) or 'none of those tried'}",
+        f"lies that none of these lines tells: {'; '.join(untold) or 'none of those tried'}",
     ]
 
 
