@@ -212,7 +212,10 @@ def test_outputs_of_another_program(tmp_path):
     for changed, message in (
         ({"image_ids": others}, "forest.safetensors: outputs of other images.*100 of the 100 images wanted"),
         ({"image_ids": None}, "forest.safetensors: 100 rows without image ids"),
-        ({"classes": [*CLASSES[1:], "finch"]}, "forest.safetensors holds 4 classes, .'finch'. not among .*be the same"),
+        (
+            {"classes": [*CLASSES[1:], "finch"]},
+            "forest.safetensors holds 4 classes, .'finch'. not among .*be the same",
+        ),
     ):
         save_outputs(dataclasses.replace(mine, **changed), file)
         with pytest.raises(ValueError, match=message):
