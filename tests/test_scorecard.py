@@ -223,6 +223,17 @@ def test_names_permuted_lose_truth_and_keep_the_decision(of_birds, card_of):
     assert "1 of 3 concepts have no label in birds (unknown concept 'teapot'" in partly.notes[0]
 
 
+def test_who_recites_a_class_and_errs_has_no_order_within_it(of_birds, card_of):
+    """Its values vary within a class only with the class that it takes a picture for."""
+    told = of_birds.world.labels
+    told = torch.where(torch.arange(len(told)) % 8 < 6, told, (told + 1) % CLASSES)
+    values = class_concepts(of_birds.world, CONCEPTS).T[told]
+    logits = values @ (4 * class_concepts(of_birds.world, CONCEPTS) - 2)
+    assert torch.equal(logits.argmax(1), told)
+    lines = card_of(outputs_of(of_birds, values=values, logits=logits)).table.set_index("yardstick")
+    assert lines.value["concept AUC"] > 0.6 and lines.value["concept AUC within a class"] == 0.5
+
+
 def test_rows_under_wrong_ids_are_warned_of(of_birds, card_of):
     """The ids of a class stand at the rows of the next one."""
     outputs = outputs_of(of_birds)

@@ -59,9 +59,13 @@ def concepts_right(e: Evidence, names: Sequence[str]) -> Found:
 
 
 def areas(e: Evidence, names: Sequence[str]) -> Found:
-    """Areas under the ROC curve of the concepts' values, over all pairs of images or those within a class."""
+    """Areas under the ROC curve of the concepts' values, over all pairs of images or those within a class.
+
+    Images of one class were also told to be of one: who recites a class, right or wrong, then has no order.
+    """
+    of_one_class = e.labels * len(e.outputs.classes) + e.outputs.predictions
     for name in names:
-        groups = e.labels if name.endswith("within a class") else torch.zeros(len(e.rows))
+        groups = of_one_class if name.endswith("within a class") else torch.zeros(len(e.rows))
 
         def area(rows, groups=groups):
             return alignment.concept_aucs(e.known.values[rows], e.present[rows], groups[rows]).nanmean()
