@@ -61,16 +61,23 @@ def test_who_reads_no_words_beside_a_picture_follows_the_picture(page_of):
     assert (values(records, table="conflict, steps") == 0).all()
 
 
+def test_who_sees_only_the_options_decides_nothing(page_of):
+    _, verdicts = page_of("31", "sees only the options")
+    assert verdicts["fse-lookalikes-contradict-more"]["outcome"] == FAILED
+
+
 @pytest.mark.parametrize(
-    "number, claim, parameters",
+    "fault, control",
     [
-        ("31", "fse-lookalikes-contradict-more", {}),
-        ("A4", "fse-picture-description-below-name", {"n_doses": 10}),
+        ("recites whom it knows", "the words describe the picture"),
+        ("names the class", "they do not name the class"),
+        ("sees only the options", "the choice follows the words"),
     ],
 )
-def test_who_sees_only_the_options_decides_nothing(page_of, number, claim, parameters):
-    _, verdicts = page_of(number, "sees only the options", **parameters)
-    assert verdicts[claim]["outcome"] == FAILED
+def test_names_are_compared_with_pictures_by_who_looks_and_reads(page_of, fault, control):
+    _, verdicts = page_of("A4", fault, n_doses=10)
+    verdict = verdicts["fse-picture-description-below-name"]
+    assert verdict["outcome"] == FAILED and not verdict["controls"][control]
 
 
 @pytest.mark.parametrize("number", ["31", "32", "33", "34", "A4"])

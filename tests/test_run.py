@@ -178,15 +178,18 @@ def test_a_worker_killed_by_signal_9_costs_only_time(folder, capsys):
 
 
 @notebooks
-def test_an_interrupted_run_leaves_nothing_broken(folder):
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing_broken(folder, end):
     write_notebook(folder / "notebooks", "time.sleep(600)")
     command = [sys.executable, "-m", "xaihelpers.run", "11", "-p", "a=1,2", "--jobs", "2"]
     command += ["--notebooks", str(folder / "notebooks"), "--results", str(folder / "results")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # What runs in a shell's background inherits an ignored SIGINT; a terminal's Ctrl-C meets the default.
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heard)
     while len(lines(folder / "results/begun.txt")) < 2:
         assert process.poll() is None
         time.sleep(0.1)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(end)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "Interrupted" in errors
     assert not recorded(folder / "results") and not list((folder / "results/notebooks").glob("[!.]*"))

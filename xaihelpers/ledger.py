@@ -17,6 +17,7 @@ from xaihelpers.grids import known_notebooks, parameters_of
 from xaihelpers.long_runs import FOLDER as LONG_RUNS
 from xaihelpers.parameters import NOT_IDENTITY
 from xaihelpers.paths import PROJECT
+from xaihelpers.records import drawn_data
 from xaihelpers.report import number_text, with_interval
 
 KINDS = ("paper", "real", "long", "default", "other")  # of runs, in the order in which they count
@@ -66,8 +67,10 @@ def own_data(run: dict) -> list[str]:
     """A run's data that nobody drew, by what it recorded; none where a shipped generator makes the images."""
     if run["parameters"].get("pipeline") in shipped("pipeline"):
         return []
-    drawn = {name.lower() for name in (*DRAWN, *shipped("data"), *run.get("drawn", []))}
-    return [data for data in _as_list(run["parameters"].get("data", [])) if data.lower() not in drawn]
+    given = _as_list(run["parameters"].get("data", []))
+    of_run = run["drawn"] if "drawn" in run else drawn_data(given)  # as long as their folders are there
+    drawn = {name.lower() for name in (*DRAWN, *shipped("data"), *of_run)}
+    return [data for data in given if data.lower() not in drawn]
 
 
 def kind_of(run: dict) -> str:

@@ -210,7 +210,7 @@ def interval_table(
         out, a NaN value is a dash. Bounds less than 1 apart have as many digits as the value, others none.
     index: the columns that tell the lines apart. columns: the column whose values become columns.
         Lines and columns keep the order in which they come.
-    Raises AttributeError or KeyError if a column is missing, ValueError if two rows share a cell.
+    Raises KeyError if one of the columns of the index is missing, ValueError if two rows share a cell.
     """
     numbers = frame.reindex(columns=["value", "low", "high", "chance"])
     if "chance" in index:

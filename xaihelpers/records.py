@@ -179,7 +179,7 @@ class Run:
             "parameters": self.parameters,
             "key": json.loads(os.environ.get(CODE_KEY) or "{}"),  # of the code, where the launcher knows it
             "data": sorted(rows["data"].unique()),
-            "drawn": _drawn(self.parameters.get("data", [])),
+            "drawn": drawn_data(self.parameters.get("data", [])),
             "model": sorted(rows["model"].unique()),
             "versions": {"python": platform.python_version(), **versions},
             "device": describe_device(self.device),
@@ -265,7 +265,7 @@ def read_records(*folders: Path) -> pd.DataFrame:
     return pd.concat([table for table in tables if len(table)] or tables, ignore_index=True)
 
 
-def _drawn(data: str | list[str]) -> list[str]:
+def drawn_data(data: str | list[str]) -> list[str]:
     """Those of a run's data, by name or path, beside which the settings of a drawn world lie."""
     names = [data] if isinstance(data, str) else data
     return [name for name in names if any(find(name, holding=f"{world}.json") for world in DRAWN)]

@@ -75,11 +75,12 @@ def drawn_birds(world: str, seed: int, count: int, stream: int, folder: str = ""
 
     folder: where they are kept, and found again; "" keeps none.
     """
-    return Memory(folder or None, verbose=0).cache(_drawn_birds)(world, seed, count, stream)
+    kept = Memory(folder or None, verbose=0).cache(_drawn_birds)
+    return kept(world, seed, count, stream, aviary.RENDERER_VERSION)
 
 
-def _drawn_birds(world: str, seed: int, count: int, stream: int) -> list[np.ndarray]:
-    """As `drawn_birds`."""
+def _drawn_birds(world: str, seed: int, count: int, stream: int, renderer: str) -> list[np.ndarray]:
+    """As `drawn_birds`. renderer: its version, so that those of another one are not found again."""
     numbers = tqdm(range(count), desc="drawing")
     jobs = (delayed(drawn_portrait)(world, seed, number, stream) for number in numbers)
     rows = Parallel(n_jobs=-1 if count > 500 else 1, batch_size=32)(jobs)
