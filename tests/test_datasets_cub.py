@@ -179,6 +179,9 @@ FAULTS = [
     ("images.txt", 2, "5 003.Red_Bird/b.jpg", "line 2: an id for the second time"),
     ("images.txt", 4, "20 007.Blue_Jay-bird/d.j", "images.txt 20: the name of an image file"),
     ("images.txt", 4, "20 003.Red_Bird/b.jpg", "line 4: a name for the second time"),
+    ("images.txt", 2, "9 ../../secret.jpg", "images.txt 9: a path within images/.*found ../../secret.jpg"),
+    ("images.txt", 2, "9 /etc/secret.jpg", "images.txt 9: a path within images/"),
+    ("images.txt", 2, "9 a/./x.jpg", "images.txt 9: a path within images/"),
     ("classes.txt", 1, "0 003.Red_Bird", "line 1: .* with ids from 1"),
     ("image_class_labels.txt", 1, "20 8", "line 1: class_id is none of classes.txt, found 8"),
     ("image_class_labels.txt", 2, "12 three", "line 2: 2 numbers expected, found three"),
@@ -188,6 +191,7 @@ FAULTS = [
     ("parts/part_locs.txt", 17, "9 1 1.0 1.0 1", "line 17: the image id and part id for the second time"),
     ("attributes/attributes.txt", 2, "3 has_wing_color::blue", "line (2|3): .*(1, 2, 3|second time)"),
     ("attributes/class_attribute_labels_continuous.txt", 5, "1.0 2.0 3.0", "line 5: 4 numbers expected"),
+    ("attributes/class_attribute_labels_continuous.txt", 5, "nan nan nan nan", "line 5: 4 numbers expected"),
     ("attributes/class_attribute_labels_continuous.txt", 5, "1.0 2.0 3.0 101.0", "4 percentages, of 0 to"),
     ("attributes/image_attribute_labels.txt", 7, "9 5 0 1 1.5", "line 7: attribute id is none of attributes"),
     ("attributes/image_attribute_labels.txt", 7, "9 3 2 1 1.5", "line 7: is_present is none of .0, 1."),
@@ -201,20 +205,34 @@ def test_wrong_lines_are_named(cub):
         with pytest.raises(DatasetError, match=f"{name}.*{message}.*(Unpack|delete)"):
             datasets.load(cub)
         (cub / name).write_text(whole)
+    (cub / "train_test_split.txt").write_text("5 True\n9 True\n12 False\n20 True\n")
+    with pytest.raises(DatasetError, match="train_test_split.txt, line 1: 2 numbers expected, found True"):
+        datasets.load(cub)
     (cub / "classes.txt").write_bytes("3 003.Zaunkönig\n7 007.Blue_Jay\n".encode("latin-1"))
     with pytest.raises(DatasetError, match="classes.txt is not UTF-8"):
         datasets.load(cub)
 
 
-def test_two_classes_never_become_one(cub):
+def test_two_names_never_become_one(cub):
+    for file, line, text in (
+        ("attributes/attributes.txt", 2, "2 has_bill_shape--needle"),
+        ("parts/parts.txt", 3, "3 Beak"),
+    ):
+        whole = (cub / file).read_text()
+        edit(cub / file, set_line(line, text))
+        with pytest.raises(DatasetError, match=f"{file}: .* would be one and the same: rename one"):
+            datasets.load(cub)
+        (cub / file).write_text(whole)
     for classes in (["3 003.Red_Bird", "7 007.red bird"], ["3 003.Mo\u0308we", "7 007.M\u00f6we"]):
         (cub / "classes.txt").write_text("\n".join(classes))
         with pytest.raises(DatasetError, match="classes.txt: '003.*' and '007.*' would be one and the same"):
             datasets.load(cub)
     (cub / "classes.txt").write_text("3 003.Red_Bird\n7 007.Red-Bird")
     birds = datasets.load(cub)
-    with pytest.raises(DatasetError, match="unknown class 'red bird'"):
-        datasets.class_label(birds, "red bird")  # it may be either
+    with pytest.raises(DatasetError, match="class 'red bird' may be 'Red Bird' or 'Red-Bird'.*: rename one"):
+        datasets.class_label(birds, "red bird")
+    with pytest.raises(DatasetError, match="cub has no part masks: give a folder of them"):
+        birds.part_mask(0)
 
 
 def test_concepts_of_a_file(cub, tmp_path):

@@ -88,7 +88,10 @@ def class_label(data: Dataset, name: str) -> int:
 
     known = data.classes["name"].map(class_name)
     matches = known[known.map(said) == said(name)]
-    if len(matches) != 1:
+    if len(matches) > 1:
+        told = " or ".join(map(repr, matches))
+        raise DatasetError(f"class {name!r} may be {told}: rename one of them")
+    if matches.empty:
         raise unknown_name("class", name, known)
     return int(data.classes["label"][matches.index[0]])
 
@@ -97,6 +100,8 @@ def _read_images(root: Path, class_ids: pd.Index) -> pd.DataFrame:
     """The table of images by image_id: path, class_id, train, x, y, width, height."""
     names = _read_names(root / "images.txt")
     _require(names.map(is_image_file), root / "images.txt", "the name of an image file expected", names)
+    within = names.map(lambda name: not {"", ".", ".."} & set(name.split("/")))
+    _require(within, root / "images.txt", "a path within images/, without . and .., expected", names)
     paths = [str(on_disk(root / "images" / name)) for name in names]
     table = pd.DataFrame({"path": paths}, index=names.index.rename("image_id"))
     for file, columns, kind in (
@@ -150,7 +155,10 @@ def _existing(file: Path) -> Path:
 
 
 def _read_names(file: Path, counted: bool = False) -> pd.Series:
-    """The lines `<id> <name>` of a file, names by id, all different; counted: ids run 1, 2, 3, …"""
+    """The lines `<id> <name>` of a file, names by id, all different.
+
+    counted: ids run 1, 2, 3, …, and names are of attributes or parts, no two of which would be one.
+    """
     lines = pd.Series(read_text(_existing(file)).split("\n")).str.strip()
     lines.index = pd.RangeIndex(1, len(lines) + 1, name="line")
     lines = lines[lines != ""]
@@ -161,6 +169,7 @@ def _read_names(file: Path, counted: bool = False) -> pd.Series:
     _require(~split[1].duplicated(), file, "a name for the second time", split[1])
     if counted:
         _require(ids == np.arange(1, len(ids) + 1), file, "ids 1, 2, 3, … expected", ids)
+        require_distinct(split[1], str(file), normalise_attribute)
     return pd.Series(split[1].tolist(), pd.Index(ids, name=file.name), dtype=object)
 
 
@@ -171,6 +180,7 @@ def _read_numbers(file: Path, names: list[str] | None = None) -> pd.DataFrame:
     """
     options = {"names": names, "usecols": names and range(len(names)), "header": None, "quoting": 3}
     options |= {"skip_blank_lines": False, "encoding": "utf-8-sig"}
+    options |= {"keep_default_na": False, "na_values": [""]}  # only a blank line is empty, not one of nan
     try:
         table = pd.read_csv(_existing(file), sep=r"\s+", **options)
     except ValueError as error:  # pandas' parser errors are ValueErrors
@@ -181,7 +191,8 @@ def _read_numbers(file: Path, names: list[str] | None = None) -> pd.DataFrame:
     table = table.dropna(how="all")
     for name in table:
         numbers = pd.to_numeric(table[name], errors="coerce").astype(float)
-        _require(np.isfinite(numbers), file, f"{len(table.columns)} numbers expected", table[name])
+        good = np.isfinite(numbers) & (table[name].dtype != bool)  # pandas takes True for a 1
+        _require(good, file, f"{len(table.columns)} numbers expected", table[name])
         table[name] = numbers
     return table
 

@@ -111,9 +111,14 @@ class Dataset:
         """Parts of the image at `row` (0-based), (H, W) uint8: 0 background, n the part `mask_names[n - 1]`.
 
         A mask that a user's folder lacks is empty.
-        Raises DatasetError for one that is missing in a drawn world, cannot be read or holds colours, and for
-        numbers that a user's table does not tell.
+        Raises DatasetError for data without masks, for one that is missing in a drawn world, cannot be read
+        or holds colours, and for numbers that a user's table does not tell.
         """
+        if self.mask_names is None:
+            raise DatasetError(
+                f"{self.name} has no part masks: give a folder of them (`with_part_masks`), or name a drawn "
+                "world, as aviary or everyday"
+            )
         file = self.mask_file(row)
         if self.mask_folder and not file.is_file():
             with Image.open(self.images["path"].iloc[row]) as image:
