@@ -23,8 +23,8 @@ def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
     Images without a PNG have empty masks, and `left_out` counts them.
 
     Raises DatasetError: a data set without parts, no such folder or table, a table that cannot be read, that
-    names an unknown part or leaves one out; no PNG at all, one that is not of its image's size. What a mask
-    holds is read, and checked, by `Dataset.part_mask`.
+    names an unknown part or leaves one out; no PNG at all, one that cannot be read or is not of its
+    image's size. What a mask holds is read, and checked, by `Dataset.part_mask`.
     """
     if not str(folder):
         return data
@@ -39,12 +39,16 @@ def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
     if not there:
         raise DatasetError(f"{files[0]} is missing, as is every other mask: name them as the images, .png")
     for row, size in zip(there, image_sizes(data, there).tolist(), strict=True):
-        with Image.open(files[row]) as mask:
-            if list(mask.size) != size:
-                raise DatasetError(
-                    f"{files[row]}: mask of {mask.size} pixels for an image of {tuple(size)}: scale it to "
-                    "the image's size, each pixel by its nearest neighbour"
-                )
+        try:
+            with Image.open(files[row]) as mask:
+                found = mask.size
+        except (OSError, SyntaxError):
+            found = data.part_mask(row).shape[::-1]  # raises the error that names the file
+        if list(found) != size:
+            raise DatasetError(
+                f"{files[row]}: mask of {found} pixels for an image of {tuple(size)}: scale it to the "
+                "image's size, each pixel by its nearest neighbour"
+            )
     if len(there) < len(files):
         data.left_out = f"{len(files) - len(there):,} of {len(files):,} part masks, which are missing"
     return data
@@ -57,6 +61,9 @@ def _read_parts(file: Path, known: list[str]) -> list[tuple[str, ...]]:
         of_rows = numbers(table["number"], file, 0, 255)
     except TextFileError as error:
         raise DatasetError(str(error)) from error
+    if (broken := of_rows[of_rows % 1 > 0]).size:
+        line, number = next(broken.items())
+        raise DatasetError(f"{file}, line {line}: number is {number:g}: write a whole number")
     for part in table["part"]:
         if part not in known:
             raise DatasetError(f"{file}: {unknown_name('part', part, known)}")
