@@ -138,6 +138,9 @@ def test_flowers102(home):
     assert world.images.train.tolist() == [True] * 4 + [False] * 6
     assert [int(path[-9:-4]) for path in world.images.path] == [2, 4, 1, 3, 5, 6, 7, 8, 9, 10]
 
+    (home / "flowers-102/jpg/image_00003.jpg").unlink()
+    with pytest.raises(DatasetError, match="not whole in .*/flowers-102 .*1 images are missing, .*00003.jpg"):
+        load("flowers102")
     (home / "flowers-102/setid.mat").write_bytes(b"<html>")
     with pytest.raises(DatasetError, match="flowers102 is not whole in .*place there"):
         load("flowers102")

@@ -101,12 +101,16 @@ def test_what_is_not_there(home):
 
 def test_what_is_no_data_set(home):
     (home / "paper.pdf").write_bytes(b"%PDF")
+    save(home / "bird.png")
+    (home / "birds.zip").write_bytes(b"PK\xff")
     (home / "broken.parquet").write_bytes(b"PAR1")
     (home / "empty").mkdir()
     (home / "inner/CUB_200_2011").mkdir(parents=True)
     (home / "inner/CUB_200_2011/images.txt").write_text("1 a.jpg\n")
     for name, message in {
-        "paper.pdf": "paper.pdf has no column 'file'",
+        "paper.pdf": "paper.pdf is neither a CSV table .* parquet file .*: give one of these",
+        "bird.png": "bird.png is neither a CSV table .* folder: that of the pictures",
+        "birds.zip": "birds.zip is neither a CSV table .* archive's, unpacked",
         "empty": r"empty: needs train/<class>/ and test/<class>/ .* or <class>/ with images",
         "inner": "Name the folder that holds images.txt",
         "broken.parquet": "broken.parquet",

@@ -207,6 +207,7 @@ def test_syncub_s_faults_are_named(home):
         (("has_bill_shape--cone", "has_bill_shape::needle"), "line 3: .* its attribute does not change"),
         (("2_syn", "0_syn"), "metadata.csv, line 4: the picture stands there for the second time"),
         (("1_orig", "9_orig"), "1 of its 3 images are not there, 'images/9_orig.png' first"),
+        (("Blue_Jay", ""), "pairs: the row of images/1_syn.png names no bird: name it"),
         (("Blue_Jay", "western grebe"), "'Western Grebe' and 'western grebe' would be one and the same"),
     ):
         with pytest.raises(DatasetError, match=message):

@@ -16,6 +16,7 @@ from xaihelpers.text_files import TextFileError
 # worlds that are drawn at first use
 DRAWN: dict[str, Callable[[], Path]] = {"aviary": aviary.ensure, "everyday": everyday.ensure}
 DATASET_NAMES = (*DRAWN, *TORCHVISION_NAMES)
+TABLES = (".csv", ".txt", ".tsv")
 
 
 def load(data: str | Path, attributes: str = "auto") -> Dataset:
@@ -62,6 +63,11 @@ def _load_place(data: str | Path, attributes: str) -> Dataset:
         return load_sub(place, files)
     if is_syncub(place):
         return load_syncub(place)
+    if place.is_file() and place.suffix.lower() not in TABLES:
+        raise DatasetError(
+            f"{place} is neither a CSV table (.csv) nor a parquet file (.parquet): give one of these, or a "
+            "folder: that of the pictures, or an archive's, unpacked"
+        )
     if place.is_file():
         return load_image_table(place)
     if [*place.glob("images.txt"), *place.glob("classes.txt"), *place.glob("*/images.txt")]:

@@ -152,7 +152,7 @@ def load_syncub(place: Path) -> Dataset:
     place: its table, or a folder with metadata.csv. Columns are orig_image and syn_image (files, relative to
         the table), class_name, old_attr and new_attr.
     Raises DatasetError: images that are not there, a picture after the change that stands twice, an attribute
-        that is none of CUB's 312, or one that does not change. Raises TextFileError as `read_table`.
+        that is none of CUB's 312, one that does not change, or no bird. Raises TextFileError as `read_table`.
     """
     file = place / "metadata.csv" if place.is_dir() else place
     table = read_table(file, SYNCUB_COLUMNS)
@@ -182,6 +182,8 @@ def _benchmark(root: Path, table: pd.DataFrame, name: str) -> Dataset:
     named = set(table["attribute"]).union(*table.get("removed", default=()))
     if unknown := sorted(named.difference(ATTRIBUTES)):
         raise DatasetError(f"{root}: {unknown_name('attribute', unknown[0], ATTRIBUTES)}")
+    if nameless := table["id"][table["bird"] == ""].tolist():
+        raise DatasetError(f"{root}: the row of {nameless[0]} names no bird: name it, or take the row out")
     birds = sorted(table["bird"].unique())
     rows = [(path, birds.index(bird), False) for path, bird in zip(table["path"], table["bird"], strict=True)]
     data = make_dataset(root, rows, birds, name)

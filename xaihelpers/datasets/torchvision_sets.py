@@ -62,6 +62,8 @@ def load_torchvision(name: str) -> Dataset:
 def _rows(part, train: bool) -> Rows:
     """Path, label and train of a torchvision set's items; opened with loader=str, an image is its path."""
     items = [part[i] for i in range(len(part))]
+    if missing := [path for path, _ in items if not Path(path).is_file()]:
+        raise FileNotFoundError(f"{len(missing):,} images are missing, {missing[0]} first")
     return [(path, int(label), train) for path, label in items]
 
 
