@@ -2,6 +2,7 @@
 
 import difflib
 import importlib.util
+import re
 from pathlib import Path
 
 import timm
@@ -133,13 +134,15 @@ def _published(family: str, name: str) -> nn.Module:
             expected = build_network(family, name).state_dict()
             state = {key: value for key, value in read_weights(file).items() if key in expected}
             return _fitted(family, name, state, file)
-        with torch.random.fork_rng(devices=[]):
-            if family == "timm":
-                remedy = f"download {timm.get_pretrained_cfg(name).hf_hub_id} of Hugging Face and {remedy}"
+        if family == "timm":
+            remedy = f"download {timm.get_pretrained_cfg(name).hf_hub_id} of Hugging Face and {remedy}"
+            with torch.random.fork_rng(devices=[]):
                 return timm.create_model(name, pretrained=True)
-            url = torchvision.models.get_model_weights(name).DEFAULT.url
-            remedy = f"download {url} to {Path(torch.hub.get_dir()) / 'checkpoints'}"
-            return torchvision.models.get_model(name, weights="DEFAULT")
+        published = torchvision.models.get_model_weights(name).DEFAULT
+        remedy = f"download {published.url} to {Path(torch.hub.get_dir()) / 'checkpoints'}"
+        # not get_model(weights=...), which unpickles anything
+        state = published.get_state_dict(check_hash=True, progress=False, weights_only=True)
+        return _fitted(family, name, state, published.url)
     except Exception as error:  # each library fails in its own ways when there is no connection
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise ModelError(f"The weights of {family}/{name} could not be had ({reason}): {remedy}.") from error
@@ -158,6 +161,9 @@ def _fitted(family: str, name: str, state: dict[str, torch.Tensor], source: str 
     """The network with these weights, of any class count. Raises ModelError with what does not fit."""
     if family == "segmenter":  # published with a second head, which only training reads
         state = {key: value for key, value in state.items() if "aux_classifier." not in key}
+    if family == "torchvision" and name.startswith("densenet"):  # published under its first version's keys
+        first = re.compile(r"(\.denselayer\d+\.(?:norm|conv))\.(\d)\.")
+        state = {first.sub(r"\1\2.", key): value for key, value in state.items()}
     model = build_network(family, name)
     expected = model.state_dict()
     state = fit_names(state, expected, source)
