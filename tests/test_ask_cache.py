@@ -1,5 +1,6 @@
 """Asking, and the cache of answers: asked once, kept one by one."""
 
+import json
 import logging
 import multiprocessing
 from contextlib import closing
@@ -47,7 +48,7 @@ def asked_texts(requests, model=None):
     return [answer.text for answer in ask.ask(model or Model(), requests)]
 
 
-def test_answers_come_in_the_order_of_the_requests_and_equal_ones_are_asked_once(caplog):
+def test_answers_come_in_the_order_of_the_requests_and_equal_ones_are_asked_once(caplog, answers_folder):
     caplog.set_level(logging.INFO, "xaihelpers")
     model = Model()
     answers = ask.ask(model, [*words(5), *words(3)])
@@ -57,6 +58,9 @@ def test_answers_come_in_the_order_of_the_requests_and_equal_ones_are_asked_once
     kept = ask.ask(again, words(5))
     assert again.asked == [] and kept == answers[:5], "with all that is in them"
     assert caplog.messages == ["m: 5 asked, 0 from the cache", "m: 0 asked, 5 from the cache"]
+    with diskcache.Cache(answers_folder, disk=diskcache.JSONDisk) as kept:  # as docs/YOUR_OWN.md reads it
+        rows = [json.loads(kept.get(key, tag=True)[1]) | kept[key] for key in kept]
+    assert ("question w1", "w1, 0") in [(row["question"], row["text"]) for row in rows]
 
 
 def test_what_an_answer_depends_on_is_asked_anew(tmp_path):

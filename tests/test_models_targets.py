@@ -25,7 +25,7 @@ def test_labels_and_classes_of_another_vocabulary(tmp_path):
     assert models.match_labels(names, ["beagle", "siamese_cat"]) == {"beagle": {2}, "siamese_cat": {1}}
     assert models.match_labels(names, ["cat"]) == {"cat": set()}
     file = tmp_path / "pets.json"
-    file.write_text(json.dumps({"cat": ["tabby", "siamese_cat"], "pug": ["beagle"]}))
+    file.write_text(json.dumps({"cat": ["tabby", "siamese_cat"], "pug": "beagle"}))
     assert models.match_labels(names, ["cat", "pug"], file) == {"cat": {0, 1}, "pug": {2, 3}}
     for content, message in (
         ("[1]", "no file of labels"),

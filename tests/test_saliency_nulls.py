@@ -5,7 +5,7 @@ import torch
 from timm.models.resnet import BasicBlock, ResNet
 
 from xaihelpers.models.image_network import as_target
-from xaihelpers.saliency import NULLS, null_maps, same_area, shuffled_weights
+from xaihelpers.saliency import NULLS, SaliencyError, null_maps, same_area, shuffled_weights
 
 
 def test_what_each_null_knows():
@@ -15,6 +15,8 @@ def test_what_each_null_knows():
     images = torch.randn(4, 3, 64, 64, generator=torch.Generator().manual_seed(1))
     found = null_maps(network, images)
     assert tuple(found) == NULLS
+    with pytest.raises(SaliencyError, match="unknown null 'centre prio': there are centre prior"):
+        null_maps(network, images, names=["centre prio"])
     for maps in found.values():
         assert len(maps) == 4 and maps.min() == 0 and maps.max() == 1
     centre = found["centre prior"]

@@ -114,7 +114,7 @@ def is_plain_file(image: str | Path | Image.Image) -> bool:
 
 
 def request_records(requests: Sequence[Request]) -> list[dict]:
-    """Requests as JSON: text, options and limit, each image by its content and its file's name.
+    """Requests as JSON: question, options and limit, each image by its content and its file's name.
 
     The content is the sha256 of a plain file, or of the size and the pixels of what is seen of any other
     image, each of which is read once. Raises ValueError as `open_image`.
@@ -129,7 +129,7 @@ def request_records(requests: Sequence[Request]) -> list[dict]:
             if place not in hashes:
                 hashes[place] = _image_hash(image)
             images.append({"sha256": hashes[place], "name": Path(image).name if is_file else ""})
-        record = {"text": asked.text, "images": images, "options": list(asked.options)}
+        record = {"question": asked.text, "images": images, "options": list(asked.options)}
         records.append(record | {"max_tokens": asked.max_tokens})
     return records
 
@@ -141,7 +141,7 @@ def request_keys(records: Sequence[dict], model: str, settings: dict) -> list[st
     """
     keys = []
     for record in records:
-        turn = ["user", record["text"], [image["sha256"] for image in record["images"]]]
+        turn = ["user", record["question"], [image["sha256"] for image in record["images"]]]
         parts = [model, settings, record["options"], record["max_tokens"], [turn]]
         keys.append(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest())
     return keys

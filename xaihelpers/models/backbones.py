@@ -76,7 +76,7 @@ def load_backbone(
     layer: the submodule whose output is the last feature map; "" takes the usual one, see `find_layer`.
     transform: "" takes the network's own preprocessing, else one of `PUBLISHED_TRANSFORMS`.
     Raises ModelError: an unknown name, device or transform; weights that are absent, damaged or another
-        network's; no maps (N, d, H, W). Raises AttributeError: no such layer.
+        network's; no such layer; no maps (N, d, H, W).
     """
     if transform not in ("", *PUBLISHED_TRANSFORMS):
         raise ModelError(

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,18 @@ def content_key(content: bytes | str) -> str:
 
 
 def file_keys(files: Sequence[Path]) -> list[str]:
-    """The key of each file's content. Raises OSError naming a file that cannot be read."""
+    """The key of each file's content. Raises ModelError naming a file that cannot be read."""
+
+    def key_of(file: Path) -> str:  # hashed in its thread: whole files would pile up in memory
+        try:
+            return content_key(file.read_bytes())
+        except OSError as error:
+            raise ModelError(
+                f"{file}: image file cannot be read ({error.strerror}). Restore it, or drop it from the list."
+            ) from error
+
     with ThreadPoolExecutor(READERS) as pool:
-        return [content_key(content) for content in pool.map(Path.read_bytes, files)]
+        return list(pool.map(key_of, files))
 
 
 def cached_rows(
@@ -58,7 +67,7 @@ def cached_rows(
 
     identity: all that the rows depend on beside the content.
     keys: of the items' content. shapes: of one row of each tensor.
-    load: prepares an item, in threads.
+    load: prepares an item, in threads, one batch ahead.
     forward: prepared items -> tensors (B, …) by name, and which of the B rows are not finite, bool.
     name, unit: of the network and of one item, in messages.
     Returns float32 tensors (len(items), …), in their order.
@@ -74,14 +83,12 @@ def cached_rows(
     missing = _fill(folder, row_of, rows)
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
-        # as many threads as torch may use, so that limits set for processes side by side hold here too
-        with FileLock(folder / "computing.lock"), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        with FileLock(folder / "computing.lock"):
             missing = _fill(folder, missing, rows)  # what others wrote meanwhile
-            left = list(missing)
+            batches = _loaded(load, list(missing), item_of, batch_size)
             progress = {"unit": unit, "unit_scale": batch_size, "leave": False, "delay": 1}
-            for start in tqdm(range(0, len(left), batch_size), name, **progress):
-                batch = left[start : start + batch_size]
-                values, bad = forward(list(pool.map(load, [item_of[key] for key in batch])))
+            for batch, loaded in tqdm(batches, name, -(-len(missing) // batch_size), **progress):
+                values, bad = forward(loaded)
                 good = [key for key, is_bad in zip(batch, bad.tolist(), strict=True) if not is_bad]
                 values = {tensor: part[~bad] for tensor, part in values.items()}
                 if good:
@@ -130,3 +137,18 @@ def _fill(folder: Path, wanted: dict[str, int], rows: Rows) -> dict[str, int]:
         for tensor, part in parts.items():
             rows[tensor][places] = part[there]
     return missing
+
+
+def _loaded(
+    load: Callable[[Any], Any], keys: list[str], item_of: dict[str, Any], batch_size: int
+) -> Iterator[tuple[list[str], list]]:
+    """Batches of keys and their loaded items, loaded one batch ahead of the network."""
+    batches = [keys[start : start + batch_size] for start in range(0, len(keys), batch_size)]
+    # as many threads as torch may use, so that limits set for processes side by side hold here too
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        # a batch is submitted when it is drawn
+        loads = (pool.map(load, [item_of[key] for key in batch]) for batch in batches)
+        ahead = next(loads, None)  # none is left if other processes computed them all meanwhile
+        for batch in batches:
+            current, ahead = ahead, next(loads, None)
+            yield batch, list(current)

@@ -114,8 +114,8 @@ def match_labels(
 
     names: of the K classes.
     labels: of the data; a label stands for the classes of its own name, letter case aside.
-    same_as: a JSON file for labels of another vocabulary, {label: [names of classes]}, which are added to the
-        label's own name; a bare name is looked for in data/ and under XAI_DATA.
+    same_as: a JSON file for labels of another vocabulary, {label: [names of classes], or one name}, which are
+        added to the label's own name; a bare name is looked for in data/ and under XAI_DATA.
     Raises ModelError: a broken file, an entry in it that is no class.
     """
     numbers_of = {}
@@ -123,7 +123,8 @@ def match_labels(
         numbers_of.setdefault(_as_compared(name), set()).add(number)
     try:
         content = json.loads(read_text(_place(same_as))) if str(same_as) else {}
-        synonyms = {plain(label): list(map(_as_compared, entries)) for label, entries in content.items()}
+        listed = {label: [names] if isinstance(names, str) else names for label, names in content.items()}
+        synonyms = {plain(label): list(map(_as_compared, entries)) for label, entries in listed.items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise ModelError(f"{same_as}: no file of labels, {{label: [names]}} ({error})") from error
     matches = {}

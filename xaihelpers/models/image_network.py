@@ -107,7 +107,7 @@ def as_target(
 def feature_maps(network: ImageNetwork, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Feature maps (N, d, H, W) and logits of normalised inputs (N, 3, crop, crop), by one forward pass.
 
-    Raises AttributeError for a layer that the network does not have, ModelError for one that it does not use.
+    Raises ModelError for a layer that the network does not have, or does not use.
     """
     output, logits = layer_output(network.model, network.layer, inputs)
     return to_feature_maps(output, inputs.shape[2:]), logits

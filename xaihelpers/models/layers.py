@@ -1,5 +1,6 @@
 """Layers of networks: the last one that lies over space, by name, and its output as maps (N, d, h, w)."""
 
+import difflib
 import math
 
 import torch
@@ -83,11 +84,20 @@ def _child(modules: nn.Module, number: int) -> str:
     return list(dict(modules.named_children()))[number]
 
 
+def submodule(model: nn.Module, name: str) -> nn.Module:
+    """A submodule by name. Raises ModelError for an unknown one, with the nearest."""
+    modules = dict(model.named_modules())
+    if not name or name not in modules:
+        nearest = difflib.get_close_matches(name, modules, 3)
+        nearest = nearest or [child for child, _ in model.named_children()]
+        raise ModelError(f"The network has no layer {name!r}: try {', '.join(nearest)}.")
+    return modules[name]
+
+
 def layer_output(model: nn.Module, layer: str, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """What a layer gives, as it is, and the network's logits, by one forward pass.
 
-    Raises AttributeError for a layer that the network does not have; ModelError for one that it does not use,
-        and for an output that is no logits.
+    Raises ModelError: a layer that the network does not have, or does not use; an output that is no logits.
     """
     captured = []  # copies, since later layers may write into the tensor
 
@@ -95,7 +105,7 @@ def layer_output(model: nn.Module, layer: str, inputs: torch.Tensor) -> tuple[to
         first = output[0] if isinstance(output, tuple | list) else output
         captured.append(first.clone())
 
-    hook = model.get_submodule(layer).register_forward_hook(capture)
+    hook = submodule(model, layer).register_forward_hook(capture)
     try:
         logits = logits_of(model(inputs.contiguous(memory_format=torch.channels_last)))
     finally:

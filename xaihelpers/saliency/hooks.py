@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from xaihelpers.models.image_network import ImageNetwork
-from xaihelpers.models.layers import logits_of, to_feature_maps
+from xaihelpers.models.layers import logits_of, submodule, to_feature_maps
 
 
 class SaliencyError(ValueError):
@@ -45,7 +45,8 @@ def score_classes(output, classes=None, all_pixels: bool = False) -> ClassScores
         the background, class 0, only where there is nothing else.
     all_pixels: of a segmenter, `class_pixels` are all pixels, as in the authors' code, and not those that
         are predicted to be of the class.
-    Raises ModelError for an output that is no logits.
+    Raises SaliencyError for classes that are not one per image or out of range; ModelError for an output that
+        is no logits.
     """
     logits = logits_of(output)
     n_images, n_classes = logits.shape[:2]
@@ -55,6 +56,11 @@ def score_classes(output, classes=None, all_pixels: bool = False) -> ClassScores
         counts[:, 0] = 0.5  # the background's: less than one pixel, more than none
         classes = counts.argmax(1)
     classes = torch.as_tensor(classes, device=logits.device).long()
+    if classes.shape != (n_images,) or not ((classes >= 0) & (classes < n_classes)).all():
+        raise SaliencyError(
+            f"classes must be {n_images} numbers in 0..{n_classes - 1}, one per image; got "
+            f"{classes.tolist()[:8]}"
+        )
     class_pixels = (labels == classes[:, None]) | all_pixels | (logits.ndim == 2)
     return ClassScores(logits, classes, class_pixels)
 
@@ -78,8 +84,8 @@ def activations_and_gradients(
     model: a classifier or a segmenter; it is put into evaluation mode.
     inputs: (N, 3, H, W), on the model's device. classes: (N,), and all_pixels: as of `score_classes`.
     Raises SaliencyError: a layer that is not used or that the score does not depend on, maps that are not
-        finite; ModelError: a layer that does not lie over space, an output that is no logits;
-        AttributeError: no such layer.
+        finite, classes out of range; ModelError: no such layer, one that does not lie over space, an output
+        that is no logits.
     """
     leaf = gradients = None  # nothing is recorded before the leaf
 
@@ -91,7 +97,7 @@ def activations_and_gradients(
         passed_on = leaf.clone()  # later layers may write into this one
         return passed_on if is_tensor else type(output)([passed_on, *output[1:]])
 
-    hook = model.eval().get_submodule(layer).register_forward_hook(catch)
+    hook = submodule(model.eval(), layer).register_forward_hook(catch)
     try:
         with torch.inference_mode(False), torch.no_grad():
             scores = score_classes(model(inputs), classes, all_pixels)

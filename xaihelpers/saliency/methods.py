@@ -155,7 +155,7 @@ def rise(
     inputs: (N, 3, H, W), normalised, on the model's device. classes: as of `score_classes`.
     n_masks: random masks, of cells x cells each, the same on every device.
     batch_size: masks in a pass of one image.
-    Raises SaliencyError: no masks; ModelError: an output that is no logits.
+    Raises SaliencyError: no masks, classes out of range; ModelError: an output that is no logits.
     """
     if n_masks < 1:
         raise SaliencyError(f"RISE needs a mask or more, not n_masks {n_masks}")
@@ -173,7 +173,7 @@ def rise(
         probabilities = []
         for row in range(len(inputs)):
             rows = torch.full((len(grid),), row)
-            masked = inputs[row] * masks[:, None]
+            masked = (inputs[row] * masks[:, None]).to(inputs.dtype)
             probabilities.append(scores.again(model(masked), rows, probability=True))
         total += torch.einsum("nm,mhw->nhw", torch.stack(probabilities), masks)
     return total / (n_masks * 0.5), scores.classes

@@ -22,7 +22,7 @@ import torch
 
 from xaihelpers.kernels.masking import upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
-from xaihelpers.saliency.hooks import activations_and_gradients
+from xaihelpers.saliency.hooks import SaliencyError, activations_and_gradients
 from xaihelpers.saliency.methods import attention_maps, scaled_maps
 
 NULLS = ("centre prior", "random map", "energy", "random weights")
@@ -40,9 +40,11 @@ def null_maps(
 
     inputs: (N, 3, H, W), normalised, on the network's device. method: of "random weights".
     seed: of "random map" and "random weights", which another seed draws anew. names: those wanted.
-    Raises SaliencyError as `attention_maps` does.
+    Raises SaliencyError for an unknown name, and as `attention_maps` does.
     """
     found = {}
+    if unknown := [name for name in names if name not in NULLS]:
+        raise SaliencyError(f"unknown null {unknown[0]!r}: there are {', '.join(NULLS)}")
     for name in names:
         if name == "centre prior":
             along = (torch.arange(32) + 0.5) / 32 - 0.5
