@@ -3,6 +3,7 @@
 import json
 import logging
 import multiprocessing
+import sqlite3
 from contextlib import closing
 
 import diskcache
@@ -148,6 +149,19 @@ def keep_a_hundred(name):
     requests = words(100)
     for start in range(0, 100, 10):
         ask.ask(model, requests[start : start + 10], progress=False)
+
+
+def test_an_opening_that_meets_another_process_is_tried_again(monkeypatch):
+    """diskcache's own opening does not wait there."""
+    locked, drop = [sqlite3.OperationalError("database is locked")], diskcache.Cache.drop_tag_index
+
+    def drop_or_meet(self):
+        if locked:
+            raise locked.pop()
+        return drop(self)
+
+    monkeypatch.setattr(diskcache.Cache, "drop_tag_index", drop_or_meet)
+    assert asked_texts(words(2)) == texts(2) and not locked
 
 
 def test_two_processes_write_into_one_file():

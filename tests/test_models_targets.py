@@ -25,11 +25,11 @@ def test_labels_and_classes_of_another_vocabulary(tmp_path):
     assert models.match_labels(names, ["beagle", "siamese_cat"]) == {"beagle": {2}, "siamese_cat": {1}}
     assert models.match_labels(names, ["cat"]) == {"cat": set()}
     file = tmp_path / "pets.json"
-    file.write_text(json.dumps({"cat": ["tabby", "siamese_cat"], "pug": "beagle"}))
+    file.write_text(json.dumps({"cat": ["tabby", "1"], "pug": "2-3"}))
     assert models.match_labels(names, ["cat", "pug"], file) == {"cat": {0, 1}, "pug": {2, 3}}
     for content, message in (
         ("[1]", "no file of labels"),
-        ('{"cat": ["tabby", "Siamse cat"]}', "'siamse cat', given for the label 'cat', is none of"),
+        ('{"cat": ["tabby", "Siamse cat"]}', "'Siamse cat', given for the label 'cat', is none of"),
     ):
         file.write_text(content)
         with pytest.raises(ModelError, match=message):

@@ -16,6 +16,7 @@ from xaihelpers import paths, spending
 from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, request_records
 
 log = logging.getLogger(__name__)
+PATIENCE = 60.0  # seconds in which a file that others write is tried again; diskcache's opening does not wait
 LONGER = 4  # times as many tokens for an answer that max_tokens ended
 # Neither a memory map nor a write-ahead log, whose index is one: where another process truncates a mapped
 # file, reading it kills this one; and network file systems do not support it.
@@ -115,7 +116,8 @@ def open_cache(keys: Iterable[str] = ()) -> tuple[diskcache.Cache, dict[str, Ans
     Raises AskError: a folder that may not be written, a full disk.
     """
     folder = paths.cache_home() / "answers"
-    for may_be_damaged in (True, False):
+    may_be_damaged, given_up = True, time.monotonic() + PATIENCE
+    while True:
         answers = {}
         try:
             cache = diskcache.Cache(str(folder), disk=diskcache.JSONDisk, **SETTINGS)
@@ -124,10 +126,14 @@ def open_cache(keys: Iterable[str] = ()) -> tuple[diskcache.Cache, dict[str, Ans
                     answers[key] = Answer(**row)
             return cache, answers
         except (sqlite3.Error, OSError) as error:
+            if "locked" in str(error) and time.monotonic() < given_up:  # another process is writing
+                time.sleep(0.05)
+                continue
             is_damage = isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.OperationalError)
             if not (is_damage and may_be_damaged):
                 raise AskError(_not_kept(folder, error)) from error
             paths.set_aside(folder, error)
+            may_be_damaged = False
 
 
 def _keep(cache: diskcache.Cache, key: str, answer: Answer, asked: dict) -> None:

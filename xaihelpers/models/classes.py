@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -103,6 +104,14 @@ def _place(file: str | Path) -> Path:
     return find(file, data_home(), PROJECT / "data") or Path(file)
 
 
+def _class_numbers(entry: str, numbers_of: dict[str, set[int]]) -> set[int]:
+    """Class numbers of an entry: a name, "151" or "151-268"; none of an unknown name."""
+    numbers = re.fullmatch(r"(\d+)(?:-(\d+))?", entry)
+    if not numbers:
+        return numbers_of.get(_as_compared(entry), set())
+    return set(range(int(numbers[1]), int(numbers[2] or numbers[1]) + 1))
+
+
 def _as_compared(name: str) -> str:
     return plain(class_name(plain(name))).casefold()
 
@@ -115,7 +124,8 @@ def match_labels(
     names: of the K classes.
     labels: of the data; a label stands for the classes of its own name, letter case aside.
     same_as: a JSON file for labels of another vocabulary, {label: [names of classes], or one name}, which are
-        added to the label's own name; a bare name is looked for in data/ and under XAI_DATA.
+        added to the label's own name; "151-268" are classes by their numbers. A bare name is looked for in
+        data/ and under XAI_DATA.
     Raises ModelError: a broken file, an entry in it that is no class.
     """
     numbers_of = {}
@@ -123,17 +133,19 @@ def match_labels(
         numbers_of.setdefault(_as_compared(name), set()).add(number)
     try:
         content = json.loads(read_text(_place(same_as))) if str(same_as) else {}
-        listed = {label: [names] if isinstance(names, str) else names for label, names in content.items()}
-        synonyms = {plain(label): list(map(_as_compared, entries)) for label, entries in listed.items()}
-    except (ValueError, AttributeError, TypeError) as error:
+        synonyms = {plain(label): entries for label, entries in content.items()}
+    except (ValueError, AttributeError) as error:
         raise ModelError(f"{same_as}: no file of labels, {{label: [names]}} ({error})") from error
     matches = {}
     for label in labels:
-        also = synonyms.get(plain(label), [])
-        matches[label] = set().union(*(numbers_of.get(name, ()) for name in (_as_compared(label), *also)))
-        if unknown := [name for name in also if name not in numbers_of]:
-            raise ModelError(
-                f"{same_as}: {unknown[0]!r}, given for the label {label!r}, is none of the network's "
-                f"{len(names)} classes ({', '.join(names[:3])}, …)"
-            )
+        matches[label] = set(numbers_of.get(_as_compared(label), ()))
+        entries = synonyms.get(plain(label), [])
+        for entry in entries if isinstance(entries, list) else [entries]:
+            numbers = _class_numbers(str(entry), numbers_of)
+            if not numbers or max(numbers) >= len(names):
+                raise ModelError(
+                    f"{same_as}: {entry!r}, given for the label {label!r}, is none of the network's "
+                    f"{len(names)} classes ({', '.join(names[:3])}, …)"
+                )
+            matches[label] |= numbers
     return matches

@@ -7,6 +7,7 @@ S_c  class_scores(...)  (N,)          of a classifier its logit, of a segmenter 
 c    classes            (N,)
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -50,9 +51,10 @@ def score_classes(output, classes=None, all_pixels: bool = False) -> ClassScores
     """
     logits = logits_of(output)
     n_images, n_classes = logits.shape[:2]
-    labels = logits.argmax(1).reshape(n_images, -1)  # (N, H W), or (N, 1)
+    labels = logits.argmax(1).reshape(n_images, math.prod(logits.shape[2:]))  # (N, H W), or (N, 1)
     if classes is None:
-        counts = torch.stack([one.bincount(minlength=n_classes) for one in labels]).float()
+        counts = torch.zeros(n_images, n_classes, device=labels.device)
+        counts = counts.scatter_add(1, labels, torch.ones_like(labels, dtype=counts.dtype))
         counts[:, 0] = 0.5  # the background's: less than one pixel, more than none
         classes = counts.argmax(1)
     classes = torch.as_tensor(classes, device=logits.device).long()
@@ -72,7 +74,7 @@ def class_scores(logits, classes, class_pixels, probability: bool = False) -> to
     class_pixels: as of `ClassScores`; the score is 0 where there are none.
     """
     values = logits.float().softmax(1) if probability else logits.float()
-    values = values[torch.arange(len(values), device=values.device), classes].reshape(len(values), -1)
+    values = values[torch.arange(len(values), device=values.device), classes].reshape(class_pixels.shape)
     return (values * class_pixels).sum(1) / class_pixels.sum(1).clamp(min=1)
 
 
