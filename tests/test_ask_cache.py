@@ -4,7 +4,7 @@ import json
 import logging
 import multiprocessing
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import diskcache
 import pytest
@@ -162,6 +162,32 @@ def test_an_opening_that_meets_another_process_is_tried_again(monkeypatch):
 
     monkeypatch.setattr(diskcache.Cache, "drop_tag_index", drop_or_meet)
     assert asked_texts(words(2)) == texts(2) and not locked
+
+
+def test_a_file_that_another_process_has_begun_anew_stays(monkeypatch, answers_folder):
+    """Two find the same file damaged: what the first has kept since is not set aside by the second."""
+    asked_texts(words(2))
+    sound = (answers_folder / "cache.db").read_bytes()
+    (answers_folder / "cache.db").write_bytes(b"garbage" * 3000)
+
+    def after_the_first(path):
+        (answers_folder / "new").write_bytes(sound)
+        (answers_folder / "new").replace(answers_folder / "cache.db")
+        return nullcontext()
+
+    monkeypatch.setattr(cache, "FileLock", after_the_first)
+    again = Model()
+    assert asked_texts(words(2), again) == texts(2) and again.asked == []
+    assert not answers_folder.with_name("answers.damaged").exists()
+
+
+def test_a_row_of_another_version_is_asked_anew(answers_folder):
+    asked_texts(words(2))
+    with closing(diskcache.Cache(str(answers_folder), disk=diskcache.JSONDisk)) as kept:
+        key = next(iter(kept))
+        kept.set(key, kept[key] | {"mood": "good"})
+    again = Model()
+    assert asked_texts(words(2), again) == texts(2) and len(again.asked) == 1
 
 
 def test_two_processes_write_into_one_file():

@@ -7,9 +7,10 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 import diskcache
+from filelock import FileLock
 from tqdm.auto import tqdm
 
 from xaihelpers import paths, spending
@@ -18,6 +19,7 @@ from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, req
 log = logging.getLogger(__name__)
 PATIENCE = 60.0  # seconds in which a file that others write is tried again; diskcache's opening does not wait
 LONGER = 4  # times as many tokens for an answer that max_tokens ended
+FIELDS = {field.name for field in fields(Answer)}
 # Neither a memory map nor a write-ahead log, whose index is one: where another process truncates a mapped
 # file, reading it kills this one; and network file systems do not support it.
 SETTINGS = {
@@ -112,27 +114,32 @@ def ask_whole(
 def open_cache(keys: Iterable[str] = ()) -> tuple[diskcache.Cache, dict[str, Answer]]:
     """The answers on disk, in `answers/` of `paths.cache_home()` (SQLite, JSON), and those to some keys.
 
-    A damaged file is set aside under another name and a new one begun.
+    A damaged file is set aside under another name and a new one begun; one that another process has begun
+    meanwhile stays. A row of another version is not among the answers.
     Raises AskError: a folder that may not be written, a full disk.
     """
     folder = paths.cache_home() / "answers"
     may_be_damaged, given_up = True, time.monotonic() + PATIENCE
+    file = folder / diskcache.core.DBNAME
     while True:
-        answers = {}
+        answers, opened = {}, file.exists() and file.stat().st_ino
         try:
             cache = diskcache.Cache(str(folder), disk=diskcache.JSONDisk, **SETTINGS)
             for key in keys:
-                if (row := cache.get(key, retry=True)) is not None:
+                row = cache.get(key, retry=True)
+                if row is not None and row.keys() <= FIELDS:
                     answers[key] = Answer(**row)
             return cache, answers
         except (sqlite3.Error, OSError) as error:
-            if "locked" in str(error) and time.monotonic() < given_up:  # another process is writing
+            is_busy_or_full = isinstance(error, sqlite3.OperationalError)
+            if is_busy_or_full and "locked" in str(error) and time.monotonic() < given_up:
                 time.sleep(0.05)
                 continue
-            is_damage = isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.OperationalError)
-            if not (is_damage and may_be_damaged):
+            if is_busy_or_full or isinstance(error, OSError) or not may_be_damaged:
                 raise AskError(_not_kept(folder, error)) from error
-            paths.set_aside(folder, error)
+            with FileLock(folder.with_suffix(".lock")):
+                if file.exists() and file.stat().st_ino == opened:
+                    paths.set_aside(folder, error)
             may_be_damaged = False
 
 
