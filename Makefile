@@ -11,7 +11,7 @@ BIN := $(CURDIR)/.venv/bin
 PYTHON ?= python3.11 python3.12 python3.13 python3
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
 RUN := "$(BIN)/python" -m xaihelpers.run $(ONLY) --jobs $(JOBS) $(if $(FORCE),--force) $(if $(RESULTS),--results "$(RESULTS)")
-# Slow progress bars: nbval reads no message while a cell runs, and loses those beyond some 2,000, the last one too.
+# Slow progress bars: nbval reads no message while a cell runs, and loses those beyond a thousand or so, the last one too.
 PYTEST := TQDM_MININTERVAL=30 "$(BIN)/python" -m pytest --nbval-lax --nbval-current-env -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations=25
 SUITABLE := import sys, venv, ensurepip; assert (3, 11) <= sys.version_info < (3, 14); print(sys.executable)
 
