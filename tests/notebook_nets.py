@@ -6,7 +6,6 @@ from unittest.mock import patch
 import matplotlib.pyplot as plt
 import nbformat
 import pandas as pd
-import papermill
 import yaml
 
 from xaihelpers.grids import known_notebooks
@@ -23,23 +22,48 @@ def code_cells(path: Path) -> list:
     return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
 
 
-def run_cells(i: str, parameters: dict, results: Path, rendered: bool = True):
+STUB_IS_REFUSED = """
+def check_refuses_the_stub(check):
+    import io
+    from contextlib import redirect_stdout
+
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said):
+            exec(check, globals())
+    except AssertionError as error:
+        assert str(error), "the check says nothing of what is wrong"
+    else:
+        assert "left out" in said.getvalue(), "the check passes a stub"
+
+
+check_refuses_the_stub({check!r})
+"""
+
+
+def run_cells(i: str, parameters: dict, results: Path, thorough: bool = False):
     """Execute the cells of notebook `i` here, with other parameters; returns the records of that run.
 
     As papermill does, the parameters are set in a cell of their own behind the first one. A process that has
     imported the libraries already saves half of the time that a kernel would take.
 
-    rendered: whether figures are drawn to pixels, a quarter of a short run; without, they are only made.
+    thorough: whether figures are drawn to pixels, a quarter of a short run, and each exercise is tried both
+        ways: its check must refuse the stub, or say that this run leaves it out, and pass the answer.
     """
-    first, *others = [cell.source for cell in code_cells(PATHS[i])]
+    first, *others = code_cells(PATHS[i])
     values = {**parameters, "results": str(results)}
     injected = "# Parameters\n" + "".join(f"{name} = {value!r}\n" for name, value in values.items())
+    sources = [first.source, injected]
+    for cell, after in zip(others, [*others[1:], None], strict=True):
+        if thorough and "answer" in cell.metadata.get("tags", []):
+            sources.append(STUB_IS_REFUSED.format(check=after.source))
+        sources.append(cell.source)
     history: list[str] = [""]
     namespace = {"__name__": "__main__", "In": history, "display": _display}
-    figure = Run.figure if rendered else _figure_without_pixels
+    figure = Run.figure if thorough else _figure_without_pixels
     try:
         with patch.object(Run, "figure", figure):
-            for source in (first, injected, *others):
+            for source in sources:
                 history.append(source)
                 exec(compile(source, f"{PATHS[i].stem}, cell {len(history) - 1}", "exec"), namespace)
     finally:
@@ -67,43 +91,3 @@ def values(records, **keys):
         records = records[column == value]
     assert len(records)
     return records.set_index(["row", "metric"]).value
-
-
-STUB_IS_REFUSED = """
-def check_refuses_the_stub(check):
-    import io
-    from contextlib import redirect_stdout
-
-    said = io.StringIO()
-    try:
-        with redirect_stdout(said):
-            exec(check, globals())
-    except AssertionError as error:
-        assert str(error), "the check says nothing of what is wrong"
-    else:
-        assert "left out" in said.getvalue(), "the check passes a stub"
-
-
-check_refuses_the_stub({check!r})
-"""
-
-
-def run_small(i: str, folder: Path) -> pd.DataFrame:
-    """Execute notebook `i` by papermill with the parameters of its small run; returns the records.
-
-    Each exercise is tried both ways: its check must refuse the stub, or say that this run leaves it out, and
-    pass the answer.
-    """
-    notebook = nbformat.read(PATHS[i], as_version=4)
-    cells = []
-    for place, cell in enumerate(notebook.cells):
-        if "answer" in cell.metadata.get("tags", []):
-            check = notebook.cells[place + 1].source
-            cells.append(nbformat.v4.new_code_cell(STUB_IS_REFUSED.format(check=check)))
-        cells.append(cell)
-    notebook.cells = cells
-    file = folder / PATHS[i].name
-    nbformat.write(notebook, file)
-    given = BASE[i] | {"results": str(folder / "results")}
-    papermill.execute_notebook(file, file, given, cwd=FOLDER.parent, progress_bar=False)
-    return read_records(folder / "results")

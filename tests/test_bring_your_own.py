@@ -127,7 +127,7 @@ def test_a_notebook_takes_what_is_brought(number, folder, monkeypatch):
         _, _, options = command.partition(" out.ipynb ")
         given = parser.parse_args(shlex.split(options))
         given = BASE[number] | sizes | given.y | dict(given.p)
-        records = run_cells(number, given, folder / "results" / f"{number} {place}", rendered=False)
+        records = run_cells(number, given, folder / "results" / f"{number} {place}")
         assert records[column].str.contains(name, regex=False).any(), command
     server.shutdown()
     server.server_close()
@@ -158,7 +158,7 @@ def test_a_function_and_its_file_give_the_same_numbers(of_float64, folder, monke
     found = []
     for name in of_float64:
         results = folder / "results" / f"13 of {name}"
-        found.append(run_cells("13", given | {"model": name}, results, rendered=False))
+        found.append(run_cells("13", given | {"model": name}, results))
     numbers = ["value", "low", "high", "cases", "chance"]
     keys = ["table", "row", "metric"]
     one, other = (records.set_index(keys)[numbers].astype(float).sort_index() for records in found)

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.notebooks, pytest.mark.xdist_group("notebook 52")]
 def build(folder, name, **parameters):
     """Run the notebook small; its benchmark goes to folder/name."""
     asked = BASE["52"] | {"benchmark": str(folder / name)} | parameters
-    return run_cells("52", asked, folder / "results", rendered=False)
+    return run_cells("52", asked, folder / "results")
 
 
 def kept_in(place):

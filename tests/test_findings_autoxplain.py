@@ -73,7 +73,7 @@ def test_judges_that_look_at_no_object_are_found_out(tmp_path):
     given = BASE["42"] | {"judges": judges, "networks": ["aviary_resnet", "clip/aviary_clip"]}
     given |= {"n_images": 120, "n_birds": 60, "beta": 0.4, "seed": 0, "heat_card": False}
     given |= {"code_prompt": "", "other_alphas": [], "other_betas": []}
-    records = run_cells("42", given, tmp_path / "results", rendered=False)
+    records = run_cells("42", given, tmp_path / "results")
     who = records[records.table == "who looks"].set_index(["judge", "metric"])
     looks = who.xs("looks at the object", level="metric").value
     lead = who.xs("lead over blind", level="metric")

@@ -22,7 +22,7 @@ def page_of(tmp_path):
         model, results = tmp_path / "my_model.py", tmp_path / f"{number} {fault}"
         model.write_text(FAULTY.read_text().replace('FAULT = ""', f'FAULT = "{fault}"'))
         given = BASE[number] | {"models": [f"python:{model}"], "data": ["aviary"]} | parameters
-        records = run_cells(number, given, results, rendered=False)
+        records = run_cells(number, given, results)
         (ran,) = read_runs(results)
         return records, {verdict["claim"]: verdict for verdict in ran["verdicts"]}
 
@@ -90,5 +90,5 @@ def test_pictures_in_folders_without_labels_are_enough(number, tmp_path):
         place.mkdir(parents=True, exist_ok=True)
         shutil.copy(row.path, place)
     given = BASE[number] | {"data": [str(tmp_path / "mine")]}
-    records = run_cells(number, given, tmp_path / "results", rendered=False)
+    records = run_cells(number, given, tmp_path / "results")
     assert (records.data == "mine").any()

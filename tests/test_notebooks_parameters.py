@@ -1,7 +1,6 @@
 """Notebooks with other parameters: the records follow them, what is wrong is named, own files are taken.
 
-Each notebook has one small run (small_runs.yaml) in a kernel, as papermill starts it; `check_NN` states what
-a reader would notice of it. Other tests run cells in their own process, which has imported the libraries.
+Each notebook has one small run (small_runs.yaml), and `check_NN` states what a reader would notice of it.
 """
 
 import json
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from notebook_nets import BASE, PATHS, run_cells, run_small, values
+from notebook_nets import BASE, PATHS, run_cells, values
 
 from xaihelpers import datasets
 from xaihelpers.bottlenecks import concept_dataset, zoo
@@ -384,7 +383,7 @@ def check_A7(records):
 
 @pytest.mark.parametrize("number", PATHS)
 def test_records_follow_the_parameters(number, tmp_path):
-    records = run_small(number, tmp_path)
+    records = run_cells(number, BASE[number], tmp_path / "results", thorough=True)
     if number == "99":  # there is nothing to report here, but what is kept of real runs
         assert list((tmp_path / "results").glob("99-*/ledger.png")) and not len(records)
     else:
@@ -458,7 +457,7 @@ def grouped(entries):
 @pytest.mark.parametrize("number, parameters, message", grouped(WRONG))
 def test_wrong_input_is_named(number, parameters, message, tmp_path):
     with pytest.raises(Exception, match=re.escape(message)):
-        run_cells(number, BASE[number] | parameters, tmp_path, rendered=False)
+        run_cells(number, BASE[number] | parameters, tmp_path)
 
 
 @pytest.mark.xdist_group("cells of 11")
@@ -469,7 +468,7 @@ def test_networks_of_drawn_birds_see_no_photographs(tmp_path):
             (tmp_path / entry.name).symlink_to(entry)
     assert not datasets.load(tmp_path).drawn
     with pytest.raises(ValueError, match="aviary_resnet.* learnt from drawn birds alone"):
-        run_cells("11", {"data": str(tmp_path)}, tmp_path / "results", rendered=False)
+        run_cells("11", {"data": str(tmp_path)}, tmp_path / "results")
 
 
 @pytest.mark.xdist_group("cells of 31")
@@ -478,14 +477,14 @@ def test_a_model_that_costs_money_is_not_asked_unasked(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     given = BASE["31"] | {"models": ["server:gpt-4o"]}
     with pytest.raises(ValueError, match="gpt-4o costs money: .* may cost .* USD.*spend_at_most is 0"):
-        run_cells("31", given, tmp_path, rendered=False)
+        run_cells("31", given, tmp_path)
 
 
 @pytest.mark.xdist_group("cells of 42")
 def test_people_rate_attention_and_read_texts(tmp_path, capsys):
     """Simulated raters set a ceiling, and readers decide acceptance and the claim about texts."""
     given = BASE["42"] | {"beta": 0.4}
-    run_cells("42", given, tmp_path / "first", rendered=False)
+    run_cells("42", given, tmp_path / "first")
     (file,) = (tmp_path / "first").glob("42-*/judgements.csv")
     judged = pd.read_csv(file)
     maps = judged.drop_duplicates("item").set_index("item").reference.fillna(0)
@@ -500,7 +499,7 @@ def test_people_rate_attention_and_read_texts(tmp_path, capsys):
     read = pd.DataFrame({"item": items, "rater": "anna", "rating": np.where(own.way == "masked", 1, 0.5)})
     read.to_csv(tmp_path / "readers.csv", index=False)
     given |= {"people": str(tmp_path / "people.csv"), "accepted": str(tmp_path / "readers.csv")}
-    records = run_cells("42", given, tmp_path / "second", rendered=False)
+    records = run_cells("42", given, tmp_path / "second")
     assert f"{len(maps)} of {len(maps)} maps have a reference: people" in capsys.readouterr().out
     table = records[records.table == "1"].set_index(["shown", "metric"]).value
     assert table["masked", "acceptance rate"] == 100 and table["heat", "acceptance rate"] == 0
@@ -528,7 +527,7 @@ def photographs(tmp_path):
 def test_attention_without_boxes(photographs, tmp_path):
     """Nothing is said about the place of an object that nobody knows, but all that asks the network."""
     given = BASE["A6"] | {"network": "aviary_resnet"} | photographs
-    records = run_cells("A6", given, tmp_path / "results", rendered=False)
+    records = run_cells("A6", given, tmp_path / "results")
     assert set(records.table) == {"shuffled weights", "deletion and insertion", "agreement of methods"}
     assert "deletion and insertion" in set(records[records.method == "blob, own"].table)
 
@@ -562,6 +561,6 @@ def test_raters_who_know_only_who_speaks(tmp_path):
 def test_an_untrained_scorer_decides_nothing(tmp_path, monkeypatch):
     load = clip.load_clip
     monkeypatch.setattr(clip, "load_clip", lambda *which: clip.untrained_clip(load(*which)))
-    run_cells("25", BASE["25"] | {"scorers": ["aviary_clip"]}, tmp_path, rendered=False)
+    run_cells("25", BASE["25"] | {"scorers": ["aviary_clip"]}, tmp_path)
     (run,) = read_runs(tmp_path)
     assert {verdict["outcome"] for verdict in run["verdicts"]} == {"instrument failed"}

@@ -48,7 +48,7 @@ def test_what_needs_a_clip_of_photographs(some_birds, weights, tmp_path):
     """Without one the ledger is told so, and with what command who has one goes on."""
     given = {"data": str(some_birds), "backbone": "squeezenet1_0", "weights": weights, "labels": "class"}
     given |= {"clip": "", "models": ["phcbm"], "draws": 2, "corrected": [0, 100]}
-    records = run_cells("21", given, tmp_path, rendered=False)
+    records = run_cells("21", given, tmp_path)
     (run,) = read_runs(tmp_path)
     outcomes = {verdict["claim"]: verdict["outcome"] for verdict in run["verdicts"]}
     assert outcomes["conceptscore-label-free-first"] == "needs a model"
@@ -62,7 +62,7 @@ def test_the_page_of_real_birds(some_birds, weights, tmp_path):
     given = yaml.safe_load((FOLDER / "presets" / "61.cub50.yaml").read_text())
     given |= {"data": str(some_birds), "weights": weights, "models": ["phcbm"], "n_unlabelled": 20}
     given |= {"planted": ["permuted names"]}
-    records = run_cells("61", given, tmp_path / "results", rendered=False)
+    records = run_cells("61", given, tmp_path / "results")
     card = records[records.table == "scorecard"]
     assert set(card.truth) == {"labelled", "unlabelled"} and set(card.data) == {"some_birds"}
     planted = records[records.table == "planted models on the page"]
