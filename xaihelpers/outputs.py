@@ -119,7 +119,8 @@ class ConceptOutputs:
                 f"{source}: outputs of other images. {len(missing)} of the {len(wanted)} images wanted have "
                 f"no row, the first {missing[0]!r}; the first row there is is of {self.image_ids[0]!r}"
             )
-        log.info("%s: %d images more than are asked for", source, len(self.image_ids) - len(rows))
+        if len(rows) < len(self.image_ids):
+            log.info("%s: %d images more than are asked for", source, len(self.image_ids) - len(rows))
         return self._picked("images", rows, image_ids=wanted)
 
     def take(self, rows: Sequence[int] | torch.Tensor) -> "ConceptOutputs":

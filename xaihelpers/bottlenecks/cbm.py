@@ -32,11 +32,10 @@ from xaihelpers.bottlenecks.intervention import intervene
 from xaihelpers.bottlenecks.networks import (
     CONCEPT_WEIGHT,
     ConceptNetwork,
-    common_fields,
     layer,
     rarity,
     train,
-    training_images,
+    training_data,
 )
 from xaihelpers.outputs import ConceptOutputs
 
@@ -60,13 +59,9 @@ class ConceptBottleneck(ConceptNetwork):
     def explain(
         self, inputs: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
     ) -> ConceptOutputs:
-        """Outputs for features or pixels of N images, on the model's device; values are probabilities.
+        """Outputs for features or pixels of N images; arguments and errors as of `LinearBottleneck.explain`.
 
-        known: (N, L), a person's 0 or 1, NaN where nothing is corrected; it takes the place of the
-            probability.
-        image_ids: N file names, kept with the outputs.
-
-        Raises ValueError as `intervene` and `ConceptOutputs` do, and for pixels without a trunk.
+        Values are probabilities, of which a correction takes the place.
         """
         probability = concept_logits(self.encode(inputs).to(self.class_weights), self).sigmoid()  # (N, L)
         values = intervene(probability, known)
@@ -92,13 +87,10 @@ def fit_cbm(
     kind: str = "joint",
     per_concept: bool = False,
     hidden: int = 128,
-    epochs: int = 60,
-    learning_rate: float = 3e-3,
-    weight_decay: float = 1e-2,
-    recipe: str = "adamw",
     seed: int = 0,
     device: str | torch.device = "cpu",
     checkpoints: Path | None = None,
+    **training,
 ) -> ConceptBottleneck:
     """Concept bottleneck of a data set's training images, in one of the three ways of the module's equations.
 
@@ -107,17 +99,16 @@ def fit_cbm(
     kind: "joint", "sequential" or "independent". per_concept: a network for each concept, sharing no weights;
         from pixels they are trained one after the other, so none sees the class.
     hidden: units between features and concepts; none from pixels.
-    recipe: "adamw", or "koh" for the optimiser, the weights of rare concepts and the augmentation of Koh et
-        al. 2020; their learning rate and weight decay are to be given with it.
-    device: where the model is fitted and stays.
     checkpoints: a folder that keeps the state of each network after each epoch, so that a run that was killed
         goes on where it was. It must be of these data and settings alone.
+    training: epochs, learning_rate, weight_decay and recipe, as of `networks.train`. With the recipe "koh" go
+        the augmentation and the weights of rare concepts of Koh et al. 2020, too; their learning rate and
+        weight decay are to be given with it.
 
-    Raises ValueError for an unknown recipe and for a loss that is not finite.
+    Raises ValueError as `networks.train`.
     """
-    inputs, present, labels = training_images(dataset, device)
-    training = {"epochs": epochs, "learning_rate": learning_rate, "weight_decay": weight_decay}
-    training["recipe"] = recipe
+    training = {"epochs": 60, "learning_rate": 3e-3} | training
+    inputs, present, labels, fields = training_data(dataset, device)
     if per_concept and dataset.trunk is not None:
         networks = []
         for j, name in enumerate(dataset.concepts):
@@ -126,11 +117,18 @@ def fit_cbm(
             # with a seed of its own each is the same whether those before it were trained or read
             own = {"seed": 1000 * seed + j, "device": device, "checkpoints": kept}
             networks.append(fit_cbm(alone, "independent", **own, **training))
-        model = _joined(networks, dataset.concepts)
+        model = replace(
+            networks[0],
+            concept_weights=torch.cat([network.concept_weights for network in networks], 1).T.contiguous(),
+            concept_bias=torch.cat([network.concept_bias for network in networks]),
+            concepts=list(dataset.concepts),
+            per_concept=True,
+            trunks=[network.trunks[0] for network in networks],
+        )
     else:
         generator = torch.Generator().manual_seed(seed)
-        model = _untrained(dataset, present, per_concept, hidden, generator)
-        rare = rarity(present, recipe)
+        model = _untrained(fields, present, per_concept, 0 if dataset.trunk else hidden, generator)
+        rare = rarity(present, training.get("recipe", ""))
 
         def loss(features, rows):
             logits = concept_logits(features, model)
@@ -153,16 +151,14 @@ def fit_cbm(
     return model
 
 
-def _untrained(dataset, present, per_concept, hidden, generator) -> ConceptBottleneck:
+def _untrained(fields, present, per_concept, hidden, generator) -> ConceptBottleneck:
     """The model before training, on the device of `present`."""
-    device = present.device
-    common = common_fields(dataset, device)
-    n_features, n_concepts, n_classes = len(common["mean"]), len(dataset.concepts), len(dataset.classes)
-    hidden = 0 if dataset.trunk else hidden
+    device, n_features = present.device, len(fields["mean"])
+    n_concepts, n_classes = len(fields["concepts"]), len(fields["classes"])
     width = hidden or n_features  # of what the concepts are read from
     shape = (n_concepts, width) if per_concept else (width, n_concepts)
     model = ConceptBottleneck(
-        **common,
+        **fields,
         concept_weights=layer(shape, width, generator, device),
         concept_bias=torch.logit(present.mean(0).clamp(0.01, 0.99)),
         class_weights=layer((n_concepts, n_classes), n_concepts, generator, device),
@@ -174,16 +170,3 @@ def _untrained(dataset, present, per_concept, hidden, generator) -> ConceptBottl
         model.hidden_weights = layer((*networks, n_features, hidden), n_features, generator, device)
         model.hidden_bias = torch.zeros(*networks, hidden, device=device)
     return model
-
-
-def _joined(networks: list[ConceptBottleneck], concepts: list[str]) -> ConceptBottleneck:
-    """One model of the networks of single concepts, its head not yet fitted."""
-    weights = torch.cat([network.concept_weights for network in networks], 1)  # (d, L)
-    return replace(
-        networks[0],
-        concept_weights=weights.T.contiguous(),
-        concept_bias=torch.cat([network.concept_bias for network in networks]),
-        concepts=list(concepts),
-        per_concept=True,
-        trunks=[network.trunks[0] for network in networks],
-    )

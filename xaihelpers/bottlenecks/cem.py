@@ -35,11 +35,10 @@ from xaihelpers.bottlenecks.intervention import intervene
 from xaihelpers.bottlenecks.networks import (
     CONCEPT_WEIGHT,
     ConceptNetwork,
-    common_fields,
     layer,
     rarity,
     train,
-    training_images,
+    training_data,
 )
 from xaihelpers.outputs import ConceptOutputs
 
@@ -65,12 +64,10 @@ class ConceptEmbeddingModel(ConceptNetwork):
     def explain(
         self, inputs: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
     ) -> ConceptOutputs:
-        """Outputs for features or pixels of N images, on the model's device; values are probabilities.
+        """Outputs for features or pixels of N images, as of `ConceptBottleneck.explain`.
 
         A concept contributes what its embedding adds to the predicted class's logit. The head is linear in
         the embeddings, but not in the probabilities, so `class_weights` of the outputs is None.
-
-        known, image_ids: as of `ConceptBottleneck.explain`, with its errors.
         """
         pairs, scores = pairs_and_scores(self.encode(inputs).to(self.class_weights), self)
         values = intervene(scores.sigmoid(), known)
@@ -107,27 +104,23 @@ def mix_embeddings(pairs: torch.Tensor, probability: torch.Tensor) -> torch.Tens
 
 def fit_cem(
     dataset: ConceptDataset,
-    epochs: int = 20,
-    learning_rate: float = 2e-3,
-    weight_decay: float = 1e-2,
-    recipe: str = "adamw",
     seed: int = 0,
     device: str | torch.device = "cpu",
     checkpoints: Path | None = None,
+    **training,
 ) -> ConceptEmbeddingModel:
     """Concept embedding model of training images, by cross-entropy + `CONCEPT_WEIGHT` · mean concept loss.
 
-    dataset, recipe, device, checkpoints: as of `fit_cbm`.
+    dataset, checkpoints, training: as of `fit_cbm`, with its errors.
 
-    Raises ValueError for an unknown recipe and for a loss that is not finite.
     Source: Espinosa Zarlenga et al. 2022, sections 3.1 and 3.2.
     """
-    inputs, present, labels = training_images(dataset, device)
+    training = {"epochs": 20, "learning_rate": 2e-3} | training
+    inputs, present, labels, fields = training_data(dataset, device)
     generator = torch.Generator().manual_seed(seed)
-    common = common_fields(dataset, device)
-    width, n_concepts, n_classes = len(common["mean"]), len(dataset.concepts), len(dataset.classes)
+    width, n_concepts, n_classes = len(fields["mean"]), len(dataset.concepts), len(dataset.classes)
     model = ConceptEmbeddingModel(
-        **common,
+        **fields,
         pair_weights=layer((width, n_concepts, 2, SIZE), width, generator, device),
         pair_bias=layer((n_concepts, 2, SIZE), width, generator, device),
         score_weights=layer((2, SIZE), 2 * SIZE, generator, device),
@@ -135,7 +128,7 @@ def fit_cem(
         class_weights=layer((n_concepts, SIZE, n_classes), n_concepts * SIZE, generator, device),
         class_bias=torch.zeros(n_classes, device=device),
     )
-    rare = rarity(present, recipe)
+    rare = rarity(present, training.get("recipe", ""))
 
     def loss(features, rows):
         pairs, scores = pairs_and_scores(features, model)
@@ -146,6 +139,5 @@ def fit_cem(
         of_concepts = F.binary_cross_entropy_with_logits(scores, present[rows], pos_weight=rare)
         return F.cross_entropy(logits, labels[rows]) + CONCEPT_WEIGHT * of_concepts
 
-    training = {"epochs": epochs, "learning_rate": learning_rate, "weight_decay": weight_decay}
-    train(model, TRAINED, loss, inputs, generator, checkpoints, recipe=recipe, **training)
+    train(model, TRAINED, loss, inputs, generator, checkpoints, **training)
     return model

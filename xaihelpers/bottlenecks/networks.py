@@ -39,16 +39,10 @@ class ConceptNetwork:
     def encode(self, inputs: torch.Tensor) -> torch.Tensor:
         """Features (N, d) of pixels (N, 3, H, W) uint8; (N, L, d) where each concept has its trunk.
 
-        Anything but pixels is features already, and stays as it is. Raises ValueError for pixels without a
-        trunk.
+        Anything but pixels is features already, and stays as it is.
         """
         if inputs.dtype != torch.uint8:
             return inputs
-        if not self.trunks:
-            raise ValueError(
-                f"inputs {tuple(inputs.shape)} are pixels, but this model was trained on features (N, d): "
-                "embed the images with its backbone first"
-            )
         features = []
         for trunk in self.trunks:
             batches = [pixel_features(trunk.eval(), batch) for batch in inputs.split(BATCH_SIZE)]
@@ -61,32 +55,25 @@ def layer(shape: tuple[int, ...], fan_in: int, generator: torch.Generator, devic
     return ((2 * torch.rand(shape, generator=generator) - 1) / fan_in**0.5).to(device)
 
 
-def training_images(dataset: ConceptDataset, device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def training_data(dataset: ConceptDataset, device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict]:
     """What a network is trained on: inputs, concept labels (N, L) and classes (N,) of the training images.
 
-    The inputs are pixels (N, 3, H, W) uint8 where the data set has a trunk, else features (N, d); all are on
-    `device` but the pixels.
+    Last the fields that all networks have, but for the head, before training. With a trunk the inputs are
+    pixels (N, 3, H, W) uint8, and `mean` and `std` 0 and 1, as features change while it learns.
     """
     train = dataset.train
-    inputs = dataset.pixels[train] if dataset.trunk else dataset.pooled[train].to(device)
-    return inputs, dataset.present[train].float().to(device), dataset.labels[train].to(device)
-
-
-def common_fields(dataset: ConceptDataset, device) -> dict:
-    """The fields that all networks have, but for the head, before training.
-
-    `mean` and `std` (d,) are 0 and 1 of pixels, whose features change while the trunk learns.
-    """
-    names = {"concepts": list(dataset.concepts), "classes": list(dataset.classes)}
+    present, labels = dataset.present[train].float().to(device), dataset.labels[train].to(device)
+    fields = {"concepts": list(dataset.concepts), "classes": list(dataset.classes)}
     if dataset.trunk is None:
-        features = dataset.pooled[dataset.train]
-        mean, std = features.mean(0), features.std(0).clamp(min=1e-6)
-        return names | {"mean": mean.to(device), "std": std.to(device)}
+        inputs = dataset.pooled[train]
+        mean, std = inputs.mean(0), inputs.std(0).clamp(min=1e-6)
+        fields |= {"mean": mean.to(device), "std": std.to(device)}
+        return inputs.to(device), present, labels, fields
     trunk = dataset.trunk().to(device)
     with torch.no_grad():
         width = trunk.eval()(dataset.pixels[:2].to(device)).shape[1]
-    flat = {"mean": torch.zeros(width, device=device), "std": torch.ones(width, device=device)}
-    return names | flat | {"trunks": [trunk]}
+    fields |= {"mean": torch.zeros(width, device=device), "std": torch.ones(width, device=device)}
+    return dataset.pixels[train], present, labels, fields | {"trunks": [trunk]}
 
 
 def train(
@@ -98,13 +85,13 @@ def train(
     checkpoints: Path | None,
     epochs: int,
     learning_rate: float,
-    weight_decay: float,
-    recipe: str,
+    weight_decay: float = 1e-2,
+    recipe: str = "adamw",
 ) -> None:
     """Minimise a loss over a model's layers and its trunk; in place.
 
     names: of the layers. loss: features (B, d) and the rows (B,) that they are of -> a number.
-    inputs: of `training_images`. generator: draws the batches, on the CPU.
+    generator: draws the batches, on the CPU.
     checkpoints: a folder for the state after each epoch, from which a run that was killed goes on; or None.
     recipe: "adamw" with a learning rate that falls along a cosine, a tenth of it for the trunk; "koh",
         stochastic gradient descent with momentum 0.9 and one learning rate for all, as Koh et al. 2020 train.
@@ -129,7 +116,7 @@ def train(
         schedule = CosineAnnealingLR(optimiser, max(epochs * n_batches, 1))
     parts = {"optimiser": optimiser, "schedule": schedule} | ({"trunk": trunk} if trunk else {})
     checkpoint = checkpoints / "training.checkpoint" if checkpoints else None
-    done, value = 0, torch.zeros(())
+    done = 0
     if checkpoint and (state := read_checkpoint(checkpoint)):
         for name in parts.keys() & state.keys():
             parts[name].load_state_dict(state[name])
@@ -148,10 +135,7 @@ def train(
             optimiser.step()
             schedule.step()
         if not value.isfinite():
-            raise ValueError(
-                f"the loss is {value.item()} after epoch {epoch}: lower learning_rate, or look for extreme "
-                "values in the inputs"
-            )
+            raise ValueError(f"the loss is {value.item()} after epoch {epoch}: lower learning_rate")
         if checkpoint:
             if epoch == epochs:  # what is finished needs no optimiser
                 parts = {"trunk": trunk} if trunk else {}
@@ -160,7 +144,7 @@ def train(
             save_checkpoint(state | {"generator": generator.get_state()}, checkpoint)
     for name, layer in zip(names, layers, strict=True):
         setattr(model, name, layer.detach())
-    for trunk in model.trunks:
+    if trunk:
         trunk.eval().requires_grad_(False)
 
 
