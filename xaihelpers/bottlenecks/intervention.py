@@ -41,22 +41,13 @@ def intervene(
     low, high: numbers or (L,), the values of what is absent and present. Where `known` is 1, the value
         becomes at least `high`; where it is 0, at most `low`. A value that lies beyond these already stays.
 
-    Returns (N, L). Raises ValueError for `known` of another shape and truths other than 0 and 1.
+    Raises ValueError for `known` of another shape and truths other than 0 and 1.
     """
     if known is None:
         return values
-    if known.shape != values.shape:
-        raise ValueError(
-            f"known is {tuple(known.shape)}, but {values.shape[0]} images and {values.shape[1]} concepts "
-            f"need {tuple(values.shape)}: NaN where nobody says anything"
-        )
     known = known.to(values)
-    wrong = ((known != 0) & (known != 1) & ~known.isnan()).nonzero()
-    if len(wrong):
-        row, concept = wrong[0].tolist()
-        raise ValueError(
-            f"known must be 0, 1 or NaN, but row {row}, concept {concept} is {known[row, concept].item():.3g}"
-        )
+    if known.shape != values.shape or not ((known == 0) | (known == 1) | known.isnan()).all():
+        raise ValueError(f"known must be 0, 1 or NaN (nobody says anything), of shape {tuple(values.shape)}")
     low, high = torch.as_tensor(low).to(values), torch.as_tensor(high).to(values)
     corrected = torch.where(known == 0, values.minimum(low), values)
     return torch.where(known == 1, values.maximum(high), corrected)

@@ -16,7 +16,6 @@
 | θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
 """
 
-import logging
 from collections.abc import Callable
 
 import torch
@@ -27,16 +26,11 @@ from xaihelpers.bottlenecks.head import LinearBottleneck
 from xaihelpers.bottlenecks.intervention import value_range
 from xaihelpers.bottlenecks.sparse import elastic_net_head
 
-log = logging.getLogger(__name__)
 MAX_LENGTH = 30  # letters in a concept
 CLASS_CUTOFF, OTHER_CUTOFF = 0.85, 0.9  # cosines above which a concept is too like a class, or another
 VALIDATION = 0.1  # share of the training images that the projection is not trained on
 STEPS = 1000  # of the projection, at most
 LEARNING_RATE = 1e-3
-
-
-class LabelFreeCBM(LinearBottleneck):
-    """A bottleneck whose concepts were learnt from CLIP; shapes as in the module's table."""
 
 
 def filter_concepts(
@@ -46,33 +40,22 @@ def filter_concepts(
 
     embed_text: n texts -> (n, e), unit rows. Of two similar concepts the earlier one stays.
 
-    Raises ValueError if no concept is left, naming why the first is not.
+    Raises ValueError if no concept is left.
     Source: Oikarinen et al. 2023, section 3.1 and appendix A.
     """
     short = [name for name in concepts if len(name) <= MAX_LENGTH]
-    dropped = {}
-    for name in set(concepts) - set(short):
-        dropped[name] = f"{len(name)} letters, more than {MAX_LENGTH}"
-    rows = embed_text(short or concepts)
-    to_class, to_other = rows @ embed_text(list(classes)).T, rows @ rows.T  # (n, K), (n, n)
     kept = []
-    for i, name in enumerate(short):
-        cosine, k = to_class[i].max(0)
-        other, place = to_other[i, kept].max(0) if kept else (-1, 0)
-        if cosine > CLASS_CUTOFF:
-            dropped[name] = f"too similar to the class {classes[k]!r} (cosine {cosine:.2f} > {CLASS_CUTOFF})"
-        elif other > OTHER_CUTOFF:
-            like = short[kept[place]]
-            dropped[name] = f"too similar to the concept {like!r} (cosine {other:.2f} > {OTHER_CUTOFF})"
-        else:
-            kept.append(i)
+    if short:
+        rows = embed_text(short)
+        to_class, to_other = rows @ embed_text(list(classes)).T, rows @ rows.T  # (n, K), (n, n)
+        for i in range(len(short)):
+            if to_class[i].max() <= CLASS_CUTOFF and (to_other[i, kept] <= OTHER_CUTOFF).all():
+                kept.append(i)
     if not kept:
         raise ValueError(
-            f"none of {len(concepts)} concepts is left by the filters; the first, {concepts[0]!r}, is "
-            f"dropped as {dropped[concepts[0]]}: give other concepts"
+            f"none of {len(concepts)} concepts is left: {len(concepts) - len(short)} have more than "
+            f"{MAX_LENGTH} letters, the others are too similar to a class: give other concepts"
         )
-    for name, reason in dropped.items():
-        log.debug("concept %r is left out: %s", name, reason)
     return [short[i] for i in kept]
 
 
@@ -96,7 +79,7 @@ def fit_labelfree_cbm(
     penalty: float = 7e-4,
     seed: int = 0,
     device: str | torch.device = "cpu",
-) -> LabelFreeCBM:
+) -> LinearBottleneck:
     """Label-free bottleneck of a data set's training images.
 
     1. Concepts that CLIP does not detect are dropped: mean cosine of their five strongest images at most
@@ -133,7 +116,7 @@ def fit_labelfree_cbm(
     values = (values - mean) / std
     weights, bias = elastic_net_head(values, labels, len(dataset.classes), penalty)
     low, high = value_range(values)
-    return LabelFreeCBM(
+    return LinearBottleneck(
         bank=projection.float(),
         shift=mean.float(),
         scale=std.float(),

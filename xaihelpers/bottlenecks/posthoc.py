@@ -49,17 +49,11 @@ def concept_samples(present: torch.Tensor, n: int, seed: int = 0) -> ConceptSamp
 
     present: (N, L) of 0 and 1. seed: of the draws, which are the same on every device.
 
-    Returns the samples on the device of `present`. Raises ValueError if no concept is left, and for labels
-    that are neither 0 nor 1.
+    Raises ValueError if no concept is left, and for labels that are neither 0 nor 1.
     Source: paper alignment, section 2.
     """
-    wrong = ((present != 0) & (present != 1)).nonzero()
-    if len(wrong):
-        row, concept = wrong[0].tolist()
-        raise ValueError(
-            f"concept labels must be 0 or 1, but row {row}, concept {concept} is "
-            f"{present[row, concept].item():.3g} ({len(wrong)} such in all)"
-        )
+    if not ((present == 0) | (present == 1)).all():
+        raise ValueError("concept labels must be 0 or 1: round soft ones first")
     generator = torch.Generator().manual_seed(seed)
     rows, kept, dropped = [], [], {}
     for j, column in enumerate(present.bool().T):
