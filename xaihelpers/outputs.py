@@ -34,11 +34,11 @@ NAMES = ("concepts", "classes", "image_ids")
 TOLERANCE = 0.01  # what half precision may make of a number, as a share of it
 
 
-def check_names(concepts: Sequence[str]) -> None:
+def check_names(concepts: Sequence[str], where: str = "concepts") -> None:
     """Raise ValueError for no concept, an empty name, and two that `text_files.words` takes for one."""
     if not all(map(plain, concepts)) or not concepts:
-        raise ValueError("the list of concepts is empty, or holds an empty name: give each concept a name")
-    require_distinct(concepts, "concepts")
+        raise ValueError(f"{where}: the list is empty, or holds an empty name: give each concept a name")
+    require_distinct(concepts, where)
 
 
 @dataclass

@@ -144,18 +144,12 @@ def read_concepts(file: str | Path) -> list[str]:
     """The concepts of a text file, one a line, blank lines aside.
 
     file: a path, or a name under XAI_DATA.
-
-    Raises ValueError, naming the file, where it cannot be read, for no concept at all and for a name that
-    stands twice.
+    Raises ValueError, naming the file, where it cannot be read, for no concept and for a name that stands
+    twice.
     """
-    place = find(file)
-    if place is None:
-        raise ValueError(f"concept file {file}: No such file or directory")
-    try:
-        names = [line.strip() for line in read_text(place).split("\n") if line.strip()]
-        check_names(names)
-    except ValueError as error:
-        raise ValueError(f"concept file {file}: {error}") from error
+    lines = read_text(find(file) or file).split("\n")
+    names = [line.strip() for line in lines if line.strip()]
+    check_names(names, f"concept file {file}")
     return names
 
 

@@ -78,8 +78,7 @@ def fit_head(
 
 def _beyond_offset(inputs, labels, n_classes, penalty, offset):
     """The optimum by SciPy's Newton-CG in float64: products with the Hessian, which is never written out."""
-    ones = inputs.new_ones(len(inputs), 1)
-    inputs, offset = torch.cat([inputs, ones], 1).double(), offset.detach().double()
+    inputs, offset = F.pad(inputs, (0, 1), value=1.0).double(), offset.detach().double()
     wanted = F.one_hot(labels, n_classes).double()
     penalties = torch.full_like(inputs[:1].T, penalty)
     penalties[-1] = 0  # of the bias
@@ -101,10 +100,8 @@ def _beyond_offset(inputs, labels, n_classes, penalty, offset):
         turned = chances * (turned - (chances * turned).sum(1, keepdim=True))
         return (inputs.T @ turned / len(inputs) + penalties * direction).flatten().cpu().numpy()
 
-    start = np.zeros(inputs.shape[1] * n_classes)
-    found = minimize(
-        loss, start, jac=True, hessp=curvature, method="Newton-CG", options={"xtol": 1e-9, "maxiter": 200}
-    )
+    start, how = np.zeros(inputs.shape[1] * n_classes), {"xtol": 1e-9, "maxiter": 200}
+    found = minimize(loss, start, jac=True, hessp=curvature, method="Newton-CG", options=how)
     layer = as_layer(found.x).float()
     return layer[:-1], layer[-1]
 
@@ -134,15 +131,9 @@ def _softmax_layer(inputs, labels, n_classes, penalty, steps, solver):
 
 def _one_vs_rest(inputs, labels, n_classes, penalty, seed):
     """A class without an image keeps weights of 0 and the lowest bias."""
-    model = SGDClassifier(
-        loss="log_loss",
-        penalty="elasticnet",
-        alpha=penalty,
-        l1_ratio=0.99,
-        max_iter=10_000,
-        random_state=seed,
-        n_jobs=-1,  # classes side by side, in threads; each has a seed of its own
-    )
+    net = {"loss": "log_loss", "penalty": "elasticnet", "alpha": penalty, "l1_ratio": 0.99}
+    # n_jobs: classes side by side, in threads; each has a seed of its own
+    model = SGDClassifier(**net, max_iter=10_000, random_state=seed, n_jobs=-1)
     model.fit(inputs.cpu().numpy(), labels.cpu().numpy())
     found = torch.from_numpy(model.coef_).to(inputs), torch.from_numpy(model.intercept_).to(inputs)
     if len(model.classes_) == 2:  # one regression stands for both
@@ -197,11 +188,7 @@ class LinearBottleneck:
 def linear_head_outputs(
     model, values: torch.Tensor, logits: torch.Tensor, image_ids: list[str] | None, thresholds: torch.Tensor
 ) -> ConceptOutputs:
-    """Outputs of a model with a linear head: concept j contributes θ_jk û_ij, k being the predicted class.
-
-    model: with `class_weights` (L, K), `concepts` and `classes`. values: (N, L). logits: (N, K).
-    thresholds: (L,), the values above which the model calls a concept present.
-    """
+    """Outputs of a model with a linear head: concept j contributes θ_jk û_ij, k being the predicted class."""
     contributions = values * model.class_weights.T[logits.argmax(1)]  # (N, L)
     given = values, contributions, model.class_weights, logits, model.concepts, model.classes, image_ids
     return ConceptOutputs(*given, thresholds=thresholds)
