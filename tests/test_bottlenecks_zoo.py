@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 from test_bottlenecks_cbm import pictures
-from toy_concepts import CLASSES, L, N, toy_dataset
+from toy_concepts import CLASSES, L, N, accuracy, toy_dataset
 
 from xaihelpers import paths
 from xaihelpers.bottlenecks import concept_dataset, zoo
@@ -28,20 +28,20 @@ def log(caplog):
     return caplog
 
 
-@pytest.mark.parametrize("name", zoo.RECIPES)
-def test_every_model(name, log):
+@pytest.mark.parametrize("name", ["cbm", "cbm_per_concept", "cem", "lfcbm_unsupervised", "phcbm_text"])
+def test_a_model_is_read_as_it_was_fitted_and_believes_corrections(name, log):
     dataset = toy_dataset()
     labels = dataset.labels[~dataset.train]
     first = zoo.fit_or_load(name, dataset)
     assert first.outputs.classes == CLASSES and first.outputs.image_ids == dataset.test_ids
-    assert first.outputs.accuracy(labels) > 0.85
+    assert accuracy(first.outputs, labels) > 0.85
     again = zoo.fit_or_load(name, dataset)
     assert f"{name}: trained" in log.text and f"{name}: read from the cache" in log.text
     for part in ("values", "contributions", "logits"):
         assert torch.equal(getattr(again.outputs, part), getattr(first.outputs, part))
     truth = concept_dataset.concept_truth(dataset, first.outputs.concepts)[~dataset.train]
     corrected = again.model.explain(again.inputs, truth)
-    assert corrected.accuracy(labels) >= first.outputs.accuracy(labels)
+    assert accuracy(corrected, labels) >= accuracy(first.outputs, labels)
     assert not torch.equal(corrected.logits, first.outputs.logits)
 
 
@@ -62,7 +62,6 @@ VALUES = [
     ("phcbm", REST, toy_dataset, [2.34023, 2.84396, 2.33325, -10.91751, -2.94071, -5.21456]),
     ("phcbm", FEW, toy_dataset, [0.70434, 0.82247, 0.66589, -1.50794, 0.09268, -0.12984]),
     ("phcbm_text", {"penalty": 0.1}, toy_dataset, [0.54611, 0.60149, 0.57458, -1.24241, 0.14978, 0.0281]),
-    ("phcbm_residual", FIRM, toy_dataset, [2.34023, 2.84396, 2.33325, -2.23257, 0.4649, -0.26621]),
     ("cbm", KOH, toy_dataset, [0.50046, 0.49598, 0.53607, -0.04765, 0.24105, 0.16858]),
     ("cbm", KOH, pictures, [0.49399, 0.49821, 0.39472, -0.12929, -0.03989, 0.08306]),
     ("cbm_sequential", SHORT, pictures, [0.43147, 0.34644, 0.3919, -8.96506, 1.04218, 1.50565]),
@@ -90,10 +89,8 @@ def test_what_the_cache_depends_on(monkeypatch):
     another = SimpleNamespace(identity="clip B")
     first = zoo._key("cbm", dataset, 0, "cpu", {})
     assert zoo._key("cbm", toy_dataset(clip=another), 0, "cpu", {}) == first  # a CBM has no CLIP
-    assert (
-        len({first, zoo._key("cbm", dataset, 1, "cpu", {}), zoo._key("cbm", dataset, 0, "cpu", {"a": 1})})
-        == 3
-    )
+    others = zoo._key("cbm", dataset, 1, "cpu", {}), zoo._key("cbm", dataset, 0, "cpu", {"a": 1})
+    assert len({first, *others}) == 3
     keys = [zoo._key("lfcbm", dataset, 0, "cpu", {})]
     for changed in (
         {"pooled": dataset.pooled + 1e-3},
@@ -132,14 +129,13 @@ def test_a_damaged_cache_and_a_full_disk(monkeypatch, log, tmp_path):
 
 
 def test_what_a_model_cannot_be_fitted_to(monkeypatch):
-    nobody = toy_dataset(concepts=[], present=None, truth=None, told={})
-    with pytest.raises(ValueError, match="toy comes without concept labels.*lfcbm_unsupervised"):
-        zoo.fit_or_load("cbm", nobody)
+    unlabelled = {"concepts": [], "present": None, "truth": None, "told": {}}
+    nobody = toy_dataset(**unlabelled)
     assert zoo.fit_or_load("phcbm_text", nobody).outputs.concepts == nobody.phrases
     for name, changed, message in (
-        ("lfcbm", {"image_embeddings": None}, r"without CLIP.*load_concept_dataset\(clip=...\) adds it"),
+        ("cbm", unlabelled, "toy comes without concept labels.*lfcbm_unsupervised"),
+        ("lfcbm", {"image_embeddings": None}, "toy comes without CLIP, which lfcbm learns from: name one"),
         ("cbm", {"classes": CLASSES[:3]}, "600 training images and 3 classes, and not every image is of"),
-        ("cbm", {"concepts": ["x"] * L}, "'x' and 'x' would be one and the same"),
         ("cbms", {}, "there is no model 'cbms' in the zoo: choose among cbm, cbm_independent"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -227,17 +223,14 @@ def test_outputs_of_another_program(tmp_path):
 def test_concepts_that_nobody_labelled_are_counted(tmp_path, log):
     dataset = toy_dataset()
     mine = zoo.fit_or_load("cbm", dataset, epochs=1).outputs
-    for names, said in (
-        (["Concept_0", " A thing 1", "concept 2", "concept  3", "CONCEPT 4", "a Thing 5"], ""),
-        (["Concept_0", "teapot", "concept 2", "concept 3", "kettle", "concept 5"], "2 of 6 .*'teapot'"),
-    ):
-        log.clear()
-        file = save_outputs(dataclasses.replace(mine, concepts=names), tmp_path / "forest.safetensors")
-        zoo.own_outputs([str(file)], dataset)
-        told = concept_dataset.concept_truth(dataset, names)
-        known = ~told.isnan().any(0)
-        assert torch.equal(told[:, known], dataset.truth[:, known]) and (~known).sum() == 2 * bool(said)
-        assert bool(said) == ("left out" in log.text) and re.search(said, log.text)
+    names = ["Concept_0", "teapot", " A thing 2", "concept  3", "kettle", "CONCEPT 5"]
+    file = save_outputs(dataclasses.replace(mine, concepts=names), tmp_path / "forest.safetensors")
+    zoo.own_outputs([str(file)], dataset)
+    told = concept_dataset.concept_truth(dataset, names)
+    known = ~told.isnan().any(0)
+    assert known.tolist() == [True, False, True, True, False, True]
+    assert torch.equal(told[:, known], dataset.truth[:, known])
+    assert re.search("2 of 6 concepts .*'teapot': left out", log.text)
 
 
 def test_finished_outputs_need_no_network(tmp_path, monkeypatch):

@@ -38,7 +38,7 @@ def test_what_cannot_be_right_is_refused():
         ({"values": torch.full((4, 3), torch.nan)}, "values has 12 .* NaN or infinite, the first in row 0"),
         ({"logits": torch.zeros(4, 2, device="meta")}, "different devices: .*logits on meta"),
         ({"concepts": ["x", "y", "X "]}, "'x' and 'X ' would be one and the same"),
-        ({"concepts": ["x", "y", " "]}, "the list of concepts is empty, or holds an empty name"),
+        ({"concepts": ["x", "y", " "]}, "concepts: the list is empty, or holds an empty name"),
         ({"image_ids": IDS[:3]}, "3 image ids for 4 images"),
         ({"image_ids": [*IDS[:2], "Mo\u0308we.png", "M\u00f6we.png"]}, "stands twice among the image ids"),
     ):

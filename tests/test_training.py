@@ -56,7 +56,7 @@ def test_only_the_parameters_named_are_trained(tmp_path):
 
     train("bias", 5, model, loss_of, [], folder=tmp_path, parameters=[model.bias])
     assert torch.equal(model.weight, kept) and model.bias.grad is not None
-    with pytest.raises(ValueError, match="loss of stage 'nan' is nan at step 1"):
+    with pytest.raises(ValueError, match="loss of nan is nan at step 1"):
         train("nan", 5, model, lambda: model.weight.sum() * float("nan"), [], folder=tmp_path)
 
 

@@ -27,24 +27,15 @@ import torch.nn.functional as F
 from einops import einsum
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
-from xaihelpers.bottlenecks.head import fit_head, linear_head_outputs
-from xaihelpers.bottlenecks.intervention import intervene
-from xaihelpers.bottlenecks.networks import (
-    CONCEPT_WEIGHT,
-    ConceptNetwork,
-    layer,
-    rarity,
-    train,
-    training_data,
-)
-from xaihelpers.outputs import ConceptOutputs
+from xaihelpers.bottlenecks.head import LinearHead, fit_head
+from xaihelpers.bottlenecks.networks import CONCEPT_WEIGHT, ConceptNetwork, layer, rarity, train, training_set
 
 CONCEPT_LAYERS = ("concept_weights", "concept_bias", "hidden_weights", "hidden_bias")
 CLASS_LAYERS = ("class_weights", "class_bias")
 
 
 @dataclass(kw_only=True)
-class ConceptBottleneck(ConceptNetwork):
+class ConceptBottleneck(ConceptNetwork, LinearHead):
     """A bottleneck whose concept values are probabilities; shapes as in the module's table.
 
     `per_concept`: one network per concept, which share no weights.
@@ -56,17 +47,9 @@ class ConceptBottleneck(ConceptNetwork):
     hidden_weights: torch.Tensor | None = None
     hidden_bias: torch.Tensor | None = None
 
-    def explain(
-        self, inputs: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
-    ) -> ConceptOutputs:
-        """Outputs for features or pixels of N images; arguments and errors as of `LinearBottleneck.explain`.
-
-        Values are probabilities, of which a correction takes the place.
-        """
-        probability = concept_logits(self.encode(inputs).to(self.class_weights), self).sigmoid()  # (N, L)
-        values = intervene(probability, known)
-        logits = values @ self.class_weights + self.class_bias
-        return linear_head_outputs(self, values, logits, image_ids, values.new_full(values.shape[1:], 0.5))
+    def concept_values(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Probabilities (N, L), from features or pixels."""
+        return concept_logits(self.encode(inputs).to(self.class_weights), self).sigmoid()
 
 
 def concept_logits(features: torch.Tensor, model: ConceptBottleneck) -> torch.Tensor:
@@ -108,7 +91,7 @@ def fit_cbm(
     Raises ValueError as `networks.train`.
     """
     training = {"epochs": 60, "learning_rate": 3e-3} | training
-    inputs, present, labels, fields = training_data(dataset, device)
+    inputs, present, labels, fields = training_set(dataset, device)
     if per_concept and dataset.trunk is not None:
         networks = []
         for j, name in enumerate(dataset.concepts):
@@ -146,7 +129,7 @@ def fit_cbm(
         values = present
         if kind == "sequential":
             with torch.no_grad():
-                values = concept_logits(model.encode(inputs).to(device), model).sigmoid()
+                values = model.concept_values(inputs)
         model.class_weights, model.class_bias = fit_head(values, labels, len(dataset.classes))
     return model
 

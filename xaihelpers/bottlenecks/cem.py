@@ -31,15 +31,8 @@ import torch.nn.functional as F
 from einops import einsum, rearrange
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
-from xaihelpers.bottlenecks.intervention import intervene
-from xaihelpers.bottlenecks.networks import (
-    CONCEPT_WEIGHT,
-    ConceptNetwork,
-    layer,
-    rarity,
-    train,
-    training_data,
-)
+from xaihelpers.bottlenecks.head import intervene
+from xaihelpers.bottlenecks.networks import CONCEPT_WEIGHT, ConceptNetwork, layer, rarity, train, training_set
 from xaihelpers.outputs import ConceptOutputs
 
 SIZE = 16  # m
@@ -64,7 +57,7 @@ class ConceptEmbeddingModel(ConceptNetwork):
     def explain(
         self, inputs: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
     ) -> ConceptOutputs:
-        """Outputs for features or pixels of N images, as of `ConceptBottleneck.explain`.
+        """Outputs for features or pixels of N images, as of `LinearHead.explain`.
 
         A concept contributes what its embedding adds to the predicted class's logit. The head is linear in
         the embeddings, but not in the probabilities, so `class_weights` of the outputs is None.
@@ -73,13 +66,11 @@ class ConceptEmbeddingModel(ConceptNetwork):
         values = intervene(scores.sigmoid(), known)
         embeddings = mix_embeddings(pairs, values)  # (N, L, m)
         logits = einsum(embeddings, self.class_weights, "n l m, l m k -> n k") + self.class_bias
-        contributions = []
-        for part, predicted in zip(embeddings.split(256), logits.argmax(1).split(256), strict=True):
-            weights = self.class_weights[:, :, predicted]  # (L, m, n)
-            contributions.append(einsum(part, weights, "n l m, l m n -> n l"))
+        weights = self.class_weights[:, :, logits.argmax(1)]  # (L, m, N)
+        contributions = einsum(embeddings, weights, "n l m, l m n -> n l")
         thresholds = values.new_full(values.shape[1:], 0.5)
         names = self.concepts, self.classes, image_ids
-        return ConceptOutputs(values, torch.cat(contributions), None, logits, *names, thresholds=thresholds)
+        return ConceptOutputs(values, contributions, None, logits, *names, thresholds=thresholds)
 
 
 def pairs_and_scores(
@@ -116,7 +107,7 @@ def fit_cem(
     Source: Espinosa Zarlenga et al. 2022, sections 3.1 and 3.2.
     """
     training = {"epochs": 20, "learning_rate": 2e-3} | training
-    inputs, present, labels, fields = training_data(dataset, device)
+    inputs, present, labels, fields = training_set(dataset, device)
     generator = torch.Generator().manual_seed(seed)
     width, n_concepts, n_classes = len(fields["mean"]), len(dataset.concepts), len(dataset.classes)
     model = ConceptEmbeddingModel(

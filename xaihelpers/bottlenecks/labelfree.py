@@ -17,13 +17,13 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
 from xaihelpers.bottlenecks.head import LinearBottleneck
-from xaihelpers.bottlenecks.intervention import value_range
 from xaihelpers.bottlenecks.sparse import elastic_net_head
 
 MAX_LENGTH = 30  # letters in a concept
@@ -112,21 +112,9 @@ def fit_labelfree_cbm(
     kept = [seen[j] for j in learnt]
     projection = projection[learnt]
     values = pooled @ projection.T
-    mean, std = values.mean(0), values.std(0).clamp(min=1e-12)
-    values = (values - mean) / std
-    weights, bias = elastic_net_head(values, labels, len(dataset.classes), penalty)
-    low, high = value_range(values)
-    return LinearBottleneck(
-        bank=projection.float(),
-        shift=mean.float(),
-        scale=std.float(),
-        class_weights=weights.float(),
-        class_bias=bias.float(),
-        low=low.float(),
-        high=high.float(),
-        concepts=kept,
-        classes=list(dataset.classes),
-    )
+    scale = values.mean(0), values.std(0).clamp(min=1e-12)
+    head = partial(elastic_net_head, labels=labels, n_classes=len(dataset.classes), penalty=penalty)
+    return LinearBottleneck.of_bank(pooled, projection, *scale, head, kept, dataset.classes)
 
 
 def _above(least: float, levels: torch.Tensor, names: list[str], what: str, setting: str) -> list[int]:

@@ -34,6 +34,7 @@ class ConceptNetwork:
     concepts: list[str]
     classes: list[str]
     trunks: list[nn.Module] = field(default_factory=list)
+    low, high = 0.0, 1.0  # what a person's "absent" and "present" set a probability to
 
     @torch.no_grad()
     def encode(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -55,7 +56,7 @@ def layer(shape: tuple[int, ...], fan_in: int, generator: torch.Generator, devic
     return ((2 * torch.rand(shape, generator=generator) - 1) / fan_in**0.5).to(device)
 
 
-def training_data(dataset: ConceptDataset, device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict]:
+def training_set(dataset: ConceptDataset, device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict]:
     """What a network is trained on: inputs, concept labels (N, L) and classes (N,) of the training images.
 
     Last the fields that all networks have, but for the head, before training. With a trunk the inputs are

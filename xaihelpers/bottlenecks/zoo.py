@@ -21,7 +21,7 @@ from xaihelpers.bottlenecks.cem import ConceptEmbeddingModel, fit_cem
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, concept_truth, load_concept_dataset
 from xaihelpers.bottlenecks.head import LinearBottleneck
 from xaihelpers.bottlenecks.labelfree import fit_labelfree_cbm
-from xaihelpers.bottlenecks.posthoc import PosthocCBM, fit_posthoc_cbm, fit_posthoc_cbm_from_text
+from xaihelpers.bottlenecks.posthoc import PosthocCBM, fit_posthoc_cbm
 from xaihelpers.datasets import Dataset
 from xaihelpers.models.networks import SHIPPED
 from xaihelpers.outputs import ConceptOutputs, read_outputs
@@ -42,8 +42,7 @@ RECIPES = {
     "lfcbm": (LinearBottleneck, fit_labelfree_cbm, {}),
     "lfcbm_unsupervised": (LinearBottleneck, fit_labelfree_cbm, {"named": True}),
     "phcbm": (PosthocCBM, fit_posthoc_cbm, {}),
-    "phcbm_text": (PosthocCBM, fit_posthoc_cbm_from_text, {}),
-    "phcbm_residual": (PosthocCBM, fit_posthoc_cbm, {"residual": True}),
+    "phcbm_text": (PosthocCBM, fit_posthoc_cbm, {"from_text": True}),
 }
 FROM_CLIP = ("lfcbm", "lfcbm_unsupervised", "phcbm_text")  # the others learn from concept labels
 
