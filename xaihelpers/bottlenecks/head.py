@@ -7,8 +7,7 @@ The paper does not say how its head was fitted: solver and standardisation are a
 
 | symbol | name | shape |
 |---|---|---|
-| û | `values` | (N, L) |
-| z, û standardised | `standardised` | (N, L) |
+| û, and z standardised | `values`, `inputs` | (N, L) |
 | θ, and θ_z for standardised values | `class_weights`, `weights` | (L, K) |
 | b | `class_bias`, `bias` | (K,) |
 | y | `labels` | (N,) |

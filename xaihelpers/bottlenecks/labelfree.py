@@ -12,8 +12,8 @@
 | mean and spread of C f in training | `shift`, `scale` | (L,) |
 | P | `target` | (N, L) |
 | sim | `similarity` | (L,) |
-| û | `values` | (N, L) |
-| θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
+
+û, θ and b are those of `head`.
 """
 
 from collections.abc import Callable

@@ -101,8 +101,9 @@ def train(
     """
     if recipe not in RECIPES:
         raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, not {recipe!r}")
-    layers = [getattr(model, name).requires_grad_() for name in names]
-    parameters, trunk = [{"params": layers}], None
+    layers = nn.ParameterDict({name: getattr(model, name) for name in names})
+    vars(model).update(layers)
+    parameters, trunk = [{"params": list(layers.values())}], None
     if model.trunks:
         trunk = model.trunks[0].train().requires_grad_(True)
         rate = learning_rate if recipe == "koh" else learning_rate / 10
@@ -115,7 +116,8 @@ def train(
     else:
         optimiser = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay, foreach=True)
         schedule = CosineAnnealingLR(optimiser, max(epochs * n_batches, 1))
-    parts = {"optimiser": optimiser, "schedule": schedule} | ({"trunk": trunk} if trunk else {})
+    learnt = {"layers": layers} | ({"trunk": trunk} if trunk else {})
+    parts = learnt | {"optimiser": optimiser, "schedule": schedule}
     checkpoint = checkpoints / "training.checkpoint" if checkpoints else None
     done = 0
     if checkpoint and (state := read_checkpoint(checkpoint)):
@@ -123,9 +125,6 @@ def train(
             parts[name].load_state_dict(state[name])
         generator.set_state(state["generator"])
         done = state["epoch"]
-        with torch.no_grad():
-            for layer, kept in zip(layers, state["layers"], strict=True):
-                layer.copy_(kept)
     for epoch in tqdm(range(done + 1, epochs + 1), desc=type(model).__name__, leave=False, delay=2):
         order = torch.randperm(len(inputs), generator=generator)[: n_batches * batch_size]
         for rows in order.split(batch_size):
@@ -138,13 +137,10 @@ def train(
         if not value.isfinite():
             raise ValueError(f"the loss is {value.item()} after epoch {epoch}: lower learning_rate")
         if checkpoint:
-            if epoch == epochs:  # what is finished needs no optimiser
-                parts = {"trunk": trunk} if trunk else {}
-            state = {name: part.state_dict() for name, part in parts.items()}
-            state |= {"epoch": epoch, "layers": [layer.detach() for layer in layers]}
-            save_checkpoint(state | {"generator": generator.get_state()}, checkpoint)
-    for name, layer in zip(names, layers, strict=True):
-        setattr(model, name, layer.detach())
+            needed = parts if epoch < epochs else learnt  # what is finished needs no optimiser
+            state = {name: part.state_dict() for name, part in needed.items()}
+            save_checkpoint(state | {"epoch": epoch, "generator": generator.get_state()}, checkpoint)
+    vars(model).update({name: layer.detach() for name, layer in layers.items()})
     if trunk:
         trunk.eval().requires_grad_(False)
 

@@ -12,10 +12,10 @@ Paper alignment, section 2 (after Yuksekgonul et al. 2023), and as in the origin
 | f(X) | `pooled` | (N, d) |
 | C, rows c_j | `bank` | (L, d) |
 | b_j of the hyperplanes, ‖c_j‖ | −`shift`, `scale` | (L,) |
-| û | `values` | (N, L) |
-| θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
 | N_p = N_n | `n` | |
 | λ, the SVM's C | `svm_c` | |
+
+û, θ and b are those of `head`.
 """
 
 from functools import partial
