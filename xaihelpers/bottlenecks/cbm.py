@@ -13,10 +13,8 @@ Koh et al. 2020, section 3, with x the features, c the concept labels and y the 
 | g, hidden layer, none from pixels | `hidden_weights`, `hidden_bias` | (d, h), (h,) |
 | g, to the concepts | `concept_weights`, `concept_bias` | (h, L), (L,) |
 | g, one network per concept | the same | (L, d, h), (L, h); `concept_weights` (L, h) |
-| p | `values` | (N, L) |
-| c | `present` | (N, L) |
-| θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
-| λ | `CONCEPT_WEIGHT` | |
+| p, c | `values`, `present` | (N, L) |
+| θ, b, and λ | `class_weights`, `class_bias`; `CONCEPT_WEIGHT` | (L, K), (K,) |
 """
 
 from dataclasses import dataclass, replace
@@ -30,8 +28,7 @@ from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
 from xaihelpers.bottlenecks.head import LinearHead, fit_head
 from xaihelpers.bottlenecks.networks import CONCEPT_WEIGHT, ConceptNetwork, layer, rarity, train, training_set
 
-CONCEPT_LAYERS = ("concept_weights", "concept_bias", "hidden_weights", "hidden_bias")
-CLASS_LAYERS = ("class_weights", "class_bias")
+LAYERS = ("concept_weights", "concept_bias", "hidden_weights", "hidden_bias", "class_weights", "class_bias")
 
 
 @dataclass(kw_only=True)
@@ -78,17 +75,12 @@ def fit_cbm(
     """Concept bottleneck of a data set's training images, in one of the three ways of the module's equations.
 
     dataset: with labels of its concepts, hard or soft. Where it has a trunk, this is trained with the rest,
-        from where it stands, on pixels, at a tenth of the `learning_rate`; else its features are frozen.
+        from where it stands, on pixels; else its features are frozen.
     kind: "joint", "sequential" or "independent". per_concept: a network for each concept, sharing no weights;
         from pixels they are trained one after the other, so none sees the class.
     hidden: units between features and concepts; none from pixels.
-    checkpoints: a folder that keeps the state of each network after each epoch, so that a run that was killed
-        goes on where it was. It must be of these data and settings alone.
-    training: epochs, learning_rate, weight_decay and recipe, as of `networks.train`. With the recipe "koh" go
-        the augmentation and the weights of rare concepts of Koh et al. 2020, too; their learning rate and
-        weight decay are to be given with it.
-
-    Raises ValueError as `networks.train`.
+    checkpoints: a folder of these data and settings alone, for the state of each network after each epoch.
+    training: epochs, learning_rate, weight_decay and recipe, as of `networks.train`, with its errors.
     """
     training = {"epochs": 60, "learning_rate": 3e-3} | training
     inputs, present, labels, fields = training_set(dataset, device)
@@ -122,8 +114,8 @@ def fit_cbm(
             # one network per concept: the sum of separate losses, so that each learns as if alone
             return of_concepts * (len(model.concepts) if per_concept else 1)
 
-        names = [name for name in CONCEPT_LAYERS if getattr(model, name) is not None]
-        names += CLASS_LAYERS if kind == "joint" else ()
+        trained = LAYERS if kind == "joint" else LAYERS[:4]
+        names = [name for name in trained if getattr(model, name) is not None]
         train(model, names, loss, inputs, generator, checkpoints, **training)
     if kind != "joint":
         values = present

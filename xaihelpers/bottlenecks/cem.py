@@ -10,16 +10,13 @@ A.1):
     ĉᵢ  = pᵢ ĉᵢ⁺ + (1 − pᵢ) ĉᵢ⁻              eq. 15
     pᵢ  = σ(w · [ĉᵢ⁺, ĉᵢ⁻] + v)              Espinosa Zarlenga et al. 2022, section 3.1
 
-w and v are shared by all concepts.
-
 | symbol | name | shape |
 |---|---|---|
 | h, standardised features | `standardised` | (N, d) |
 | ĉ⁺ and ĉ⁻ | `pairs` | (N, L, 2, m) |
 | W⁺ and W⁻, b⁺ and b⁻ | `pair_weights`, `pair_bias` | (d, L, 2, m), (L, 2, m) |
-| a, a leaky ReLU | `F.leaky_relu` | |
 | p | `probability`, `values` | (N, L) |
-| w, v | `score_weights`, `score_bias` | (2, m), () |
+| w, v, of all concepts | `score_weights`, `score_bias` | (2, m), () |
 | ĉ | `embeddings` | (N, L, m) |
 """
 
@@ -81,9 +78,8 @@ def pairs_and_scores(
     features: (N, d). Returns (N, L, 2, m) and (N, L). Paper conceptscore, appendix A.1, eq. 13 and 14.
     """
     standardised = (features - model.mean) / model.std
-    pairs = F.leaky_relu(
-        einsum(standardised, model.pair_weights, "n d, d l s m -> n l s m") + model.pair_bias
-    )
+    pairs = einsum(standardised, model.pair_weights, "n d, d l s m -> n l s m") + model.pair_bias
+    pairs = F.leaky_relu(pairs)
     return pairs, einsum(pairs, model.score_weights, "n l s m, s m -> n l") + model.score_bias
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pandas as pd
 import torch
@@ -70,7 +69,6 @@ def load_concept_dataset(
     layer: str = "",
     clip: str = "aviary_clip",
     clip_weights: str = "",
-    long: bool = False,
     concept_file: str = "",
     finetune: bool = False,
     device: str | torch.device = "cpu",
@@ -85,9 +83,9 @@ def load_concept_dataset(
     truth_labels: the labels that models are judged by, "image" or "class"; empty takes those of training.
     concepts: as of `datasets.choose_concepts`.
     backbone, weights, layer, transform: as of `models.load_backbone`; backbone "" leaves features out.
-    clip, clip_weights, long: as of `models.clip.load_clip`; clip "" leaves CLIP out.
-    concept_file: as of `read_concepts`, in place of the phrases that are made of CUB's 312 attributes; data
-        without attributes need one.
+    clip, clip_weights: as of `models.clip.load_clip`; clip "" leaves CLIP out.
+    concept_file: a text file with one concept a line, in place of the phrases that are made of CUB's 312
+        attributes; data without attributes need one.
     finetune: read all pixels too, for models that train the backbone.
     device: where the networks run.
 
@@ -103,13 +101,15 @@ def load_concept_dataset(
         told = _annotations(world, concepts, labels, label_kind, truth_labels)
         parts |= {"phrases": told["phrases"]} if nobody_tells else told
     if concept_file:
-        parts["phrases"] = read_concepts(concept_file)
+        lines = read_text(find(concept_file) or concept_file).split("\n")
+        parts["phrases"] = [line.strip() for line in lines if line.strip()]
+        check_names(parts["phrases"], f"concept file {concept_file}")
     if backbone:
         network = load_backbone(backbone, weights, layer, device, transform)
         parts |= {"backbone_name": network.name, "backbone_identity": network.identity}
         parts["pooled"] = extract_features(network, world.images.path, maps=False).pooled
     if clip:
-        parts["clip"] = loaded = load_clip(clip, clip_weights, long, device)
+        parts["clip"] = loaded = load_clip(clip, clip_weights, device=device)
         parts["image_embeddings"] = embed_images(loaded, world.images.path)
         parts["embed_texts"] = lambda texts: embed_texts(loaded, texts).rows
     if finetune:
@@ -118,19 +118,6 @@ def load_concept_dataset(
     for name in ("name", "images", "image_ids", "labels", "train", "drawn"):
         parts[name] = getattr(world, name)
     return ConceptDataset(classes=world.class_names, **parts)
-
-
-def read_concepts(file: str | Path) -> list[str]:
-    """The concepts of a text file, one a line, blank lines aside.
-
-    file: a path, or a name under XAI_DATA.
-    Raises ValueError, naming the file, where it cannot be read, for no concept and for a name that stands
-    twice.
-    """
-    lines = read_text(find(file) or file).split("\n")
-    names = [line.strip() for line in lines if line.strip()]
-    check_names(names, f"concept file {file}")
-    return names
 
 
 def concept_truth(dataset: ConceptDataset, concepts: list[str]) -> torch.Tensor:

@@ -38,9 +38,8 @@ def fit_head(
     """One linear layer on concept values: weights θ (L, K) and bias b (K,), on the values' own scale.
 
     values: (N, L) float32. labels: (N,) int64, 0 to K − 1, on the same device.
-    penalty: of the squared weights, as in the module's formula; of the elastic net where one class is fitted
-        against the rest.
-    steps: of the solver, at most; one class against the rest goes on until nothing improves.
+    penalty: of the squared weights, as in the module's formula; of the elastic net for "one-vs-rest".
+    steps: of the solver, at most; "one-vs-rest" goes on until nothing improves.
     solver: "optimum", softmax cross-entropy by full-batch L-BFGS; "few steps", the same by Adam from zero,
         which stops long before its optimum; "one-vs-rest", logistic regressions of each class against the
         others by stochastic gradient descent with an elastic net, as post-hoc CBM's own code fits them.
@@ -79,9 +78,8 @@ def _softmax_layer(inputs, labels, n_classes, penalty, steps, solver):
         return value
 
     if solver == "optimum":
-        optimiser = torch.optim.LBFGS(
-            [weights, bias], max_iter=steps, history_size=20, line_search_fn="strong_wolfe"
-        )
+        how = {"history_size": 20, "line_search_fn": "strong_wolfe"}
+        optimiser = torch.optim.LBFGS([weights, bias], max_iter=steps, **how)
         optimiser.step(loss)
     else:
         optimiser = torch.optim.Adam([weights, bias], lr=0.01)
@@ -105,20 +103,19 @@ def _one_vs_rest(inputs, labels, n_classes, penalty, seed):
     return weights.T.contiguous(), bias
 
 
-def value_range(values: torch.Tensor, rounds: int = 50) -> tuple[torch.Tensor, torch.Tensor]:
-    """What "absent" and "present" mean on an unbounded scale: the centres of two clusters of each concept.
+def value_range(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What "absent" and "present" mean on an unbounded scale: the centres (L,) of two clusters of a concept.
 
     Koh et al. 2020 (section 5) take the 5th and 95th percentile. But what is present in 2 % of the images
     lies above the 95th, and for what is present in half of them both are values that heads have hardly seen.
     The clusters (2-means, started at the 1st and 99th percentile) need no labels either.
 
-    values: (N, L), of training images. rounds: of 2-means, at most.
-    Returns the lower and the upper centres, two tensors (L,).
+    values: (N, L), of training images.
     """
     percentiles = torch.tensor([0.01, 0.99], device=values.device, dtype=values.dtype)
     # by column: torch takes no more than 2²⁴ values at once
     low, high = torch.stack([torch.quantile(column, percentiles) for column in values.T], 1)
-    for _ in range(rounds):
+    for _ in range(50):
         nearer_low = (values - low).abs() <= (values - high).abs()  # (N, L)
         before = low, high
         means = []

@@ -95,7 +95,8 @@ def train(
     generator: draws the batches, on the CPU.
     checkpoints: a folder for the state after each epoch, from which a run that was killed goes on; or None.
     recipe: "adamw" with a learning rate that falls along a cosine, a tenth of it for the trunk; "koh",
-        stochastic gradient descent with momentum 0.9 and one learning rate for all, as Koh et al. 2020 train.
+        stochastic gradient descent with momentum 0.9 and one learning rate for all, as Koh et al. 2020 train;
+        their augmentation and weights of rare concepts go with it, rate and weight decay are to be given.
 
     Raises ValueError for another recipe and if the loss is not finite.
     """
@@ -103,9 +104,9 @@ def train(
         raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, not {recipe!r}")
     layers = nn.ParameterDict({name: getattr(model, name) for name in names})
     vars(model).update(layers)
-    parameters, trunk = [{"params": list(layers.values())}], None
+    parameters, learnt, trunk = [{"params": list(layers.values())}], {"layers": layers}, None
     if model.trunks:
-        trunk = model.trunks[0].train().requires_grad_(True)
+        learnt["trunk"] = trunk = model.trunks[0].train().requires_grad_(True)
         rate = learning_rate if recipe == "koh" else learning_rate / 10
         parameters.append({"params": list(trunk.parameters()), "lr": rate})
     batch_size = min(BATCH_SIZE, len(inputs))
@@ -116,7 +117,6 @@ def train(
     else:
         optimiser = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay, foreach=True)
         schedule = CosineAnnealingLR(optimiser, max(epochs * n_batches, 1))
-    learnt = {"layers": layers} | ({"trunk": trunk} if trunk else {})
     parts = learnt | {"optimiser": optimiser, "schedule": schedule}
     checkpoint = checkpoints / "training.checkpoint" if checkpoints else None
     done = 0
@@ -150,8 +150,7 @@ def pixel_features(
 ) -> torch.Tensor:
     """Features (B, d) float32 of pixels (B, 3, H, W) uint8, on the trunk's device; bfloat16 inside on CUDA.
 
-    generator: for training; each image is mirrored with probability 1/2, and by the recipe "koh" its colours
-        and its section are changed as well (`koh_augmented`).
+    generator: for training; each image is mirrored with probability 1/2, and by "koh" first `koh_augmented`.
     """
     device = next(trunk.parameters()).device
     if generator is not None:
