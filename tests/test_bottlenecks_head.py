@@ -41,20 +41,19 @@ def test_the_head_is_the_optimum(noise, penalty):
     assert gradient(fit_head(values, labels, 4, 10 * penalty)) > 1e-3
 
 
-@pytest.mark.parametrize("scale", [1000.0, 1e-15])
-def test_the_head_does_not_depend_on_the_scale(scale):
+def test_the_head_does_not_depend_on_the_scale():
     values, labels = toy(noise=2.0)
     weights, bias = fit_head(values, labels, 4)
-    scaled = fit_head(values * scale, labels, 4)
-    assert torch.equal(decide(values * scale, scaled), decide(values, (weights, bias)))
-    torch.testing.assert_close(scaled[0] * scale, weights, rtol=0.01, atol=0.005)
+    for scale in (1000.0, 1e-15):
+        scaled = fit_head(values * scale, labels, 4)
+        assert torch.equal(decide(values * scale, scaled), decide(values, (weights, bias)))
+        torch.testing.assert_close(scaled[0] * scale, weights, rtol=0.01, atol=0.005)
 
 
-@pytest.mark.parametrize("constant", [0.0, 1e12 / 3])
-def test_a_constant_concept_gets_no_weight(constant):
+def test_a_constant_concept_gets_no_weight():
     """Its mean in float32 is off by a rounding error, which must not be blown up to a feature."""
     values, labels = toy(noise=0.1, n=999)
-    values[:, 2] = constant
+    values[:, 2] = 1e12 / 3
     weights, bias = fit_head(values, labels, 4)
     assert weights[2].tolist() == [0.0] * 4 and weights[0].abs().max() > 0.1
     assert (decide(values, (weights, bias)) == labels).float().mean() > 0.99
@@ -67,15 +66,6 @@ def test_what_a_head_cannot_be_fitted_to():
     values[3, 1] = torch.nan
     with pytest.raises(ValueError, match="1 NaN or infinite"):
         fit_head(values, labels, 4)
-
-
-@pytest.mark.parametrize("solver", ["few steps", "one-vs-rest"])
-def test_other_solvers_learn_and_stop_elsewhere(solver):
-    values, labels = toy(noise=0.3)
-    for standardise in (True, False):
-        head = fit_head(values, labels, 4, solver=solver, steps=300, standardise=standardise)
-        assert (decide(values, head) == labels).float().mean() > 0.7  # chance is 1/4
-        assert not torch.allclose(head[0], fit_head(values, labels, 4)[0], atol=0.05)
 
 
 def test_one_against_the_rest_with_two_classes_and_with_an_empty_one():
