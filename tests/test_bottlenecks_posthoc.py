@@ -167,9 +167,6 @@ def test_a_labelfree_cbm_finds_what_was_planted():
 
 
 def test_where_no_concept_is_left_the_parameter_is_named():
-    message = r"none of 6 concepts is detected by CLIP: the nearest, 'concept \d', reaches 0.\d\d\d. "
-    with pytest.raises(ValueError, match=message + r"Lower top_activation \(now 0.999\)"):
-        fit_labelfree_cbm(planted(), top_activation=0.999)
     message = r"none of 5 concepts .* is learnt .* the nearest, 'concept \d', reaches 0.8\d\d. "
     with pytest.raises(ValueError, match=message + r"Lower similarity \(now 0.9999\)"):
         fit_labelfree_cbm(planted(), similarity=0.9999)

@@ -167,7 +167,7 @@ def test_draws_differ_and_are_those_of_the_zoo(tmp_path):
     torch.testing.assert_close(draw.centre, second.outputs.values.mean(0))
 
 
-@pytest.mark.parametrize("name", ["phcbm", "cbm_independent", "cem", "lfcbm"])
+@pytest.mark.parametrize("name", ["phcbm", "cem", "lfcbm"])
 def test_values_of_places(name):
     """Where all places are alike, each has the value of the whole, but for a post-hoc map's factor 1/d."""
     dataset = toy_dataset()
@@ -182,7 +182,7 @@ def test_values_of_places(name):
 
 
 def test_outputs_of_another_program(tmp_path):
-    """Joined by a file, its rows in any order; refused where images or classes are others."""
+    """Joined by a file, its rows and classes in any order."""
     dataset = toy_dataset()
     mine = zoo.fit_or_load("cbm", dataset, epochs=1).outputs
     file = str(tmp_path / "forest.safetensors")
@@ -194,18 +194,6 @@ def test_outputs_of_another_program(tmp_path):
     assert list(joined) == ["forest"] and joined["forest"].image_ids == dataset.test_ids
     for name in ("values", "contributions", "logits", "class_weights"):
         assert torch.equal(getattr(joined["forest"], name), getattr(mine, name))
-    others = [f"crow/{i}.png" for i in range(100)]
-    for changed, message in (
-        ({"image_ids": others}, "forest.safetensors: outputs of other images.*100 of the 100 images wanted"),
-        ({"image_ids": None}, "forest.safetensors: 100 rows without image ids"),
-        (
-            {"classes": [*CLASSES[1:], "finch"]},
-            "forest.safetensors holds 4 classes, .'finch'. not among .*be the same",
-        ),
-    ):
-        save_outputs(dataclasses.replace(mine, **changed), file)
-        with pytest.raises(ValueError, match=message):
-            zoo.own_outputs([file], dataset)
     with pytest.raises(ValueError, match="two models are called cbm: rename one of the files"):
         zoo.own_outputs([str(tmp_path / "cbm.safetensors"), "cbm"], dataset)
 

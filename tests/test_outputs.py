@@ -36,7 +36,6 @@ def test_what_cannot_be_right_is_refused():
         ({"contributions": torch.zeros(4, 2)}, r"is \(4, 2\), but 4 images, 3 .* 2 classes need \(4, 3\)"),
         ({"concept_maps": torch.zeros(4, 3, 7)}, r"concept_maps is .* need \(4, 3, 'H', 'W'\)"),
         ({"values": torch.full((4, 3), torch.nan)}, "values has 12 .* NaN or infinite, the first in row 0"),
-        ({"logits": torch.zeros(4, 2, device="meta")}, "different devices: .*logits on meta"),
         ({"concepts": ["x", "y", "X "]}, "'x' and 'X ' would be one and the same"),
         ({"concepts": ["x", "y", " "]}, "concepts: the list is empty, or holds an empty name"),
         ({"image_ids": IDS[:3]}, "3 image ids for 4 images"),

@@ -17,7 +17,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from xaihelpers.datasets.dataset import class_name
-from xaihelpers.devices import require_one_device
 from xaihelpers.paths import find, write_whole
 from xaihelpers.text_files import places, plain, require_distinct, words
 
@@ -45,8 +44,8 @@ def check_names(concepts: Sequence[str], where: str = "concepts") -> None:
 class ConceptOutputs:
     """What a bottleneck model makes of N images, with L concepts and K classes.
 
-    Raises ValueError if shapes do not fit, tensors are on different devices, names of concepts are missing or
-    stand twice, image ids are not one per image or stand twice, or a value is NaN or infinite.
+    Raises ValueError if shapes do not fit, names of concepts are missing or stand twice, image ids are not
+    one per image or stand twice, or a value is NaN or infinite.
     """
 
     values: torch.Tensor  # (N, L), û, on the model's own scale
@@ -65,7 +64,6 @@ class ConceptOutputs:
 
     def __post_init__(self):
         check_names(self.concepts)
-        require_one_device(**self._tensors())
         sizes = {"images": len(self.values), "concepts": len(self.concepts), "classes": len(self.classes)}
         for name, tensor in self._tensors().items():
             if tensor.ndim == 4:  # maps may be of any height and width

@@ -93,7 +93,7 @@ def outputs_of_file(
     file: with `outputs_of(images)`, which returns ConceptOutputs, or a dict of fields as `outputs_of_fields`
         takes it, for n RGB images, of which `BATCH_SIZE` at a time are opened.
     Raises OwnModelError: as `load_function` and `outputs_of_fields`; something else returned, another number
-        of rows, names or weights that change between batches. Raises ValueError as `hold_against_itself`;
+        of rows, names that change between batches. Raises ValueError as `hold_against_itself`;
         DatasetError for an image that cannot be read.
     """
     function, parts = load_function(file, "outputs_of"), []
@@ -103,25 +103,18 @@ def outputs_of_file(
     for start in tqdm(starts, desc=Path(file).stem, disable=len(starts) < 2):
         opened = [load_image(image) for image in images[start : start + BATCH_SIZE]]
         parts.append(_checked(file, function(opened), len(opened)))
-    whole = {"image_ids": list(image_ids)}
-    for name in ("concepts", "classes", *AXES):
-        every = [getattr(part, name) for part in parts]
-        if "images" in AXES.get(name, ()) and all(one is not None for one in every):
-            whole[name] = torch.cat(every)
-        elif not all(_alike(one, every[0]) for one in every):
+        if (parts[-1].concepts, parts[-1].classes) != (parts[0].concepts, parts[0].classes):
             raise OwnModelError(
-                f"{file}: outputs_of returned other {name} for some images than for the first ones: what is "
-                "the model's is the same whatever the image"
+                f"{file}: outputs_of returned other concepts or classes for image {start} on than for the "
+                "first ones: they are the model's, whatever the image"
             )
+    whole = {"image_ids": list(image_ids)}
+    for name, axes in AXES.items():
+        if axes[0] == "images" and getattr(parts[0], name) is not None:
+            whole[name] = torch.cat([getattr(part, name) for part in parts])
     outputs = replace(parts[0], **whole)
     hold_against_itself(outputs, str(file))
     return outputs
-
-
-def _alike(one: object, other: object) -> bool:
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return torch.allclose(one, other)
-    return type(one) is type(other) and one == other
 
 
 def _checked(file: str | Path, returned: object, n_images: int) -> ConceptOutputs:

@@ -60,7 +60,14 @@ def train(
     if of_slow:
         groups.append({"params": [one for one in parameters if one in of_slow], "lr": SLOW * peak})
     optimiser = torch.optim.AdamW(groups, weight_decay=0.05, betas=(0.9, 0.98))
-    schedule = _cosine_schedule(optimiser, steps)
+    middle, warm_up = (1 + LOWEST) / 2, min(WARM_UP, max(1, steps // 10))
+
+    def factor(step: int) -> float:
+        """A linear warm-up times a cosine from 1 to LOWEST."""
+        cosine = math.cos(math.pi * min(step / max(steps, 1), 1))
+        return min(1, (step + 1) / warm_up) * (middle + (1 - middle) * cosine)
+
+    schedule = LambdaLR(optimiser, factor)
     checkpoint = Path(folder) / f"{stage}.checkpoint" if str(folder) else None
     parts = {"optimiser": optimiser, "schedule": schedule, "modules": modules}
     first, seconds = 0, 0.0
@@ -89,18 +96,6 @@ def train(
             save_checkpoint(state, checkpoint)
     modules.eval()
     return seconds
-
-
-def _cosine_schedule(optimiser: torch.optim.Optimizer, steps: int) -> LambdaLR:
-    """A linear warm-up times a cosine from the peak to LOWEST of it."""
-    middle = (1 + LOWEST) / 2
-    warm_up = min(WARM_UP, max(1, steps // 10))
-
-    def factor(step: int) -> float:
-        cosine = math.cos(math.pi * min(step / max(steps, 1), 1))
-        return min(1, (step + 1) / warm_up) * (middle + (1 - middle) * cosine)
-
-    return LambdaLR(optimiser, factor)
 
 
 def read_checkpoint(file: Path) -> dict | None:

@@ -27,7 +27,6 @@ class ConceptDataset:
     `phrases`: concepts by name only.
     `told`: the labels (N,) of 0 and 1 of all that is annotated, by its `words`.
     `backbone_name`, `backbone_identity`: the network and the weights that `pooled` comes from.
-    `pixels`, `trunk`: for training end to end, else None.
     """
 
     name: str  # of the data set

@@ -41,8 +41,7 @@ def fit_draws(
 
     name: a model of the zoo; or a file as of `own_outputs`, which is a single draw and whose centre is that
         of the test images, for it holds no others.
-    draws: how many; concepts that a draw lacks are left out of all.
-    settings: of the model, as of `zoo.fit_or_load`.
+    draws: how many; concepts that a draw lacks are left out of all. settings: as of `zoo.fit_or_load`.
 
     Raises ValueError as `fit_or_load` and `own_outputs` do.
     """

@@ -89,9 +89,8 @@ def fit_labelfree_cbm(
     3. Concepts that it does not learn are dropped: similarity on the held-out images at most `similarity`.
     4. The head is an elastic net with λ = `penalty` on standardised values.
 
-    dataset: with a CLIP. named: whether the concepts are its phrases, filtered by `filter_concepts`; else
-        they are those that somebody annotated, taken as they are, and the phrases where nobody did.
-    device: where the model is fitted and stays.
+    named: whether the concepts are the data set's phrases, filtered by `filter_concepts`; else they are those
+        that somebody annotated, taken as they are, and the phrases where nobody did.
 
     Raises ValueError if no concept survives, naming the nearest and the parameter to lower.
     Source: Oikarinen et al. 2023, section 3.

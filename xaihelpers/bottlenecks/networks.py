@@ -38,10 +38,7 @@ class ConceptNetwork:
 
     @torch.no_grad()
     def encode(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Features (N, d) of pixels (N, 3, H, W) uint8; (N, L, d) where each concept has its trunk.
-
-        Anything but pixels is features already, and stays as it is.
-        """
+        """Features (N, d) of pixels (N, 3, H, W) uint8; (N, L, d) of a trunk per concept; features stay."""
         if inputs.dtype != torch.uint8:
             return inputs
         features = []

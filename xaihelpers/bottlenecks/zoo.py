@@ -148,16 +148,14 @@ def load_draws(
 ) -> tuple[ConceptDataset, list[dict[str, ConceptOutputs]]]:
     """A data set of concepts, and for each of `draws` seeds the outputs of several models fitted with it.
 
-    names: models of the zoo, or files as of `own_outputs`, which have no second fit and are the same in every
-        draw.
+    names: models of the zoo, or files as of `own_outputs`, which are the same in every draw.
     label_free: top_activation, similarity and penalty of the label-free models; empty takes their defaults.
     need_labels: whether a data set without concept labels is an error, raised before any model is fitted.
     foreign: as of `check_shipped`.
-    dataset_settings: arguments of `load_concept_dataset`. Where all names are files, neither the backbone nor
-        the CLIP is needed, and none is loaded.
+    dataset_settings: of `load_concept_dataset`. Where all names are files, no network is loaded.
 
-    Raises ValueError for a `label_free` of other than three numbers, for labels that are needed and missing,
-    and as `check_shipped`, `load_concept_dataset`, `own_outputs` and `fit_or_load` do.
+    Raises ValueError for another number of `label_free`, for labels that are needed and missing, and as
+    `check_shipped`, `load_concept_dataset`, `own_outputs` and `fit_or_load` do.
     """
     if label_free and len(label_free) != len(LABEL_FREE):
         raise ValueError(f"label_free holds {', '.join(LABEL_FREE)}: 3 numbers, not {list(label_free)}")
@@ -213,9 +211,8 @@ def check_shipped(dataset: ConceptDataset | Dataset, networks: Iterable[str], fo
 def own_outputs(names: Iterable[str], dataset: ConceptDataset) -> dict[str, ConceptOutputs]:
     """The outputs in files of one's own for the data set's test images, on the CPU, by the files' stems.
 
-    names: of models; those of the zoo are passed over. A file of outputs (.safetensors, as `save_outputs`
-        writes it), whose rows are put into the order of the test images; or a Python file with a function
-        `outputs_of(images)`, which is asked about these (see `own_model`).
+    names: of models; those of the zoo are passed over. A file of outputs (.safetensors), whose rows are put
+        into the order of the test images, or a Python file (see `own_model`), which is asked about these.
 
     The log counts concepts that no annotation tells. Raises ValueError for a file that is called as another
     model, and as `read_outputs`, `outputs_of_data`, `ConceptOutputs.of_classes` and `align` do.
