@@ -8,20 +8,22 @@ from xaihelpers import datasets
 from xaihelpers.bottlenecks import concept_dataset
 
 
+def load(**asked):
+    return concept_dataset.load_concept_dataset(clip="", backbone="", **asked)
+
+
 def test_concept_files(tmp_path):
     file = tmp_path / "concepts.txt"
     text = "a red crown\r\n\r\n  a gray back \r\nein grauer Ru\u0308cken\r\n"
     file.write_text(text, encoding="utf-8-sig", newline="")
-    assert concept_dataset.read_concepts(file) == ["a red crown", "a gray back", "ein grauer Rücken"]
+    assert load(concept_file=str(file)).phrases == ["a red crown", "a gray back", "ein grauer Rücken"]
     file.write_text("a bill\na leg\nA  bill\n")
-    with pytest.raises(ValueError, match="concepts.txt: concepts: 'a bill' and 'A  bill' would be one"):
-        concept_dataset.read_concepts(file)
-    with pytest.raises(ValueError, match="nowhere.txt: No such file"):
-        concept_dataset.read_concepts(tmp_path / "nowhere.txt")
+    with pytest.raises(ValueError, match="concepts.txt: 'a bill' and 'A  bill' would be one"):
+        load(concept_file=str(file))
 
 
 def test_concepts_of_the_aviary(tmp_path):
-    dataset = concept_dataset.load_concept_dataset(clip="", backbone="")
+    dataset = load()
     assert len(dataset.images) == 2400 and len(dataset.concepts) == len(set(dataset.concepts)) == 112
     assert torch.equal(dataset.present, dataset.truth) and len(set(dataset.phrases)) > 300
     annotated = dataset.truth[:, dataset.concepts.index("blue crown")]
@@ -34,16 +36,16 @@ def test_concepts_of_the_aviary(tmp_path):
     red = datasets.concept_labels(world, ["has_breast_color::red"])
     assert "red breast" not in dataset.concepts and (told[:, len(spelt) : -1] == red).all()
     assert told[:, -1].isnan().all()
-    nobody_told = concept_dataset.load_concept_dataset(clip="", backbone="", labels="none")
+    nobody_told = load(labels="none")
     assert nobody_told.present is None and nobody_told.phrases == dataset.phrases
     soft = {"labels": "class", "label_kind": "soft", "truth_labels": "image"}
-    of_class = concept_dataset.load_concept_dataset(clip="", backbone="", **soft)
+    of_class = load(**soft)
     assert ((of_class.present > 0) & (of_class.present < 1)).any()
     assert torch.equal(of_class.truth, dataset.truth)
     file = tmp_path / "mine.txt"
     file.write_text("has_crown_color--red\n\nhas_bill_shape::dagger\n")
     asked = {"concepts": str(file), "concept_file": str(file)}
-    own = concept_dataset.load_concept_dataset(clip="", backbone="", **asked)
+    own = load(**asked)
     assert own.attributes == ["has_crown_color::red", "has_bill_shape::dagger"]
     assert own.concepts[0] == "red crown" and len(own.phrases) == 2
 

@@ -41,20 +41,19 @@ def test_the_head_is_the_optimum(noise, penalty):
     assert gradient(fit_head(values, labels, 4, 10 * penalty)) > 1e-3
 
 
-@pytest.mark.parametrize("scale", [1000.0, 1e-15])
-def test_the_head_does_not_depend_on_the_scale(scale):
+def test_the_head_does_not_depend_on_the_scale():
     values, labels = toy(noise=2.0)
     weights, bias = fit_head(values, labels, 4)
-    scaled = fit_head(values * scale, labels, 4)
-    assert torch.equal(decide(values * scale, scaled), decide(values, (weights, bias)))
-    torch.testing.assert_close(scaled[0] * scale, weights, rtol=0.01, atol=0.005)
+    for scale in (1000.0, 1e-15):
+        scaled = fit_head(values * scale, labels, 4)
+        assert torch.equal(decide(values * scale, scaled), decide(values, (weights, bias)))
+        torch.testing.assert_close(scaled[0] * scale, weights, rtol=0.01, atol=0.005)
 
 
-@pytest.mark.parametrize("constant", [0.0, 1e12 / 3])
-def test_a_constant_concept_gets_no_weight(constant):
+def test_a_constant_concept_gets_no_weight():
     """Its mean in float32 is off by a rounding error, which must not be blown up to a feature."""
     values, labels = toy(noise=0.1, n=999)
-    values[:, 2] = constant
+    values[:, 2] = 1e12 / 3
     weights, bias = fit_head(values, labels, 4)
     assert weights[2].tolist() == [0.0] * 4 and weights[0].abs().max() > 0.1
     assert (decide(values, (weights, bias)) == labels).float().mean() > 0.99
@@ -69,31 +68,11 @@ def test_what_a_head_cannot_be_fitted_to():
         fit_head(values, labels, 4)
 
 
-@pytest.mark.parametrize("solver", ["few steps", "one-vs-rest"])
-def test_other_solvers_learn_and_stop_elsewhere(solver):
-    values, labels = toy(noise=0.3)
-    for standardise in (True, False):
-        head = fit_head(values, labels, 4, solver=solver, steps=300, standardise=standardise)
-        assert (decide(values, head) == labels).float().mean() > 0.7  # chance is 1/4
-        assert not torch.allclose(head[0], fit_head(values, labels, 4)[0], atol=0.05)
-
-
 def test_one_against_the_rest_with_two_classes_and_with_an_empty_one():
     values, labels = toy(noise=0.1, n_classes=2)
     for n_classes in (2, 3):
         head = fit_head(values, labels, n_classes, penalty=1e-4, solver="one-vs-rest")
         assert head[0].shape == (5, n_classes) and torch.equal(decide(values, head), labels)
-
-
-def test_the_residual_does_not_hang_on_the_last_bits():
-    """At its optimum another rounding of the features, as by another processor, changes next to nothing."""
-    generator = torch.Generator().manual_seed(0)
-    features = torch.randn(300, 60, generator=generator) @ torch.randn(60, 60, generator=generator)
-    labels = torch.randint(8, (300,), generator=generator)
-    given = torch.randn(300, 8, generator=generator)
-    rounded = features * (1 + 1e-7 * torch.randn(features.shape, generator=generator))
-    first, again = (fit_head(some, labels, 8, 1e-3, offset=given)[0] for some in (features, rounded))
-    assert (first - again).norm() < 1e-4 * first.norm()
 
 
 # The sparse head

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 import torch.nn.functional as F
-from toy_concepts import CLASSES, CONCEPTS, TEXTS, L, N, toy_dataset
+from toy_concepts import CLASSES, CONCEPTS, TEXTS, L, N, accuracy, toy_dataset
 
 from xaihelpers.bottlenecks import (
     PosthocCBM,
@@ -16,7 +16,7 @@ from xaihelpers.bottlenecks import (
     fit_labelfree_cbm,
     fit_posthoc_cbm,
 )
-from xaihelpers.bottlenecks.intervention import intervene, value_range
+from xaihelpers.bottlenecks.head import intervene, value_range
 
 # Examples of concepts
 
@@ -28,15 +28,14 @@ PRESENT = (
 
 def test_samples():
     drawn = concept_samples(PRESENT, 20, seed=3)
-    few, many = int(PRESENT[:, 2].sum()), int(PRESENT[:, 4].sum())
-    assert drawn.kept == [0, 1, 3, 5] and drawn.dropped == {2: (few, 200 - few), 4: (many, 200 - many)}
+    assert drawn.kept == [0, 1, 3, 5] and drawn.dropped == [2, 4]
     assert drawn.labels.tolist() == [1.0] * 20 + [-1.0] * 20
     for j, rows in zip(drawn.kept, drawn.rows, strict=True):
         assert len(rows.unique()) == 40  # without replacement
         assert PRESENT[rows, j].tolist() == [1.0] * 20 + [0.0] * 20
     with pytest.raises(ValueError, match="no concept has 101 positive and 101 negative examples among 200"):
         concept_samples(PRESENT, 101)
-    with pytest.raises(ValueError, match="must be 0 or 1, but row 0, concept 0 is 0.5"):
+    with pytest.raises(ValueError, match="concept labels must be 0 or 1"):
         concept_samples(torch.full((9, 2), 0.5), 5)
 
 
@@ -54,7 +53,7 @@ def test_a_posthoc_cbm_finds_what_was_planted(margin):
     assert model.concepts == CONCEPTS[:5]
     assert (F.cosine_similarity(model.bank, TEXTS[:5]) > 0.95).all()
     shown = model.explain(data.pooled[test])
-    assert shown.accuracy(data.labels[test]) > 0.97
+    assert accuracy(shown, data.labels[test]) > 0.97
     limits = 0 if margin else shown.thresholds
     assert ((shown.values > limits) == truth.bool()).float().mean(0).min() > 0.97
     # the head needs no others
@@ -76,20 +75,6 @@ def test_explain_by_hand():
     assert margin.explain(torch.tensor([[1.0, 2.0]])).values[0].tolist() == pytest.approx([3.2, 1.0])
 
 
-def test_the_residual_adds_what_the_concepts_lack():
-    """The class is concept 0 and a direction in the features that no concept knows."""
-    data = toy_dataset()
-    data = dataclasses.replace(data, concepts=CONCEPTS[:1], present=data.present[:, :1])
-    test, labels = ~data.train, data.labels[~data.train]
-    data.pooled = data.pooled - 0.95 * (data.pooled @ TEXTS[1])[:, None] * TEXTS[1]
-    bare, full = (fit_posthoc_cbm(data, residual) for residual in (False, True))
-    before, after = bare.explain(data.pooled[test]), full.explain(data.pooled[test])
-    assert before.accuracy(labels) < 0.75 < 0.95 < after.accuracy(labels)
-    assert torch.equal(full.class_weights, bare.class_weights) and torch.equal(after.values, before.values)
-    added = data.pooled[test] @ full.residual_weights + full.residual_bias
-    torch.testing.assert_close(after.logits, before.logits + added)
-
-
 # What a person says
 
 
@@ -109,10 +94,9 @@ def test_corrections_by_hand():
     low, high = torch.tensor([-1.0, 0.0, -9.0]), torch.tensor([4.0, 6.0, 9.0])
     # what says so more clearly already stays: 7 is above 4, −3 below 0
     assert intervene(values, known, low, high).tolist() == [[4, 0, 2], [7, -3, 2]]
-    with pytest.raises(ValueError, match="known must be 0, 1 or NaN, but row 1, concept 2 is 3"):
-        intervene(values, torch.tensor([[1.0, 0.0, 1.0], [1.0, 0.0, 3.0]]), low, high)
-    with pytest.raises(ValueError, match=r"known is \(1, 3\), but 2 images and 3 concepts need \(2, 3\)"):
-        intervene(values, known[:1])
+    for wrong in (known[:1], 3 * known):
+        with pytest.raises(ValueError, match=r"known must be 0, 1 or NaN .*, of shape \(2, 3\)"):
+            intervene(values, wrong, low, high)
 
 
 # The label-free bottleneck
@@ -137,8 +121,8 @@ def test_filters():
     assert filter_concepts(concepts, classes, embed_text) == ["blue wing", "black bill"]
     # of two the earlier stays
     assert filter_concepts(concepts[::-1], classes, embed_text) == ["black bill", "azure wing"]
-    for some, why in (["like a jay"], "too similar"), (concepts[-1:], "41 letters, more than 30"):
-        with pytest.raises(ValueError, match=f"none of 1 concepts is left .* {why}"):
+    for some in (["like a jay"], concepts[-1:]):
+        with pytest.raises(ValueError, match="none of 1 concepts is left.*give other concepts"):
             filter_concepts(some, ["jay"], embed_text)
 
 
@@ -169,7 +153,7 @@ def test_a_labelfree_cbm_finds_what_was_planted():
     model = fit_labelfree_cbm(dataset)
     assert model.concepts == [name for j, name in enumerate(CONCEPTS) if j not in (3, 5)]
     shown = model.explain(dataset.pooled[test])
-    assert shown.accuracy(dataset.labels[test]) > 0.9
+    assert accuracy(shown, dataset.labels[test]) > 0.9
     for place, name in enumerate(model.concepts):
         has_concept = dataset.present[test, CONCEPTS.index(name)].bool()
         low, high = shown.values[~has_concept, place], shown.values[has_concept, place]
@@ -183,9 +167,6 @@ def test_a_labelfree_cbm_finds_what_was_planted():
 
 
 def test_where_no_concept_is_left_the_parameter_is_named():
-    message = r"none of 6 concepts is detected by CLIP: the nearest, 'concept \d', reaches 0.\d\d\d. "
-    with pytest.raises(ValueError, match=message + r"Lower top_activation \(now 0.999\)"):
-        fit_labelfree_cbm(planted(), top_activation=0.999)
     message = r"none of 5 concepts .* is learnt .* the nearest, 'concept \d', reaches 0.8\d\d. "
     with pytest.raises(ValueError, match=message + r"Lower similarity \(now 0.9999\)"):
         fit_labelfree_cbm(planted(), similarity=0.9999)

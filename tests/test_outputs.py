@@ -10,7 +10,7 @@ import safetensors.numpy
 import torch
 from safetensors.torch import save_file
 
-from xaihelpers.outputs import ConceptOutputs, check_names, read_outputs, save_outputs
+from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
 
 IDS = ["1.jay/a.png", "1.jay/b.png", "2.crow/a.png", "2.crow/b.png"]
 
@@ -31,42 +31,28 @@ def outputs(**changed):
     return ConceptOutputs(**parts | changed)
 
 
-@pytest.mark.parametrize(
-    "changed, message",
-    [
+def test_what_cannot_be_right_is_refused():
+    for changed, message in (
         ({"contributions": torch.zeros(4, 2)}, r"is \(4, 2\), but 4 images, 3 .* 2 classes need \(4, 3\)"),
-        ({"class_weights": torch.zeros(2, 3)}, r"class_weights is \(2, 3\), .* need \(3, 2\)"),
         ({"concept_maps": torch.zeros(4, 3, 7)}, r"concept_maps is .* need \(4, 3, 'H', 'W'\)"),
-        ({"values": torch.full((4, 3), torch.nan)}, "values has 12 .* the first in row 0, 'red crown'"),
-        ({"logits": torch.eye(4)[:, :2] / 0}, "NaN or infinite, the first in row 0, 'jay'"),
-        ({"logits": torch.zeros(4, 2, device="meta")}, "different devices: .*logits on meta"),
+        ({"values": torch.full((4, 3), torch.nan)}, "values has 12 .* NaN or infinite, the first in row 0"),
         ({"concepts": ["x", "y", "X "]}, "'x' and 'X ' would be one and the same"),
+        ({"concepts": ["x", "y", " "]}, "concepts: the list is empty, or holds an empty name"),
         ({"image_ids": IDS[:3]}, "3 image ids for 4 images"),
         ({"image_ids": [*IDS[:2], "Mo\u0308we.png", "M\u00f6we.png"]}, "stands twice among the image ids"),
-    ],
-)
-def test_what_cannot_be_right_is_refused(changed, message):
-    with pytest.raises(ValueError, match=message):
-        outputs(**changed)
-
-
-def test_concepts_have_names():
-    for names in ([], ["a", " "]):
-        with pytest.raises(ValueError, match="the list of concepts is empty, or holds an empty name"):
-            check_names(names)
+    ):
+        with pytest.raises(ValueError, match=message):
+            outputs(**changed)
 
 
 # Images and classes
-
-
-PER_IMAGE = ("values", "contributions", "logits", "concept_maps")
 
 
 def test_outputs_in_another_order_are_realigned():
     whole, order = outputs(), [2, 0, 3, 1]
     aligned = whole.take(order).align(IDS)
     assert aligned.image_ids == IDS and whole.take(order).image_ids == [IDS[row] for row in order]
-    for name in (*PER_IMAGE, "class_weights"):
+    for name in ("values", "contributions", "logits", "concept_maps", "class_weights"):
         assert torch.equal(getattr(aligned, name), getattr(whole, name)), name
     assert aligned.predictions.tolist() == [1, 1, 0, 0]
     some = outputs(concept_maps=None).align([IDS[3], IDS[1]])  # further images are left out
@@ -82,35 +68,24 @@ def test_outputs_of_other_images_are_refused():
         outputs(image_ids=None).align(IDS, "mine")
 
 
-@pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_ids_are_compared_as_text(form):
+def test_ids_and_classes_are_compared_as_text():
     """Folders are decomposed on some computers, and a blank behind a name means nothing."""
     names = ["Möwe/é.png", "Bläss/a.png", "Kolkrabe/ü.png", "b.png"]
-    held = outputs(image_ids=[unicodedata.normalize(form, name) + " " for name in names])
-    wanted = [unicodedata.normalize("NFD" if form == "NFC" else "NFC", name) for name in names[::-1]]
-    aligned = held.align(wanted)
-    assert aligned.image_ids == wanted and aligned.values[:, 0].tolist() == [3, 2, 1, 0]
-
-
-@pytest.mark.parametrize(
-    "held, data",
-    [
+    held = outputs(image_ids=[unicodedata.normalize("NFD", name) + " " for name in names])
+    aligned = held.align(names[::-1])
+    assert aligned.image_ids == names[::-1] and aligned.values[:, 0].tolist() == [3, 2, 1, 0]
+    whole = outputs()
+    for classes, data in (
         (["029.American_Crow", "073.Blue_Jay"], ["Blue Jay", "American Crow"]),
         (["Kra\u0308he", " Häher"], ["Häher", "Kr\u00e4he"]),
-    ],
-)
-def test_classes_are_matched_by_name(held, data):
-    whole = outputs()
-    matched = outputs(classes=held).of_classes(data)
-    assert matched.classes == data and torch.equal(matched.logits, whole.logits.flip(1))
-    assert torch.equal(matched.class_weights, whole.class_weights.flip(1))
-
-
-def test_other_classes_are_refused():
-    """Also as many of them, and two that are one."""
-    for held, data in ((["0", "1"], ["jay", "crow"]), (["jay", "Jay"], ["jay", "crow"])):
+    ):
+        matched = outputs(classes=classes).of_classes(data)
+        assert matched.classes == data and torch.equal(matched.logits, whole.logits.flip(1))
+        assert torch.equal(matched.class_weights, whole.class_weights.flip(1))
+    # others, also as many of them, and two that are one
+    for classes in (["0", "1"], ["jay", "Jay"]):
         with pytest.raises(ValueError, match="mine holds 2 classes, .* must be the same, by their"):
-            outputs(classes=held).of_classes(data, "mine")
+            outputs(classes=classes).of_classes(["jay", "crow"], "mine")
 
 
 # Outputs on disk
@@ -167,7 +142,7 @@ def test_files_that_hold_no_outputs(tmp_path):
             read_outputs(file)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_floats_of_any_kind_are_read(dtype, tmp_path, caplog):
     """Half precision makes ties, of which any may be the class predicted."""
     tensors = {name: torch.from_numpy(array).to(dtype) for name, array in linear().items()}
@@ -190,18 +165,18 @@ def test_an_array_whose_memory_is_in_another_order_is_found(how, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, factor, worst",
+    "name, factor, wrong",
     [
-        ("contributions", 1.05, "40 of 40"),
+        ("contributions", 1.05, "40 of 40 images, the first in row 0"),
         ("class_weights", np.linspace(0.5, 2, 5), "40 of 40"),
-        ("values", 1 + 3 * np.eye(40, 6, -7), r"6 of 40 .*'([789]|1[012]).png', concept"),
+        ("values", 1 + 3 * np.eye(40, 6, -7), "6 of 40 images, the first in row 7, concept 'concept 0'"),
     ],
 )
-def test_contributions_that_contradict_are_named(name, factor, worst, tmp_path):
+def test_contributions_that_contradict_are_named(name, factor, wrong, tmp_path):
     arrays = linear()
     arrays[name] = arrays[name] * factor
     safetensors.numpy.save_file(arrays, tmp_path / "mine.safetensors", NAMED)
-    with pytest.raises(ValueError, match=f"predicted class in {worst}"):
+    with pytest.raises(ValueError, match=f"predicted class in {wrong}"):
         read_outputs(tmp_path / "mine.safetensors")
 
 
@@ -209,9 +184,8 @@ def test_contributions_that_contradict_are_named(name, factor, worst, tmp_path):
     "given, said",
     [
         (linear(), ""),  # a bias alone
-        (linear(side=0.5), r"up to [\d.]+ \(image '\d+.png'\) beyond values @ class_weights and a bias"),
-        (linear(side=0.1) | {"class_weights": None}, "no class_weights.*beyond contributions and a bias"),
-        (linear() | {"class_weights": None}, "no class_weights, so values are held against nothing.$"),
+        (linear(side=0.5), r"up to [\d.]+ beyond values @ class_weights and a bias"),
+        (linear() | {"class_weights": None}, "no class_weights, so values are held against nothing"),
         (linear() | {"logits": linear()["logits"] ** 3}, "beyond values @ class_weights"),  # the same classes
     ],
 )
@@ -221,4 +195,4 @@ def test_what_logits_have_beyond_is_said(given, said, tmp_path, caplog):
     safetensors.numpy.save_file(arrays, tmp_path / "mine.safetensors", NAMED)
     read = read_outputs(tmp_path / "mine.safetensors")
     assert np.allclose(read.logits, given["logits"])
-    assert bool(said) == len(caplog.records) and re.search(said, caplog.text.strip())
+    assert bool(said) == len(caplog.records) and re.search(said, caplog.text)

@@ -1,5 +1,7 @@
 """A user's Python file with one function: what it gives, and what is said of what is wrong with it."""
 
+import re
+
 import pytest
 import torch
 from PIL import Image
@@ -41,13 +43,12 @@ def pictures(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("kind", ["np.float16", "np.float64", "bool"])
+@pytest.mark.parametrize("kind", ["np.float16", "bool"])
 def test_rows_of_all_batches_are_the_same_asked_and_in_a_file(kind, write, pictures, tmp_path, monkeypatch):
     """Numbers of any kind, also not in one piece of memory; by the command that writes the file, too."""
     monkeypatch.setattr(own_model, "BATCH_SIZE", 2)
-    values = f"np.asfortranarray(np.concatenate([light > 0.3, light <= 0.3], 1).astype({kind}))"
-    if kind.startswith("np"):
-        values = f"np.concatenate([light, 1 - light], 1).T.astype({kind}).T"
+    light = "light > 0.3, light <= 0.3" if kind == "bool" else "light, 1 - light"
+    values = f"np.asfortranarray(np.concatenate([{light}], 1).astype({kind}))"
     source = GREY.replace("np.concatenate([light, 1 - light], 1)", values)
     mine = write(source.replace('"logits": values', '"logits": values * 1.0'))
     files = sorted(pictures.iterdir())
@@ -56,19 +57,12 @@ def test_rows_of_all_batches_are_the_same_asked_and_in_a_file(kind, write, pictu
     read = read_outputs(tmp_path / "made" / "o.safetensors")
     assert asked.image_ids == read.image_ids == [f"{number}.png" for number in range(5)]
     light = torch.arange(5) * 50 / 255
-    light = light if kind.startswith("np") else (light > 0.3).float()
+    light = (light > 0.3).float() if kind == "bool" else light
     torch.testing.assert_close(asked.values, torch.stack([light, 1 - light], 1), atol=1e-3, rtol=0)
     of_predicted = torch.where(torch.eye(2)[asked.predictions] > 0, asked.values, torch.zeros(5, 2))
     assert torch.equal(asked.contributions, of_predicted)  # θ is the identity
     for name in ("values", "contributions", "logits", "class_weights"):
         assert torch.equal(getattr(read, name), getattr(asked, name)), name
-
-
-def test_a_function_that_contradicts_itself_is_refused(write, pictures):
-    files = sorted(pictures.iterdir())
-    mine = write(GREY.replace("np.eye(2)}", "np.eye(2), 'contributions': values[:, ::-1]}"))
-    with pytest.raises(ValueError, match="mine.py: contributions are not values × class_weights.*in 5 of 5"):
-        outputs_of_file(mine, files, [file.name for file in files])
 
 
 def test_a_file_of_that_name_among_data_is_not_run(write, tmp_path, monkeypatch):
@@ -79,38 +73,31 @@ def test_a_file_of_that_name_among_data_is_not_run(write, tmp_path, monkeypatch)
         load_function("mine.py", "outputs_of")
 
 
-@pytest.mark.parametrize(
-    "source, message",
-    [
-        ("x = 1\n\n1 / 0\n", r"mine.py, line 3, in <module>: 1 / 0\nZeroDivisionError"),
-        ("def outputs_of(images:\n    pass", r"mine.py, line 1\nSyntaxError"),
-        ("import sys\nsys.exit(3)", r"line 2.*\nSystemExit: 3"),
-        ("def output_of(images): pass", "no function outputs_of: write def outputs_of"),
-        ("def outputs_of(images):\n    raise KeyError('wing')", r"line 2, in outputs_of.*\nKeyError: 'wing'"),
-        ("def outputs_of(images): return [1]", "an object of type list: it has to return ConceptOutputs"),
-        (GREY.replace('"logits": values, ', ""), "has no logits"),
-        (GREY.replace('"class_weights"', '"weights"'), "has 'weights', which is no field"),
-        (GREY.replace(', "class_weights": np.eye(2)', ""), "neither contributions nor class_weights"),
-        (GREY.replace("np.eye(2)", "np.eye(3)"), r"class_weights is \(3, 3\)|cannot be used"),
-        (GREY.replace('"values": values', '"values": "many"'), "cannot be used: "),
-        (GREY.replace("in images]", "in images[1:]]"), "returned 2 rows for 3 images"),
-        (GREY.replace('["light", "dark"]', '["light", str(len(images))]'), "other concepts for image 3 on"),
-        (GREY.replace("np.eye(2)", "np.eye(2) * len(images)"), "other class_weights for image 3 on"),
-    ],
-)
-def test_what_is_wrong_is_named(source, message, write, pictures, monkeypatch):
+WRONG = [
+    ("x = 1\n\n1 / 0\n", r"mine.py, line 3, in <module>: 1 / 0\nZeroDivisionError"),
+    ("def outputs_of(images:\n    pass", r"SyntaxError: .*mine.py, line 1"),
+    ("import sys\nsys.exit(3)", r"line 2.*\nSystemExit: 3"),
+    ("def output_of(images): pass", "no function outputs_of: write def outputs_of"),
+    ("def outputs_of(images):\n    raise KeyError('wing')", r"line 2, in outputs_of.*\nKeyError: 'wing'"),
+    ("def outputs_of(images): return [1]", "It has to return ConceptOutputs"),
+    (GREY.replace('"logits": values, ', ""), "has no logits"),
+    (GREY.replace('"class_weights"', '"weights"'), "has 'weights', which is no field"),
+    (GREY.replace(', "class_weights": np.eye(2)', ""), "neither contributions nor class_weights"),
+    (GREY.replace('"values": values', '"values": "many"'), "cannot be used: "),
+    (GREY.replace("in images]", "in images[1:]]"), "2 rows for 3 images"),
+    (
+        GREY.replace('["light", "dark"]', '["light", str(len(images))]'),
+        "other concepts or classes for image 3",
+    ),
+    (GREY.replace("np.eye(2)", "np.eye(2) * len(images)"), "contributions are not values × class_weights"),
+]
+
+
+@pytest.mark.parametrize("source, message", WRONG)
+def test_what_is_wrong_is_named(source, message, write, pictures, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(own_model, "BATCH_SIZE", 3)
-    files = sorted(pictures.iterdir())
-    with pytest.raises(OwnModelError, match=message):
-        outputs_of_file(write(source), files, [file.name for file in files])
-
-
-def test_the_command_names_what_it_cannot_read(write, pictures, tmp_path, capsys):
-    out = ["--out", str(tmp_path / "o")]
-    assert main(["nowhere.py", "--data", str(pictures), *out]) == 2
-    assert main([str(write(GREY)), "--data", "nowhere", *out]) == 2
-    said = capsys.readouterr().err
-    assert "no such Python file" in said and "There is no data set 'nowhere'" in said
+    assert main([str(write(source)), "--data", str(pictures), "--out", str(tmp_path / "o")]) == 2
+    assert re.search(message, capsys.readouterr().err)
 
 
 def test_the_zoo_asks_it_once_about_the_test_images(write, tmp_path):

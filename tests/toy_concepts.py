@@ -28,6 +28,11 @@ def embed_texts(texts):
     return F.normalize(torch.stack(rows), dim=1)
 
 
+def accuracy(outputs, labels):
+    """Share of images whose predicted class is their label."""
+    return (outputs.predictions == labels).float().mean().item()
+
+
 def toy_dataset(seed=0, **changed):
     """700 images, 600 for training; the first two concepts are the class's binary digits."""
     generator = torch.Generator().manual_seed(seed)

@@ -22,7 +22,7 @@ import torch
 from tqdm.auto import tqdm
 
 from xaihelpers.datasets import Dataset, load, load_image
-from xaihelpers.outputs import OPTIONAL, ConceptOutputs, hold_against_itself, outputs_of_fields, save_outputs
+from xaihelpers.outputs import AXES, ConceptOutputs, hold_against_itself, outputs_of_fields, save_outputs
 from xaihelpers.paths import find
 
 BATCH_SIZE = 64  # images that a function is asked about at a time
@@ -39,32 +39,30 @@ def is_python_file(name: str | Path) -> bool:
 
 def file_hash(file: str | Path) -> str:
     """The first 16 digits of the sha256 of a file. Raises OSError where it cannot be read."""
-    return hashlib.sha256((find(file, Path()) or Path(file)).read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(Path(file).expanduser().read_bytes()).hexdigest()[:16]
 
 
 def load_function(file: str | Path, name: str) -> Callable:
     """The function `name` of a Python file, which is run once for each of its contents.
 
-    An exception inside it is raised as OwnModelError with the file and the line where it happened.
+    An exception inside it is raised as OwnModelError with the line where it happened.
 
     Raises OwnModelError: no such file, an exception while it is run, no function of that name.
     """
-    place = find(file, Path()) or Path(file).resolve()
-    if not is_python_file(place) or not place.is_file():
+    place = find(file, Path())
+    if not is_python_file(file) or place is None:
         raise OwnModelError(
-            f"{file}: there is no such Python file (looked for {place}). It would be run, so it is taken "
-            "from the path that is given and never looked for under XAI_DATA: give its path"
+            f"{file}: there is no such Python file (from {Path.cwd()}). It would be run, so it is taken from "
+            "the path that is given and never looked for under XAI_DATA: give its path"
         )
-    module = _run(file, place, "<module>", _module, place, file_hash(place))
-    function = getattr(module, name, None)
+    function = getattr(_run(place, _module, place, file_hash(place)), name, None)
     if not callable(function):
         raise OwnModelError(f"{file} has no function {name}: write def {name}(...) in it, at the top level")
-    return functools.update_wrapper(functools.partial(_run, file, place, name, function), function)
+    return functools.partial(_run, place, function)
 
 
 @functools.lru_cache(maxsize=None)
 def _module(place: Path, content: str) -> ModuleType:
-    """The file as a module, run once for each of its contents."""
     module = ModuleType(f"own_model_{place.stem}_{content}")
     sys.modules[module.__name__] = module  # for classes that are pickled or inspected
     module.__file__ = str(place)
@@ -72,17 +70,17 @@ def _module(place: Path, content: str) -> ModuleType:
     return module
 
 
-def _run(file: str | Path, place: Path, name: str, function: Callable, *arguments):
-    """Call a user's code, its folder on Python's path; its exceptions name its file and line."""
+def _run(place: Path, function: Callable, *arguments):
+    """Call a user's code, its folder on Python's path."""
     sys.path.insert(0, str(place.parent))
     try:
         return function(*arguments)
     except (Exception, SystemExit) as error:
-        frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(place)]
-        where = f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line}" if frames else name
-        if isinstance(error, SyntaxError) and error.filename == str(place):
-            where = f"line {error.lineno}"
-        raise OwnModelError(f"{file}, {where}\n{type(error).__name__}: {error}") from error
+        where = ""
+        for one in traceback.extract_tb(error.__traceback__):
+            if one.filename == str(place):
+                where = f", line {one.lineno}, in {one.name}: {one.line}"
+        raise OwnModelError(f"{place}{where}\n{type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(place.parent))
 
@@ -95,7 +93,7 @@ def outputs_of_file(
     file: with `outputs_of(images)`, which returns ConceptOutputs, or a dict of fields as `outputs_of_fields`
         takes it, for n RGB images, of which `BATCH_SIZE` at a time are opened.
     Raises OwnModelError: as `load_function` and `outputs_of_fields`; something else returned, another number
-        of rows, names or weights that change between batches. Raises ValueError as `hold_against_itself`;
+        of rows, names that change between batches. Raises ValueError as `hold_against_itself`;
         DatasetError for an image that cannot be read.
     """
     function, parts = load_function(file, "outputs_of"), []
@@ -105,20 +103,14 @@ def outputs_of_file(
     for start in tqdm(starts, desc=Path(file).stem, disable=len(starts) < 2):
         opened = [load_image(image) for image in images[start : start + BATCH_SIZE]]
         parts.append(_checked(file, function(opened), len(opened)))
-        for name in ("concepts", "classes", *OPTIONAL):
-            one, other = getattr(parts[0], name), getattr(parts[-1], name)
-            if one is None or other is None or name == "concept_maps":  # which are an image's own
-                alike = (one is None) == (other is None)
-            else:
-                alike = one == other if isinstance(one, list) else torch.allclose(one, other)
-            if not alike:
-                raise OwnModelError(
-                    f"{file}: outputs_of returned other {name} for image {start} on than for the first ones: "
-                    "what is the model's is the same whatever the image"
-                )
+        if (parts[-1].concepts, parts[-1].classes) != (parts[0].concepts, parts[0].classes):
+            raise OwnModelError(
+                f"{file}: outputs_of returned other concepts or classes for image {start} on than for the "
+                "first ones: they are the model's, whatever the image"
+            )
     whole = {"image_ids": list(image_ids)}
-    for name in ("values", "contributions", "logits", "concept_maps"):
-        if getattr(parts[0], name) is not None:
+    for name, axes in AXES.items():
+        if axes[0] == "images" and getattr(parts[0], name) is not None:
             whole[name] = torch.cat([getattr(part, name) for part in parts])
     outputs = replace(parts[0], **whole)
     hold_against_itself(outputs, str(file))
@@ -127,22 +119,17 @@ def outputs_of_file(
 
 def _checked(file: str | Path, returned: object, n_images: int) -> ConceptOutputs:
     """What outputs_of returned, as ConceptOutputs of so many images."""
-    fields = vars(returned) if isinstance(returned, ConceptOutputs) else returned
-    if not isinstance(fields, Mapping):
-        raise OwnModelError(
-            f"{file}: outputs_of returned an object of type {type(returned).__name__}: it has to return "
-            "ConceptOutputs, or a dict with concepts, classes, values, logits and class_weights (or "
-            "contributions)"
-        )
     try:
+        fields = returned if isinstance(returned, Mapping) else vars(returned)
         outputs = outputs_of_fields(fields)
+        if len(outputs.values) != n_images:
+            raise ValueError(f"{len(outputs.values)} rows for {n_images} images")
     except (ValueError, TypeError, RuntimeError, IndexError, AttributeError) as error:
-        raise OwnModelError(f"{file}: what outputs_of returned cannot be used: {error}") from error
-    if len(outputs.values) != n_images:
         raise OwnModelError(
-            f"{file}: outputs_of returned {len(outputs.values)} rows for {n_images} images: one row for "
-            "each image is wanted, in their order"
-        )
+            f"{file}: what outputs_of returned cannot be used: {error}. It has to return ConceptOutputs, or "
+            "a dict with concepts, classes, values, logits and class_weights (or contributions), a row for "
+            "each image in their order"
+        ) from error
     return outputs
 
 

@@ -23,8 +23,6 @@ WARM_UP = 100  # steps, or a tenth of a short stage
 KEEP_EVERY = 100  # steps from one checkpoint to the next
 SLOW = 0.4  # of the learning rate
 LOWEST = 0.02  # learning rate at the end, as a share of the peak
-# what torch.load raises for a file that is cut off or no checkpoint
-DAMAGE = (RuntimeError, EOFError, OSError, pickle.UnpicklingError)
 
 
 def train(
@@ -41,17 +39,16 @@ def train(
 ) -> float:
     """Train for `steps` steps of `loss_of()`; returns their seconds, with those of an earlier, killed run.
 
-    On a GPU it runs in mixed precision (bfloat16), unless `mixed` is False.
-
-    stage: name of the stage, of its progress bar and its checkpoint.
+    stage: its name, that of its progress bar and of its checkpoint.
     modules: all that the stage changes; a checkpoint holds it.
     loss_of: draws a batch and gives its loss, a scalar.
     history: gets a row [stage, step, loss] for each step; steps count on over the stages.
     peak: highest learning rate.
-    folder: where <stage>.checkpoint lies, written every hundred steps; "" keeps none. A damaged
-        one is set aside, and the stage begins anew.
+    folder: where <stage>.checkpoint lies, written every hundred steps; "" keeps none. A damaged one is set
+        aside, and the stage begins anew.
     parameters: those trained, by default all of `modules` that require a gradient.
     slow: a part of `modules` that is trained at `SLOW` times the rate, as one that knows much already.
+    mixed: whether a GPU computes in bfloat16.
 
     Raises ValueError where a loss is not finite.
     """
@@ -59,35 +56,33 @@ def train(
     parameters = [parameter for parameter in parameters if parameter.requires_grad]
     device = parameters[0].device
     of_slow = set(slow.parameters()) if slow is not None else set()
-    groups = [
-        {"params": [one for one in parameters if one not in of_slow], "lr": peak},
-        {"params": [one for one in parameters if one in of_slow], "lr": SLOW * peak},
-    ]
-    groups = [group for group in groups if group["params"]]
+    groups = [{"params": [one for one in parameters if one not in of_slow], "lr": peak}]
+    if of_slow:
+        groups.append({"params": [one for one in parameters if one in of_slow], "lr": SLOW * peak})
     optimiser = torch.optim.AdamW(groups, weight_decay=0.05, betas=(0.9, 0.98))
-    schedule = _cosine_schedule(optimiser, steps)
+    middle, warm_up = (1 + LOWEST) / 2, min(WARM_UP, max(1, steps // 10))
+
+    def factor(step: int) -> float:
+        """A linear warm-up times a cosine from 1 to LOWEST."""
+        cosine = math.cos(math.pi * min(step / max(steps, 1), 1))
+        return min(1, (step + 1) / warm_up) * (middle + (1 - middle) * cosine)
+
+    schedule = LambdaLR(optimiser, factor)
     checkpoint = Path(folder) / f"{stage}.checkpoint" if str(folder) else None
     parts = {"optimiser": optimiser, "schedule": schedule, "modules": modules}
     first, seconds = 0, 0.0
-    state = read_checkpoint(checkpoint) if checkpoint else None
-    if state:
+    if checkpoint and (state := read_checkpoint(checkpoint)):
         for name, part in parts.items():
             part.load_state_dict(state[name])
         first, seconds, history[:] = state["step"], state["seconds"], state["history"]
-        log.info(
-            "%s: %d of %d steps are in %s; delete it to begin anew", stage, first, steps, checkpoint.name
-        )
+        log.info("%s: %d of %d steps are in %s; delete it to begin anew", stage, first, steps, checkpoint)
     modules.train()
     for step in tqdm(range(first, steps), desc=stage, disable=first >= steps):
         start = time.perf_counter()
         with torch.autocast(device.type, torch.bfloat16, enabled=mixed and device.type == "cuda"):
             loss = loss_of()
         if not torch.isfinite(loss):
-            advice = f"; {checkpoint} holds the last good state" if checkpoint else ""
-            raise ValueError(
-                f"the loss of stage {stage!r} is {loss.item()} at step {step + 1}: lower the learning "
-                f"rate{advice}"
-            )
+            raise ValueError(f"the loss of {stage} is {loss.item()} at step {step + 1}: lower the rate")
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -103,28 +98,14 @@ def train(
     return seconds
 
 
-def _cosine_schedule(optimiser: torch.optim.Optimizer, steps: int) -> LambdaLR:
-    """A linear warm-up times a cosine from the peak to LOWEST of it."""
-    middle = (1 + LOWEST) / 2
-    warm_up = min(WARM_UP, max(1, steps // 10))
-
-    def factor(step: int) -> float:
-        cosine = math.cos(math.pi * min(step / max(steps, 1), 1))
-        return min(1, (step + 1) / warm_up) * (middle + (1 - middle) * cosine)
-
-    return LambdaLR(optimiser, factor)
-
-
 def read_checkpoint(file: Path) -> dict | None:
-    """What `save_checkpoint` wrote; None where there is none, or a damaged one, which is set aside."""
+    """What `save_checkpoint` wrote, on the CPU; None for none, and for a damaged one, which is set aside."""
     if not file.exists():
         return None
     try:
-        # to the CPU: a full GPU is no damage
         return torch.load(file, weights_only=True, map_location="cpu")
-    except DAMAGE as error:
-        reason = str(error).partition(". ")[0] or type(error).__name__
-        paths.set_aside(file, reason)
+    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+        paths.set_aside(file, str(error).partition(". ")[0] or type(error).__name__)
         return None
 
 

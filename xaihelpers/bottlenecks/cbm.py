@@ -13,10 +13,8 @@ Koh et al. 2020, section 3, with x the features, c the concept labels and y the 
 | g, hidden layer, none from pixels | `hidden_weights`, `hidden_bias` | (d, h), (h,) |
 | g, to the concepts | `concept_weights`, `concept_bias` | (h, L), (L,) |
 | g, one network per concept | the same | (L, d, h), (L, h); `concept_weights` (L, h) |
-| p | `values` | (N, L) |
-| c | `present` | (N, L) |
-| θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
-| λ | `CONCEPT_WEIGHT` | |
+| p, c | `values`, `present` | (N, L) |
+| θ, b, and λ | `class_weights`, `class_bias`; `CONCEPT_WEIGHT` | (L, K), (K,) |
 """
 
 from dataclasses import dataclass, replace
@@ -27,25 +25,14 @@ import torch.nn.functional as F
 from einops import einsum
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
-from xaihelpers.bottlenecks.head import fit_head, linear_head_outputs
-from xaihelpers.bottlenecks.intervention import intervene
-from xaihelpers.bottlenecks.networks import (
-    CONCEPT_WEIGHT,
-    ConceptNetwork,
-    common_fields,
-    layer,
-    rarity,
-    train,
-    training_images,
-)
-from xaihelpers.outputs import ConceptOutputs
+from xaihelpers.bottlenecks.head import LinearHead, fit_head
+from xaihelpers.bottlenecks.networks import CONCEPT_WEIGHT, ConceptNetwork, layer, rarity, train, training_set
 
-CONCEPT_LAYERS = ("concept_weights", "concept_bias", "hidden_weights", "hidden_bias")
-CLASS_LAYERS = ("class_weights", "class_bias")
+LAYERS = ("concept_weights", "concept_bias", "hidden_weights", "hidden_bias", "class_weights", "class_bias")
 
 
 @dataclass(kw_only=True)
-class ConceptBottleneck(ConceptNetwork):
+class ConceptBottleneck(ConceptNetwork, LinearHead):
     """A bottleneck whose concept values are probabilities; shapes as in the module's table.
 
     `per_concept`: one network per concept, which share no weights.
@@ -57,21 +44,9 @@ class ConceptBottleneck(ConceptNetwork):
     hidden_weights: torch.Tensor | None = None
     hidden_bias: torch.Tensor | None = None
 
-    def explain(
-        self, inputs: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
-    ) -> ConceptOutputs:
-        """Outputs for features or pixels of N images, on the model's device; values are probabilities.
-
-        known: (N, L), a person's 0 or 1, NaN where nothing is corrected; it takes the place of the
-            probability.
-        image_ids: N file names, kept with the outputs.
-
-        Raises ValueError as `intervene` and `ConceptOutputs` do, and for pixels without a trunk.
-        """
-        probability = concept_logits(self.encode(inputs).to(self.class_weights), self).sigmoid()  # (N, L)
-        values = intervene(probability, known)
-        logits = values @ self.class_weights + self.class_bias
-        return linear_head_outputs(self, values, logits, image_ids, values.new_full(values.shape[1:], 0.5))
+    def concept_values(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Probabilities (N, L), from features or pixels."""
+        return concept_logits(self.encode(inputs).to(self.class_weights), self).sigmoid()
 
 
 def concept_logits(features: torch.Tensor, model: ConceptBottleneck) -> torch.Tensor:
@@ -92,32 +67,23 @@ def fit_cbm(
     kind: str = "joint",
     per_concept: bool = False,
     hidden: int = 128,
-    epochs: int = 60,
-    learning_rate: float = 3e-3,
-    weight_decay: float = 1e-2,
-    recipe: str = "adamw",
     seed: int = 0,
     device: str | torch.device = "cpu",
     checkpoints: Path | None = None,
+    **training,
 ) -> ConceptBottleneck:
     """Concept bottleneck of a data set's training images, in one of the three ways of the module's equations.
 
     dataset: with labels of its concepts, hard or soft. Where it has a trunk, this is trained with the rest,
-        from where it stands, on pixels, at a tenth of the `learning_rate`; else its features are frozen.
+        from where it stands, on pixels; else its features are frozen.
     kind: "joint", "sequential" or "independent". per_concept: a network for each concept, sharing no weights;
         from pixels they are trained one after the other, so none sees the class.
     hidden: units between features and concepts; none from pixels.
-    recipe: "adamw", or "koh" for the optimiser, the weights of rare concepts and the augmentation of Koh et
-        al. 2020; their learning rate and weight decay are to be given with it.
-    device: where the model is fitted and stays.
-    checkpoints: a folder that keeps the state of each network after each epoch, so that a run that was killed
-        goes on where it was. It must be of these data and settings alone.
-
-    Raises ValueError for an unknown recipe and for a loss that is not finite.
+    checkpoints: a folder of these data and settings alone, for the state of each network after each epoch.
+    training: epochs, learning_rate, weight_decay and recipe, as of `networks.train`, with its errors.
     """
-    inputs, present, labels = training_images(dataset, device)
-    training = {"epochs": epochs, "learning_rate": learning_rate, "weight_decay": weight_decay}
-    training["recipe"] = recipe
+    training = {"epochs": 60, "learning_rate": 3e-3} | training
+    inputs, present, labels, fields = training_set(dataset, device)
     if per_concept and dataset.trunk is not None:
         networks = []
         for j, name in enumerate(dataset.concepts):
@@ -126,11 +92,18 @@ def fit_cbm(
             # with a seed of its own each is the same whether those before it were trained or read
             own = {"seed": 1000 * seed + j, "device": device, "checkpoints": kept}
             networks.append(fit_cbm(alone, "independent", **own, **training))
-        model = _joined(networks, dataset.concepts)
+        model = replace(
+            networks[0],
+            concept_weights=torch.cat([network.concept_weights for network in networks], 1).T.contiguous(),
+            concept_bias=torch.cat([network.concept_bias for network in networks]),
+            concepts=list(dataset.concepts),
+            per_concept=True,
+            trunks=[network.trunks[0] for network in networks],
+        )
     else:
         generator = torch.Generator().manual_seed(seed)
-        model = _untrained(dataset, present, per_concept, hidden, generator)
-        rare = rarity(present, recipe)
+        model = _untrained(fields, present, per_concept, 0 if dataset.trunk else hidden, generator)
+        rare = rarity(present, training.get("recipe", ""))
 
         def loss(features, rows):
             logits = concept_logits(features, model)
@@ -141,28 +114,26 @@ def fit_cbm(
             # one network per concept: the sum of separate losses, so that each learns as if alone
             return of_concepts * (len(model.concepts) if per_concept else 1)
 
-        names = [name for name in CONCEPT_LAYERS if getattr(model, name) is not None]
-        names += CLASS_LAYERS if kind == "joint" else ()
+        trained = LAYERS if kind == "joint" else LAYERS[:4]
+        names = [name for name in trained if getattr(model, name) is not None]
         train(model, names, loss, inputs, generator, checkpoints, **training)
     if kind != "joint":
         values = present
         if kind == "sequential":
             with torch.no_grad():
-                values = concept_logits(model.encode(inputs).to(device), model).sigmoid()
+                values = model.concept_values(inputs)
         model.class_weights, model.class_bias = fit_head(values, labels, len(dataset.classes))
     return model
 
 
-def _untrained(dataset, present, per_concept, hidden, generator) -> ConceptBottleneck:
+def _untrained(fields, present, per_concept, hidden, generator) -> ConceptBottleneck:
     """The model before training, on the device of `present`."""
-    device = present.device
-    common = common_fields(dataset, device)
-    n_features, n_concepts, n_classes = len(common["mean"]), len(dataset.concepts), len(dataset.classes)
-    hidden = 0 if dataset.trunk else hidden
+    device, n_features = present.device, len(fields["mean"])
+    n_concepts, n_classes = len(fields["concepts"]), len(fields["classes"])
     width = hidden or n_features  # of what the concepts are read from
     shape = (n_concepts, width) if per_concept else (width, n_concepts)
     model = ConceptBottleneck(
-        **common,
+        **fields,
         concept_weights=layer(shape, width, generator, device),
         concept_bias=torch.logit(present.mean(0).clamp(0.01, 0.99)),
         class_weights=layer((n_concepts, n_classes), n_concepts, generator, device),
@@ -174,16 +145,3 @@ def _untrained(dataset, present, per_concept, hidden, generator) -> ConceptBottl
         model.hidden_weights = layer((*networks, n_features, hidden), n_features, generator, device)
         model.hidden_bias = torch.zeros(*networks, hidden, device=device)
     return model
-
-
-def _joined(networks: list[ConceptBottleneck], concepts: list[str]) -> ConceptBottleneck:
-    """One model of the networks of single concepts, its head not yet fitted."""
-    weights = torch.cat([network.concept_weights for network in networks], 1)  # (d, L)
-    return replace(
-        networks[0],
-        concept_weights=weights.T.contiguous(),
-        concept_bias=torch.cat([network.concept_bias for network in networks]),
-        concepts=list(concepts),
-        per_concept=True,
-        trunks=[network.trunks[0] for network in networks],
-    )

@@ -10,16 +10,13 @@ A.1):
     ĉᵢ  = pᵢ ĉᵢ⁺ + (1 − pᵢ) ĉᵢ⁻              eq. 15
     pᵢ  = σ(w · [ĉᵢ⁺, ĉᵢ⁻] + v)              Espinosa Zarlenga et al. 2022, section 3.1
 
-w and v are shared by all concepts.
-
 | symbol | name | shape |
 |---|---|---|
 | h, standardised features | `standardised` | (N, d) |
 | ĉ⁺ and ĉ⁻ | `pairs` | (N, L, 2, m) |
 | W⁺ and W⁻, b⁺ and b⁻ | `pair_weights`, `pair_bias` | (d, L, 2, m), (L, 2, m) |
-| a, a leaky ReLU | `F.leaky_relu` | |
 | p | `probability`, `values` | (N, L) |
-| w, v | `score_weights`, `score_bias` | (2, m), () |
+| w, v, of all concepts | `score_weights`, `score_bias` | (2, m), () |
 | ĉ | `embeddings` | (N, L, m) |
 """
 
@@ -31,16 +28,8 @@ import torch.nn.functional as F
 from einops import einsum, rearrange
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
-from xaihelpers.bottlenecks.intervention import intervene
-from xaihelpers.bottlenecks.networks import (
-    CONCEPT_WEIGHT,
-    ConceptNetwork,
-    common_fields,
-    layer,
-    rarity,
-    train,
-    training_images,
-)
+from xaihelpers.bottlenecks.head import intervene
+from xaihelpers.bottlenecks.networks import CONCEPT_WEIGHT, ConceptNetwork, layer, rarity, train, training_set
 from xaihelpers.outputs import ConceptOutputs
 
 SIZE = 16  # m
@@ -65,24 +54,20 @@ class ConceptEmbeddingModel(ConceptNetwork):
     def explain(
         self, inputs: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
     ) -> ConceptOutputs:
-        """Outputs for features or pixels of N images, on the model's device; values are probabilities.
+        """Outputs for features or pixels of N images, as of `LinearHead.explain`.
 
         A concept contributes what its embedding adds to the predicted class's logit. The head is linear in
         the embeddings, but not in the probabilities, so `class_weights` of the outputs is None.
-
-        known, image_ids: as of `ConceptBottleneck.explain`, with its errors.
         """
         pairs, scores = pairs_and_scores(self.encode(inputs).to(self.class_weights), self)
         values = intervene(scores.sigmoid(), known)
         embeddings = mix_embeddings(pairs, values)  # (N, L, m)
         logits = einsum(embeddings, self.class_weights, "n l m, l m k -> n k") + self.class_bias
-        contributions = []
-        for part, predicted in zip(embeddings.split(256), logits.argmax(1).split(256), strict=True):
-            weights = self.class_weights[:, :, predicted]  # (L, m, n)
-            contributions.append(einsum(part, weights, "n l m, l m n -> n l"))
+        weights = self.class_weights[:, :, logits.argmax(1)]  # (L, m, N)
+        contributions = einsum(embeddings, weights, "n l m, l m n -> n l")
         thresholds = values.new_full(values.shape[1:], 0.5)
         names = self.concepts, self.classes, image_ids
-        return ConceptOutputs(values, torch.cat(contributions), None, logits, *names, thresholds=thresholds)
+        return ConceptOutputs(values, contributions, None, logits, *names, thresholds=thresholds)
 
 
 def pairs_and_scores(
@@ -93,9 +78,8 @@ def pairs_and_scores(
     features: (N, d). Returns (N, L, 2, m) and (N, L). Paper conceptscore, appendix A.1, eq. 13 and 14.
     """
     standardised = (features - model.mean) / model.std
-    pairs = F.leaky_relu(
-        einsum(standardised, model.pair_weights, "n d, d l s m -> n l s m") + model.pair_bias
-    )
+    pairs = einsum(standardised, model.pair_weights, "n d, d l s m -> n l s m") + model.pair_bias
+    pairs = F.leaky_relu(pairs)
     return pairs, einsum(pairs, model.score_weights, "n l s m, s m -> n l") + model.score_bias
 
 
@@ -107,27 +91,23 @@ def mix_embeddings(pairs: torch.Tensor, probability: torch.Tensor) -> torch.Tens
 
 def fit_cem(
     dataset: ConceptDataset,
-    epochs: int = 20,
-    learning_rate: float = 2e-3,
-    weight_decay: float = 1e-2,
-    recipe: str = "adamw",
     seed: int = 0,
     device: str | torch.device = "cpu",
     checkpoints: Path | None = None,
+    **training,
 ) -> ConceptEmbeddingModel:
     """Concept embedding model of training images, by cross-entropy + `CONCEPT_WEIGHT` · mean concept loss.
 
-    dataset, recipe, device, checkpoints: as of `fit_cbm`.
+    dataset, checkpoints, training: as of `fit_cbm`, with its errors.
 
-    Raises ValueError for an unknown recipe and for a loss that is not finite.
     Source: Espinosa Zarlenga et al. 2022, sections 3.1 and 3.2.
     """
-    inputs, present, labels = training_images(dataset, device)
+    training = {"epochs": 20, "learning_rate": 2e-3} | training
+    inputs, present, labels, fields = training_set(dataset, device)
     generator = torch.Generator().manual_seed(seed)
-    common = common_fields(dataset, device)
-    width, n_concepts, n_classes = len(common["mean"]), len(dataset.concepts), len(dataset.classes)
+    width, n_concepts, n_classes = len(fields["mean"]), len(dataset.concepts), len(dataset.classes)
     model = ConceptEmbeddingModel(
-        **common,
+        **fields,
         pair_weights=layer((width, n_concepts, 2, SIZE), width, generator, device),
         pair_bias=layer((n_concepts, 2, SIZE), width, generator, device),
         score_weights=layer((2, SIZE), 2 * SIZE, generator, device),
@@ -135,7 +115,7 @@ def fit_cem(
         class_weights=layer((n_concepts, SIZE, n_classes), n_concepts * SIZE, generator, device),
         class_bias=torch.zeros(n_classes, device=device),
     )
-    rare = rarity(present, recipe)
+    rare = rarity(present, training.get("recipe", ""))
 
     def loss(features, rows):
         pairs, scores = pairs_and_scores(features, model)
@@ -146,6 +126,5 @@ def fit_cem(
         of_concepts = F.binary_cross_entropy_with_logits(scores, present[rows], pos_weight=rare)
         return F.cross_entropy(logits, labels[rows]) + CONCEPT_WEIGHT * of_concepts
 
-    training = {"epochs": epochs, "learning_rate": learning_rate, "weight_decay": weight_decay}
-    train(model, TRAINED, loss, inputs, generator, checkpoints, recipe=recipe, **training)
+    train(model, TRAINED, loss, inputs, generator, checkpoints, **training)
     return model

@@ -2,21 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pandas as pd
 import torch
 from torch import nn
 
-from xaihelpers.datasets import (
-    Dataset,
-    choose_concepts,
-    concept_labels,
-    load,
-    normalise_attribute,
-    phrase,
-    plain_name,
-)
+from xaihelpers import datasets
 from xaihelpers.models.backbones import load_backbone
 from xaihelpers.models.clip import Clip, embed_images, embed_texts, load_clip
 from xaihelpers.models.features import extract_features
@@ -36,7 +27,6 @@ class ConceptDataset:
     `phrases`: concepts by name only.
     `told`: the labels (N,) of 0 and 1 of all that is annotated, by its `words`.
     `backbone_name`, `backbone_identity`: the network and the weights that `pooled` comes from.
-    `pixels`, `trunk`: for training end to end, else None.
     """
 
     name: str  # of the data set
@@ -78,7 +68,6 @@ def load_concept_dataset(
     layer: str = "",
     clip: str = "aviary_clip",
     clip_weights: str = "",
-    long: bool = False,
     concept_file: str = "",
     finetune: bool = False,
     device: str | torch.device = "cpu",
@@ -86,77 +75,48 @@ def load_concept_dataset(
 ) -> ConceptDataset:
     """A data set with the features of its images and its concepts.
 
-    data: a name or path that `datasets.load` takes. In CUB-200-2011's format it comes with concepts, else
-        without any.
+    data: as of `datasets.load`. In CUB-200-2011's format it comes with concepts, else without any.
     labels: concept labels of each image ("image") or of its class ("class"), for training; "none" keeps the
         names of the concepts and forgets who has them.
     label_kind: "hard" or "soft" ones for training; judged by the hard ones.
     truth_labels: the labels that models are judged by, "image" or "class"; empty takes those of training.
     concepts: as of `datasets.choose_concepts`.
-    backbone, weights, layer: as of `models.load_backbone`; backbone "" leaves features out, for finished
-        outputs.
-    clip, clip_weights, long: as of `models.clip.load_clip`; clip "" leaves CLIP out.
+    backbone, weights, layer, transform: as of `models.load_backbone`; backbone "" leaves features out.
+    clip, clip_weights: as of `models.clip.load_clip`; clip "" leaves CLIP out.
     concept_file: a text file with one concept a line, in place of the phrases that are made of CUB's 312
         attributes; data without attributes need one.
     finetune: read all pixels too, for models that train the backbone.
     device: where the networks run.
-    transform: how the backbone's input is cut and scaled, as of `models.load_backbone`.
 
-    Raises DatasetError, ModelError and ValueError as its parts do: `datasets.load`, `models.load_backbone`,
-    `models.extract_features`, `models.clip.load_clip`, `read_concepts`.
+    Raises DatasetError, ModelError and ValueError as its parts do.
     """
     nobody_tells = labels == "none"
     if nobody_tells:
         labels = truth_labels = "class"
     truth_labels = truth_labels or labels
-    world = load(data, attributes="image" if "image" in (labels, truth_labels) else "class")
+    world = datasets.load(data, attributes="image" if "image" in (labels, truth_labels) else "class")
     parts = {"pooled": torch.empty(len(world.images), 0)}
     if world.attributes is not None:
-        parts |= _annotations(world, concepts, labels, label_kind, truth_labels)
-    if nobody_tells:
-        parts = {"pooled": parts["pooled"], "phrases": parts.get("phrases", [])}
+        told = _annotations(world, concepts, labels, label_kind, truth_labels)
+        parts |= {"phrases": told["phrases"]} if nobody_tells else told
     if concept_file:
-        parts["phrases"] = read_concepts(concept_file)
+        lines = read_text(find(concept_file) or concept_file).split("\n")
+        parts["phrases"] = [line.strip() for line in lines if line.strip()]
+        check_names(parts["phrases"], f"concept file {concept_file}")
     if backbone:
         network = load_backbone(backbone, weights, layer, device, transform)
         parts |= {"backbone_name": network.name, "backbone_identity": network.identity}
         parts["pooled"] = extract_features(network, world.images.path, maps=False).pooled
     if clip:
-        parts["clip"] = loaded = load_clip(clip, clip_weights, long, device)
+        parts["clip"] = loaded = load_clip(clip, clip_weights, device=device)
         parts["image_embeddings"] = embed_images(loaded, world.images.path)
         parts["embed_texts"] = lambda texts: embed_texts(loaded, texts).rows
     if finetune:
         parts["pixels"] = read_pixels(network, world.images.path)
         parts["trunk"] = lambda: Trunk(load_backbone(backbone, weights, layer, transform=transform))
-    return ConceptDataset(
-        name=world.name,
-        images=world.images,
-        image_ids=world.image_ids,
-        classes=world.class_names,
-        labels=world.labels,
-        train=world.train,
-        drawn=world.drawn,
-        **parts,
-    )
-
-
-def read_concepts(file: str | Path) -> list[str]:
-    """The concepts of a text file, one a line, blank lines aside.
-
-    file: a path, or a name under XAI_DATA.
-
-    Raises ValueError, naming the file, where it cannot be read, for no concept at all and for a name that
-    stands twice.
-    """
-    place = find(file)
-    if place is None:
-        raise ValueError(f"concept file {file}: No such file or directory")
-    try:
-        names = [line.strip() for line in read_text(place).split("\n") if line.strip()]
-        check_names(names)
-    except ValueError as error:
-        raise ValueError(f"concept file {file}: {error}") from error
-    return names
+    for name in ("name", "images", "image_ids", "labels", "train", "drawn"):
+        parts[name] = getattr(world, name)
+    return ConceptDataset(classes=world.class_names, **parts)
 
 
 def concept_truth(dataset: ConceptDataset, concepts: list[str]) -> torch.Tensor:
@@ -166,7 +126,8 @@ def concept_truth(dataset: ConceptDataset, concepts: list[str]) -> torch.Tensor:
     underscores and blanks make no difference.
     """
     unknown = torch.full((len(dataset.images),), torch.nan)
-    return torch.stack([dataset.told.get(words(normalise_attribute(name)), unknown) for name in concepts], 1)
+    names = [words(datasets.normalise_attribute(name)) for name in concepts]
+    return torch.stack([dataset.told.get(name, unknown) for name in names], 1)
 
 
 def draw_test_rows(dataset: ConceptDataset, n: int = 0, seed: int = 0) -> torch.Tensor:
@@ -175,10 +136,9 @@ def draw_test_rows(dataset: ConceptDataset, n: int = 0, seed: int = 0) -> torch.
     Where there are labels of concepts, images in which none is labelled as present are passed over: nothing
     can be compared with them.
     """
-    truth = dataset.truth
     candidates = torch.arange(int((~dataset.train).sum()))
-    if truth is not None:
-        candidates = candidates[(truth[~dataset.train] > 0).any(1)]
+    if dataset.truth is not None:
+        candidates = candidates[(dataset.truth[~dataset.train] > 0).any(1)]
     order = torch.randperm(len(candidates), generator=torch.Generator().manual_seed(seed))
     return candidates[order[: n or None]].sort().values
 
@@ -210,19 +170,20 @@ class Trunk(nn.Module):
         return feature_maps(self.backbone, self.backbone.normalised(pixels))[0].mean((2, 3))
 
 
-def _annotations(world: Dataset, concepts: str, labels: str, label_kind: str, truth_labels: str) -> dict:
+def _annotations(world, concepts, labels, label_kind, truth_labels) -> dict:
     """The concepts and all attributes as phrases, with their labels."""
-    attributes, every = choose_concepts(world, concepts), world.attributes.name.tolist()
-    truth, names = concept_labels(world, attributes, level=truth_labels), list(map(plain_name, attributes))
+    attributes, every = datasets.choose_concepts(world, concepts), world.attributes.name.tolist()
+    truth = datasets.concept_labels(world, attributes, level=truth_labels)
+    names = list(map(datasets.plain_name, attributes))
     told: dict[str, torch.Tensor] = {}  # several attributes may be said in the same words
-    for name, column in zip(every, concept_labels(world, every, level=truth_labels).T, strict=True):
-        for key in {words(said) for said in (name, plain_name(name), phrase(name))}:
+    for name, column in zip(every, datasets.concept_labels(world, every, level=truth_labels).T, strict=True):
+        for key in {words(said) for said in (name, datasets.plain_name(name), datasets.phrase(name))}:
             told[key] = torch.maximum(told[key], column) if key in told else column
     return {
         "concepts": names,
         "attributes": attributes,
-        "present": concept_labels(world, attributes, level=labels, kind=label_kind),
+        "present": datasets.concept_labels(world, attributes, level=labels, kind=label_kind),
         "truth": truth,
-        "phrases": list(dict.fromkeys(map(phrase, every))),
+        "phrases": list(dict.fromkeys(map(datasets.phrase, every))),
         "told": told | dict(zip(map(words, names), truth.T, strict=True)),
     }

@@ -39,35 +39,30 @@ def fit_draws(
 ) -> list[Draw]:
     """A model on frozen features, fitted anew with other seeds; those of two `seed`s share none.
 
-    name: a model of the zoo; or a file, of outputs (.safetensors) or with a function that gives them (.py),
-        which is a single draw and whose centre is that of the test images, for it holds no others.
-    draws: how many; concepts that a draw lacks are left out of all.
-    settings: of the model, as of `zoo.fit_or_load`.
+    name: a model of the zoo; or a file as of `own_outputs`, which is a single draw and whose centre is that
+        of the test images, for it holds no others.
+    draws: how many; concepts that a draw lacks are left out of all. settings: as of `zoo.fit_or_load`.
 
     Raises ValueError as `fit_or_load` and `own_outputs` do.
     """
-    test = ~dataset.train
+    fits = []  # outputs, centre, model
     if is_own(name):
         (outputs,) = own_outputs([name], dataset).values()
-        outputs = outputs.to(device)
-        present = concept_truth(dataset, outputs.concepts)[test].to(device)
-        return [Draw(outputs, present, outputs.values.mean(0), None)]
+        fits.append((outputs, outputs.values.mean(0), None))
+    else:
+        inputs = dataset.image_embeddings if name == "phcbm_text" else dataset.pooled
+        training = inputs[dataset.train].to(device)
+        for draw in range(draws):
+            fit = fit_or_load(name, dataset, seed_of(seed, draw), device, **settings)
+            fits.append((fit.outputs, fit.model.explain(training).values.mean(0), fit.model))
+    everywhere = set.intersection(*(set(outputs.concepts) for outputs, _, _ in fits))
     found = []
-    inputs = dataset.image_embeddings if name == "phcbm_text" else dataset.pooled
-    training = inputs[dataset.train].to(device)
-    for draw in range(draws):
-        fitted = fit_or_load(name, dataset, seed_of(seed, draw), device, **settings)
-        outputs = fitted.outputs.to(device)
-        present = concept_truth(dataset, outputs.concepts)[test].to(device)
-        centre = fitted.model.explain(training).values.mean(0)
-        found.append(Draw(outputs, present, centre, fitted.model))
-    everywhere = set.intersection(*(set(draw.outputs.concepts) for draw in found))
-    shared = []
-    for draw in found:
-        columns = [j for j, concept in enumerate(draw.outputs.concepts) if concept in everywhere]
-        outputs = draw.outputs.of_concepts([draw.outputs.concepts[j] for j in columns])
-        shared.append(Draw(outputs, draw.present[:, columns], draw.centre[columns], draw.model))
-    return shared
+    for outputs, centre, model in fits:
+        names = [concept for concept in outputs.concepts if concept in everywhere]
+        columns = [outputs.concepts.index(concept) for concept in names]
+        present = concept_truth(dataset, names)[~dataset.train].to(device)
+        found.append(Draw(outputs.of_concepts(names).to(device), present, centre[columns].to(device), model))
+    return found
 
 
 def concept_maps_of(draw: Draw, maps: torch.Tensor) -> torch.Tensor:

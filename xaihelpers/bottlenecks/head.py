@@ -7,22 +7,19 @@ The paper does not say how its head was fitted: solver and standardisation are a
 
 | symbol | name | shape |
 |---|---|---|
-| û | `values` | (N, L) |
-| z, û standardised | `standardised` | (N, L) |
+| û, and z standardised | `values`, `inputs` | (N, L) |
 | θ, and θ_z for standardised values | `class_weights`, `weights` | (L, K) |
 | b | `class_bias`, `bias` | (K,) |
 | y | `labels` | (N,) |
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.optimize import minimize
 from sklearn.linear_model import SGDClassifier
 
-from xaihelpers.bottlenecks.intervention import intervene
 from xaihelpers.outputs import ConceptOutputs
 
 SOLVERS = ("optimum", "few steps", "one-vs-rest")
@@ -34,7 +31,6 @@ def fit_head(
     n_classes: int,
     penalty: float = 1e-3,
     steps: int = 150,
-    offset: torch.Tensor | None = None,
     solver: str = "optimum",
     standardise: bool = True,
     seed: int = 0,
@@ -42,12 +38,8 @@ def fit_head(
     """One linear layer on concept values: weights θ (L, K) and bias b (K,), on the values' own scale.
 
     values: (N, L) float32. labels: (N,) int64, 0 to K − 1, on the same device.
-    penalty: of the squared weights, as in the module's formula; of the elastic net where one class is fitted
-        against the rest.
-    steps: of the solver, at most; one class against the rest goes on until nothing improves.
-    offset: (N, K), logits that are there already and stay as they are. Then, whatever the solver, the optimum
-        is found to the end, by Newton's method: what the given logits leave over is little, and where L-BFGS
-        stops on its way there hangs on the last bits, so that each processor would have another layer.
+    penalty: of the squared weights, as in the module's formula; of the elastic net for "one-vs-rest".
+    steps: of the solver, at most; "one-vs-rest" goes on until nothing improves.
     solver: "optimum", softmax cross-entropy by full-batch L-BFGS; "few steps", the same by Adam from zero,
         which stops long before its optimum; "one-vs-rest", logistic regressions of each class against the
         others by stochastic gradient descent with an elastic net, as post-hoc CBM's own code fits them.
@@ -67,46 +59,11 @@ def fit_head(
         # a constant concept, whose spread is rounding, gets no weight
         std = std.where(std > 1e-6 * values.abs().amax(0), torch.inf)
     inputs = (values - mean) / std
-    if offset is not None:
-        weights, bias = _beyond_offset(inputs, labels, n_classes, penalty, offset)
-    elif solver == "one-vs-rest":
+    if solver == "one-vs-rest":
         weights, bias = _one_vs_rest(inputs, labels, n_classes, penalty, seed)
     else:
         weights, bias = _softmax_layer(inputs, labels, n_classes, penalty, steps, solver)
     return weights / std[:, None], bias - (mean / std) @ weights
-
-
-def _beyond_offset(inputs, labels, n_classes, penalty, offset):
-    """The optimum by SciPy's Newton-CG in float64: products with the Hessian, which is never written out."""
-    ones = inputs.new_ones(len(inputs), 1)
-    inputs, offset = torch.cat([inputs, ones], 1).double(), offset.detach().double()
-    wanted = F.one_hot(labels, n_classes).double()
-    penalties = torch.full_like(inputs[:1].T, penalty)
-    penalties[-1] = 0  # of the bias
-
-    def as_layer(flat):
-        return torch.from_numpy(flat).to(inputs).view(-1, n_classes)
-
-    def loss(flat):
-        layer = as_layer(flat)
-        log_chances = (inputs @ layer + offset).log_softmax(1)
-        value = -(log_chances * wanted).sum() / len(inputs) + (penalties * layer.square()).sum() / 2
-        gradient = inputs.T @ (log_chances.exp() - wanted) / len(inputs) + penalties * layer
-        return value.item(), gradient.flatten().cpu().numpy()
-
-    def curvature(flat, direction):
-        chances = (inputs @ as_layer(flat) + offset).softmax(1)
-        direction = as_layer(direction)
-        turned = inputs @ direction
-        turned = chances * (turned - (chances * turned).sum(1, keepdim=True))
-        return (inputs.T @ turned / len(inputs) + penalties * direction).flatten().cpu().numpy()
-
-    start = np.zeros(inputs.shape[1] * n_classes)
-    found = minimize(
-        loss, start, jac=True, hessp=curvature, method="Newton-CG", options={"xtol": 1e-9, "maxiter": 200}
-    )
-    layer = as_layer(found.x).float()
-    return layer[:-1], layer[-1]
 
 
 def _softmax_layer(inputs, labels, n_classes, penalty, steps, solver):
@@ -121,9 +78,8 @@ def _softmax_layer(inputs, labels, n_classes, penalty, steps, solver):
         return value
 
     if solver == "optimum":
-        optimiser = torch.optim.LBFGS(
-            [weights, bias], max_iter=steps, history_size=20, line_search_fn="strong_wolfe"
-        )
+        how = {"history_size": 20, "line_search_fn": "strong_wolfe"}
+        optimiser = torch.optim.LBFGS([weights, bias], max_iter=steps, **how)
         optimiser.step(loss)
     else:
         optimiser = torch.optim.Adam([weights, bias], lr=0.01)
@@ -134,15 +90,9 @@ def _softmax_layer(inputs, labels, n_classes, penalty, steps, solver):
 
 def _one_vs_rest(inputs, labels, n_classes, penalty, seed):
     """A class without an image keeps weights of 0 and the lowest bias."""
-    model = SGDClassifier(
-        loss="log_loss",
-        penalty="elasticnet",
-        alpha=penalty,
-        l1_ratio=0.99,
-        max_iter=10_000,
-        random_state=seed,
-        n_jobs=-1,  # classes side by side, in threads; each has a seed of its own
-    )
+    net = {"loss": "log_loss", "penalty": "elasticnet", "alpha": penalty, "l1_ratio": 0.99}
+    # n_jobs: classes side by side, in threads; each has a seed of its own
+    model = SGDClassifier(**net, max_iter=10_000, random_state=seed, n_jobs=-1)
     model.fit(inputs.cpu().numpy(), labels.cpu().numpy())
     found = torch.from_numpy(model.coef_).to(inputs), torch.from_numpy(model.intercept_).to(inputs)
     if len(model.classes_) == 2:  # one regression stands for both
@@ -153,13 +103,86 @@ def _one_vs_rest(inputs, labels, n_classes, penalty, seed):
     return weights.T.contiguous(), bias
 
 
+def value_range(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What "absent" and "present" mean on an unbounded scale: the centres (L,) of two clusters of a concept.
+
+    Koh et al. 2020 (section 5) take the 5th and 95th percentile. But what is present in 2 % of the images
+    lies above the 95th, and for what is present in half of them both are values that heads have hardly seen.
+    The clusters (2-means, started at the 1st and 99th percentile) need no labels either.
+
+    values: (N, L), of training images.
+    """
+    percentiles = torch.tensor([0.01, 0.99], device=values.device, dtype=values.dtype)
+    # by column: torch takes no more than 2²⁴ values at once
+    low, high = torch.stack([torch.quantile(column, percentiles) for column in values.T], 1)
+    for _ in range(50):
+        nearer_low = (values - low).abs() <= (values - high).abs()  # (N, L)
+        before = low, high
+        means = []
+        for members, centre in ((nearer_low, low), (~nearer_low, high)):
+            mean = (values * members).sum(0) / members.sum(0).clamp(min=1)
+            means.append(torch.where(members.any(0), mean, centre))
+        low, high = means
+        if torch.equal(low, before[0]) and torch.equal(high, before[1]):
+            break
+    return low, high
+
+
+def intervene(
+    values: torch.Tensor,
+    known: torch.Tensor | None,
+    low: torch.Tensor | float = 0.0,
+    high: torch.Tensor | float = 1.0,
+) -> torch.Tensor:
+    """Concept values with a person's truth put in.
+
+    values: (N, L). known: (N, L), 0 or 1, NaN where nothing is corrected; None corrects nothing.
+    low, high: numbers or (L,), the values of what is absent and present. Where `known` is 1, the value
+        becomes at least `high`; where it is 0, at most `low`. A value that lies beyond these already stays.
+
+    Raises ValueError for `known` of another shape and truths other than 0 and 1.
+    """
+    if known is None:
+        return values
+    known = known.to(values)
+    if known.shape != values.shape or not ((known == 0) | (known == 1) | known.isnan()).all():
+        raise ValueError(f"known must be 0, 1 or NaN (nobody says anything), of shape {tuple(values.shape)}")
+    low, high = torch.as_tensor(low).to(values), torch.as_tensor(high).to(values)
+    corrected = torch.where(known == 0, values.minimum(low), values)
+    return torch.where(known == 1, values.maximum(high), corrected)
+
+
+class LinearHead:
+    """A bottleneck whose classes are linear in its concepts: `class_weights` (L, K), `class_bias` (K,).
+
+    `concept_values`: a function of inputs that gives (N, L).
+    `low`, `high`, numbers or (L,): what a concept that a person calls absent or present is set to.
+    """
+
+    def explain(
+        self, inputs: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
+    ) -> ConceptOutputs:
+        """Outputs for N images, on the model's device; concept j adds θ_jk û_ij to the predicted logit.
+
+        inputs: features (N, d), or pixels (N, 3, H, W) uint8 of a model that was trained from these.
+        known: (N, L), a person's truth, 0 or 1, NaN where nothing is corrected.
+        image_ids: N file names, kept with the outputs.
+
+        Raises ValueError as `intervene` and `ConceptOutputs` do.
+        """
+        values = intervene(self.concept_values(inputs), known, self.low, self.high)
+        logits = values @ self.class_weights + self.class_bias
+        contributions = values * self.class_weights.T[logits.argmax(1)]
+        thresholds = values.new_zeros(values.shape[1]) + (self.low + self.high) / 2
+        given = values, contributions, self.class_weights, logits, self.concepts, self.classes, image_ids
+        return ConceptOutputs(*given, thresholds=thresholds)
+
+
 @dataclass(kw_only=True)
-class LinearBottleneck:
+class LinearBottleneck(LinearHead):
     """Concepts that are linear in frozen features, and a linear head: û = (C f − shift) / scale.
 
-    `bank` (L, d), the rows of C; `shift`, `scale` (L,); `class_weights` (L, K), `class_bias` (K,).
-    `low`, `high` (L,): what a concept that a person calls absent or present is set to.
-    `residual_weights` (d, K), `residual_bias` (K,): of a path from the features past the concepts, or None.
+    `bank` (L, d), the rows of C; `shift`, `scale`, `low`, `high` (L,).
     """
 
     bank: torch.Tensor
@@ -171,37 +194,19 @@ class LinearBottleneck:
     high: torch.Tensor
     concepts: list[str]
     classes: list[str]
-    residual_weights: torch.Tensor | None = None
-    residual_bias: torch.Tensor | None = None
 
-    def explain(
-        self, pooled: torch.Tensor, known: torch.Tensor | None = None, image_ids: list[str] | None = None
-    ) -> ConceptOutputs:
-        """Outputs for features (N, d) of images, on the model's device.
+    def concept_values(self, inputs: torch.Tensor) -> torch.Tensor:
+        """û (N, L) of features (N, d)."""
+        return (inputs.to(self.bank) @ self.bank.T - self.shift) / self.scale
 
-        Contributions are those of the concepts; a residual is added to the logits.
+    @classmethod
+    def of_bank(cls, features, bank, shift, scale, head: Callable, concepts: list[str], classes: list[str]):
+        """The bottleneck of a bank, in float32.
 
-        known: (N, L), a person's truth, 0 or 1, NaN where nothing is corrected.
-        image_ids: N file names, kept with the outputs.
-
-        Raises ValueError as `intervene` and `ConceptOutputs` do.
+        features: (N, d) of training images. head: values (N, L) -> class weights and bias.
         """
-        pooled = pooled.to(self.bank)
-        values = intervene((pooled @ self.bank.T - self.shift) / self.scale, known, self.low, self.high)
-        logits = values @ self.class_weights + self.class_bias
-        if self.residual_weights is not None:
-            logits = logits + pooled @ self.residual_weights + self.residual_bias
-        return linear_head_outputs(self, values, logits, image_ids, (self.low + self.high) / 2)
-
-
-def linear_head_outputs(
-    model, values: torch.Tensor, logits: torch.Tensor, image_ids: list[str] | None, thresholds: torch.Tensor
-) -> ConceptOutputs:
-    """Outputs of a model with a linear head: concept j contributes θ_jk û_ij, k being the predicted class.
-
-    model: with `class_weights` (L, K), `concepts` and `classes`. values: (N, L). logits: (N, K).
-    thresholds: (L,), the values above which the model calls a concept present.
-    """
-    contributions = values * model.class_weights.T[logits.argmax(1)]  # (N, L)
-    given = values, contributions, model.class_weights, logits, model.concepts, model.classes, image_ids
-    return ConceptOutputs(*given, thresholds=thresholds)
+        values = (features @ bank.T - shift) / scale
+        parts = bank, shift, scale, *head(values), *value_range(values)
+        names = "bank", "shift", "scale", "class_weights", "class_bias", "low", "high"
+        fields = {name: part.float() for name, part in zip(names, parts, strict=True)}
+        return cls(**fields, concepts=concepts, classes=list(classes))

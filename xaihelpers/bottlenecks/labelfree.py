@@ -12,31 +12,25 @@
 | mean and spread of C f in training | `shift`, `scale` | (L,) |
 | P | `target` | (N, L) |
 | sim | `similarity` | (L,) |
-| û | `values` | (N, L) |
-| θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
+
+û, θ and b are those of `head`.
 """
 
-import logging
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
 from xaihelpers.bottlenecks.head import LinearBottleneck
-from xaihelpers.bottlenecks.intervention import value_range
 from xaihelpers.bottlenecks.sparse import elastic_net_head
 
-log = logging.getLogger(__name__)
 MAX_LENGTH = 30  # letters in a concept
 CLASS_CUTOFF, OTHER_CUTOFF = 0.85, 0.9  # cosines above which a concept is too like a class, or another
 VALIDATION = 0.1  # share of the training images that the projection is not trained on
 STEPS = 1000  # of the projection, at most
 LEARNING_RATE = 1e-3
-
-
-class LabelFreeCBM(LinearBottleneck):
-    """A bottleneck whose concepts were learnt from CLIP; shapes as in the module's table."""
 
 
 def filter_concepts(
@@ -46,33 +40,22 @@ def filter_concepts(
 
     embed_text: n texts -> (n, e), unit rows. Of two similar concepts the earlier one stays.
 
-    Raises ValueError if no concept is left, naming why the first is not.
+    Raises ValueError if no concept is left.
     Source: Oikarinen et al. 2023, section 3.1 and appendix A.
     """
     short = [name for name in concepts if len(name) <= MAX_LENGTH]
-    dropped = {}
-    for name in set(concepts) - set(short):
-        dropped[name] = f"{len(name)} letters, more than {MAX_LENGTH}"
-    rows = embed_text(short or concepts)
-    to_class, to_other = rows @ embed_text(list(classes)).T, rows @ rows.T  # (n, K), (n, n)
     kept = []
-    for i, name in enumerate(short):
-        cosine, k = to_class[i].max(0)
-        other, place = to_other[i, kept].max(0) if kept else (-1, 0)
-        if cosine > CLASS_CUTOFF:
-            dropped[name] = f"too similar to the class {classes[k]!r} (cosine {cosine:.2f} > {CLASS_CUTOFF})"
-        elif other > OTHER_CUTOFF:
-            like = short[kept[place]]
-            dropped[name] = f"too similar to the concept {like!r} (cosine {other:.2f} > {OTHER_CUTOFF})"
-        else:
-            kept.append(i)
+    if short:
+        rows = embed_text(short)
+        to_class, to_other = rows @ embed_text(list(classes)).T, rows @ rows.T  # (n, K), (n, n)
+        for i in range(len(short)):
+            if to_class[i].max() <= CLASS_CUTOFF and (to_other[i, kept] <= OTHER_CUTOFF).all():
+                kept.append(i)
     if not kept:
         raise ValueError(
-            f"none of {len(concepts)} concepts is left by the filters; the first, {concepts[0]!r}, is "
-            f"dropped as {dropped[concepts[0]]}: give other concepts"
+            f"none of {len(concepts)} concepts is left: {len(concepts) - len(short)} have more than "
+            f"{MAX_LENGTH} letters, the others are too similar to a class: give other concepts"
         )
-    for name, reason in dropped.items():
-        log.debug("concept %r is left out: %s", name, reason)
     return [short[i] for i in kept]
 
 
@@ -96,7 +79,7 @@ def fit_labelfree_cbm(
     penalty: float = 7e-4,
     seed: int = 0,
     device: str | torch.device = "cpu",
-) -> LabelFreeCBM:
+) -> LinearBottleneck:
     """Label-free bottleneck of a data set's training images.
 
     1. Concepts that CLIP does not detect are dropped: mean cosine of their five strongest images at most
@@ -106,9 +89,8 @@ def fit_labelfree_cbm(
     3. Concepts that it does not learn are dropped: similarity on the held-out images at most `similarity`.
     4. The head is an elastic net with λ = `penalty` on standardised values.
 
-    dataset: with a CLIP. named: whether the concepts are its phrases, filtered by `filter_concepts`; else
-        they are those that somebody annotated, taken as they are, and the phrases where nobody did.
-    device: where the model is fitted and stays.
+    named: whether the concepts are the data set's phrases, filtered by `filter_concepts`; else they are those
+        that somebody annotated, taken as they are, and the phrases where nobody did.
 
     Raises ValueError if no concept survives, naming the nearest and the parameter to lower.
     Source: Oikarinen et al. 2023, section 3.
@@ -129,21 +111,9 @@ def fit_labelfree_cbm(
     kept = [seen[j] for j in learnt]
     projection = projection[learnt]
     values = pooled @ projection.T
-    mean, std = values.mean(0), values.std(0).clamp(min=1e-12)
-    values = (values - mean) / std
-    weights, bias = elastic_net_head(values, labels, len(dataset.classes), penalty)
-    low, high = value_range(values)
-    return LabelFreeCBM(
-        bank=projection.float(),
-        shift=mean.float(),
-        scale=std.float(),
-        class_weights=weights.float(),
-        class_bias=bias.float(),
-        low=low.float(),
-        high=high.float(),
-        concepts=kept,
-        classes=list(dataset.classes),
-    )
+    scale = values.mean(0), values.std(0).clamp(min=1e-12)
+    head = partial(elastic_net_head, labels=labels, n_classes=len(dataset.classes), penalty=penalty)
+    return LinearBottleneck.of_bank(pooled, projection, *scale, head, kept, dataset.classes)
 
 
 def _above(least: float, levels: torch.Tensor, names: list[str], what: str, setting: str) -> list[int]:

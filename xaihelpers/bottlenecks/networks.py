@@ -34,21 +34,13 @@ class ConceptNetwork:
     concepts: list[str]
     classes: list[str]
     trunks: list[nn.Module] = field(default_factory=list)
+    low, high = 0.0, 1.0  # what a person's "absent" and "present" set a probability to
 
     @torch.no_grad()
     def encode(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Features (N, d) of pixels (N, 3, H, W) uint8; (N, L, d) where each concept has its trunk.
-
-        Anything but pixels is features already, and stays as it is. Raises ValueError for pixels without a
-        trunk.
-        """
+        """Features (N, d) of pixels (N, 3, H, W) uint8; (N, L, d) of a trunk per concept; features stay."""
         if inputs.dtype != torch.uint8:
             return inputs
-        if not self.trunks:
-            raise ValueError(
-                f"inputs {tuple(inputs.shape)} are pixels, but this model was trained on features (N, d): "
-                "embed the images with its backbone first"
-            )
         features = []
         for trunk in self.trunks:
             batches = [pixel_features(trunk.eval(), batch) for batch in inputs.split(BATCH_SIZE)]
@@ -61,32 +53,25 @@ def layer(shape: tuple[int, ...], fan_in: int, generator: torch.Generator, devic
     return ((2 * torch.rand(shape, generator=generator) - 1) / fan_in**0.5).to(device)
 
 
-def training_images(dataset: ConceptDataset, device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def training_set(dataset: ConceptDataset, device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict]:
     """What a network is trained on: inputs, concept labels (N, L) and classes (N,) of the training images.
 
-    The inputs are pixels (N, 3, H, W) uint8 where the data set has a trunk, else features (N, d); all are on
-    `device` but the pixels.
+    Last the fields that all networks have, but for the head, before training. With a trunk the inputs are
+    pixels (N, 3, H, W) uint8, and `mean` and `std` 0 and 1, as features change while it learns.
     """
     train = dataset.train
-    inputs = dataset.pixels[train] if dataset.trunk else dataset.pooled[train].to(device)
-    return inputs, dataset.present[train].float().to(device), dataset.labels[train].to(device)
-
-
-def common_fields(dataset: ConceptDataset, device) -> dict:
-    """The fields that all networks have, but for the head, before training.
-
-    `mean` and `std` (d,) are 0 and 1 of pixels, whose features change while the trunk learns.
-    """
-    names = {"concepts": list(dataset.concepts), "classes": list(dataset.classes)}
+    present, labels = dataset.present[train].float().to(device), dataset.labels[train].to(device)
+    fields = {"concepts": list(dataset.concepts), "classes": list(dataset.classes)}
     if dataset.trunk is None:
-        features = dataset.pooled[dataset.train]
-        mean, std = features.mean(0), features.std(0).clamp(min=1e-6)
-        return names | {"mean": mean.to(device), "std": std.to(device)}
+        inputs = dataset.pooled[train]
+        mean, std = inputs.mean(0), inputs.std(0).clamp(min=1e-6)
+        fields |= {"mean": mean.to(device), "std": std.to(device)}
+        return inputs.to(device), present, labels, fields
     trunk = dataset.trunk().to(device)
     with torch.no_grad():
         width = trunk.eval()(dataset.pixels[:2].to(device)).shape[1]
-    flat = {"mean": torch.zeros(width, device=device), "std": torch.ones(width, device=device)}
-    return names | flat | {"trunks": [trunk]}
+    fields |= {"mean": torch.zeros(width, device=device), "std": torch.ones(width, device=device)}
+    return dataset.pixels[train], present, labels, fields | {"trunks": [trunk]}
 
 
 def train(
@@ -98,25 +83,27 @@ def train(
     checkpoints: Path | None,
     epochs: int,
     learning_rate: float,
-    weight_decay: float,
-    recipe: str,
+    weight_decay: float = 1e-2,
+    recipe: str = "adamw",
 ) -> None:
     """Minimise a loss over a model's layers and its trunk; in place.
 
     names: of the layers. loss: features (B, d) and the rows (B,) that they are of -> a number.
-    inputs: of `training_images`. generator: draws the batches, on the CPU.
+    generator: draws the batches, on the CPU.
     checkpoints: a folder for the state after each epoch, from which a run that was killed goes on; or None.
     recipe: "adamw" with a learning rate that falls along a cosine, a tenth of it for the trunk; "koh",
-        stochastic gradient descent with momentum 0.9 and one learning rate for all, as Koh et al. 2020 train.
+        stochastic gradient descent with momentum 0.9 and one learning rate for all, as Koh et al. 2020 train;
+        their augmentation and weights of rare concepts go with it, rate and weight decay are to be given.
 
     Raises ValueError for another recipe and if the loss is not finite.
     """
     if recipe not in RECIPES:
         raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, not {recipe!r}")
-    layers = [getattr(model, name).requires_grad_() for name in names]
-    parameters, trunk = [{"params": layers}], None
+    layers = nn.ParameterDict({name: getattr(model, name) for name in names})
+    vars(model).update(layers)
+    parameters, learnt, trunk = [{"params": list(layers.values())}], {"layers": layers}, None
     if model.trunks:
-        trunk = model.trunks[0].train().requires_grad_(True)
+        learnt["trunk"] = trunk = model.trunks[0].train().requires_grad_(True)
         rate = learning_rate if recipe == "koh" else learning_rate / 10
         parameters.append({"params": list(trunk.parameters()), "lr": rate})
     batch_size = min(BATCH_SIZE, len(inputs))
@@ -127,17 +114,14 @@ def train(
     else:
         optimiser = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay, foreach=True)
         schedule = CosineAnnealingLR(optimiser, max(epochs * n_batches, 1))
-    parts = {"optimiser": optimiser, "schedule": schedule} | ({"trunk": trunk} if trunk else {})
+    parts = learnt | {"optimiser": optimiser, "schedule": schedule}
     checkpoint = checkpoints / "training.checkpoint" if checkpoints else None
-    done, value = 0, torch.zeros(())
+    done = 0
     if checkpoint and (state := read_checkpoint(checkpoint)):
         for name in parts.keys() & state.keys():
             parts[name].load_state_dict(state[name])
         generator.set_state(state["generator"])
         done = state["epoch"]
-        with torch.no_grad():
-            for layer, kept in zip(layers, state["layers"], strict=True):
-                layer.copy_(kept)
     for epoch in tqdm(range(done + 1, epochs + 1), desc=type(model).__name__, leave=False, delay=2):
         order = torch.randperm(len(inputs), generator=generator)[: n_batches * batch_size]
         for rows in order.split(batch_size):
@@ -148,19 +132,13 @@ def train(
             optimiser.step()
             schedule.step()
         if not value.isfinite():
-            raise ValueError(
-                f"the loss is {value.item()} after epoch {epoch}: lower learning_rate, or look for extreme "
-                "values in the inputs"
-            )
+            raise ValueError(f"the loss is {value.item()} after epoch {epoch}: lower learning_rate")
         if checkpoint:
-            if epoch == epochs:  # what is finished needs no optimiser
-                parts = {"trunk": trunk} if trunk else {}
-            state = {name: part.state_dict() for name, part in parts.items()}
-            state |= {"epoch": epoch, "layers": [layer.detach() for layer in layers]}
-            save_checkpoint(state | {"generator": generator.get_state()}, checkpoint)
-    for name, layer in zip(names, layers, strict=True):
-        setattr(model, name, layer.detach())
-    for trunk in model.trunks:
+            needed = parts if epoch < epochs else learnt  # what is finished needs no optimiser
+            state = {name: part.state_dict() for name, part in needed.items()}
+            save_checkpoint(state | {"epoch": epoch, "generator": generator.get_state()}, checkpoint)
+    vars(model).update({name: layer.detach() for name, layer in layers.items()})
+    if trunk:
         trunk.eval().requires_grad_(False)
 
 
@@ -169,8 +147,7 @@ def pixel_features(
 ) -> torch.Tensor:
     """Features (B, d) float32 of pixels (B, 3, H, W) uint8, on the trunk's device; bfloat16 inside on CUDA.
 
-    generator: for training; each image is mirrored with probability 1/2, and by the recipe "koh" its colours
-        and its section are changed as well (`koh_augmented`).
+    generator: for training; each image is mirrored with probability 1/2, and by "koh" first `koh_augmented`.
     """
     device = next(trunk.parameters()).device
     if generator is not None:

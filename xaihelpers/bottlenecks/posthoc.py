@@ -6,30 +6,25 @@ Paper alignment, section 2 (after Yuksekgonul et al. 2023), and as in the origin
     û = C f(X)                                             eq. 1, as published
     û_j = (c_j · f(X) + b_j) / ‖c_j‖                       `margin`, as in the original code
     logits = θᵀ û + b                                      section 2
-    logits = θᵀ û + b + Rᵀ f(X) + r                        PCBM-h, Yuksekgonul et al., section 2.2
-
-PCBM-h is the hybrid form, with a residual layer on the features.
 
 | symbol | name | shape |
 |---|---|---|
 | f(X) | `pooled` | (N, d) |
 | C, rows c_j | `bank` | (L, d) |
 | b_j of the hyperplanes, ‖c_j‖ | −`shift`, `scale` | (L,) |
-| û | `values` | (N, L) |
-| θ, b | `class_weights`, `class_bias` | (L, K), (K,) |
-| R, r | `residual_weights`, `residual_bias` | (d, K), (K,) |
 | N_p = N_n | `n` | |
 | λ, the SVM's C | `svm_c` | |
+
+û, θ and b are those of `head`.
 """
 
-from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
 
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset
 from xaihelpers.bottlenecks.head import LinearBottleneck, fit_head
-from xaihelpers.bottlenecks.intervention import value_range
 from xaihelpers.kernels.linear_svm import linear_svm
 
 
@@ -39,7 +34,7 @@ class ConceptSamples(NamedTuple):
     rows: torch.Tensor  # (L', 2 n) int64, into the features, positives first
     labels: torch.Tensor  # (2 n,) of +1 and −1
     kept: list[int]  # the L' concepts
-    dropped: dict[int, tuple[int, int]]  # the others: {concept: (positives, negatives)}
+    dropped: list[int]  # the others
 
 
 def concept_samples(present: torch.Tensor, n: int, seed: int = 0) -> ConceptSamples:
@@ -49,19 +44,13 @@ def concept_samples(present: torch.Tensor, n: int, seed: int = 0) -> ConceptSamp
 
     present: (N, L) of 0 and 1. seed: of the draws, which are the same on every device.
 
-    Returns the samples on the device of `present`. Raises ValueError if no concept is left, and for labels
-    that are neither 0 nor 1.
+    Raises ValueError if no concept is left, and for labels that are neither 0 nor 1.
     Source: paper alignment, section 2.
     """
-    wrong = ((present != 0) & (present != 1)).nonzero()
-    if len(wrong):
-        row, concept = wrong[0].tolist()
-        raise ValueError(
-            f"concept labels must be 0 or 1, but row {row}, concept {concept} is "
-            f"{present[row, concept].item():.3g} ({len(wrong)} such in all)"
-        )
+    if not ((present == 0) | (present == 1)).all():
+        raise ValueError("concept labels must be 0 or 1: round soft ones first")
     generator = torch.Generator().manual_seed(seed)
-    rows, kept, dropped = [], [], {}
+    rows, kept, dropped = [], [], []
     for j, column in enumerate(present.bool().T):
         drawn = []
         # always drawn: that one concept has too few moves no other's draw
@@ -69,7 +58,7 @@ def concept_samples(present: torch.Tensor, n: int, seed: int = 0) -> ConceptSamp
             order = torch.randperm(len(side), generator=generator)
             drawn.append(side[order.to(side.device)])
         if min(map(len, drawn)) < n:
-            dropped[j] = (len(drawn[0]), len(drawn[1]))
+            dropped.append(j)
         else:
             kept.append(j)
             rows.append(torch.cat([side[:n] for side in drawn]))
@@ -88,58 +77,38 @@ class PosthocCBM(LinearBottleneck):
 
 def fit_posthoc_cbm(
     dataset: ConceptDataset,
-    residual: bool = False,
+    from_text: bool = False,
     n: int = 50,
     svm_c: float = 1.0,
     margin: bool = False,
-    penalty: float = 1e-3,
     seed: int = 0,
     device: str | torch.device = "cpu",
     **head,
 ) -> PosthocCBM:
     """Post-hoc CBM of a data set's training images: a linear SVM per concept, then the head on all images.
 
-    residual: the hybrid form (PCBM-h): a linear layer on the features learns what the bottleneck leaves over,
-        by softmax cross-entropy over R and r alone.
+    from_text: concept vectors are CLIP's embeddings of the concepts' names instead, without their labels, and
+        features CLIP's of the images; as their rows are units, û is the cosine with the text.
     n: positive and negative examples per concept; a concept with fewer is left out.
-    svm_c: λ, the C of the SVMs. margin: values are distances to the hyperplanes.
-    penalty: of the head and of the residual, see `fit_head`. seed: of the examples' draw.
-    device: where the model is fitted and stays. head: further settings of `fit_head`: solver, steps,
-        standardise.
+    svm_c: λ, the C of the SVMs. margin: values are distances to the hyperplanes. seed: of the examples' draw.
+    device: where the model is fitted and stays. head: of `fit_head`: penalty, solver, steps, standardise.
 
     Raises ValueError for too few examples of every concept.
-    Source: paper alignment, sections 2 and C; Yuksekgonul et al. 2023, section 2.2.
+    Source: paper alignment, sections 2 and C; Yuksekgonul et al. 2023, section 2.
     """
-    pooled, labels = dataset.pooled[dataset.train].to(device), dataset.labels[dataset.train].to(device)
-    present = (dataset.present[dataset.train] >= 0.5).float().to(device)
-    samples = concept_samples(present, n, seed)
+    concepts, labels = dataset.concepts, dataset.labels[dataset.train].to(device)
+    if from_text:
+        pooled = dataset.image_embeddings[dataset.train].to(device)
+        concepts = concepts or dataset.phrases
+        return posthoc_cbm(
+            pooled, dataset.embed_texts(concepts).to(pooled), labels, list(concepts), dataset.classes, **head
+        )
+    pooled = dataset.pooled[dataset.train].to(device)
+    samples = concept_samples((dataset.present[dataset.train] >= 0.5).float().to(device), n, seed)
     svm = linear_svm(pooled[samples.rows], samples.labels.expand(len(samples.rows), -1), [svm_c])
-    bank, shift, scale = svm.normals[:, 0], None, None
-    if margin:
-        shift, scale = -svm.intercepts[:, 0], bank.norm(dim=1).clamp(min=1e-12)
-    kept = [dataset.concepts[j] for j in samples.kept]
-    model = posthoc_cbm(pooled, bank, labels, kept, dataset.classes, penalty, shift, scale, **head)
-    if residual:
-        given = model.explain(pooled).logits
-        weights, bias = fit_head(pooled, labels, len(model.classes), penalty, offset=given)
-        model = replace(model, residual_weights=weights, residual_bias=bias)
-    return model
-
-
-def fit_posthoc_cbm_from_text(
-    dataset: ConceptDataset, penalty: float = 1e-3, seed: int = 0, device: str | torch.device = "cpu"
-) -> PosthocCBM:
-    """Post-hoc CBM whose concept vectors are CLIP's embeddings of the concepts' names, without their labels.
-
-    Its features are CLIP's of the images; as their rows are units, û is the cosine with the text. Nothing is
-    drawn, so that the seed changes nothing. penalty, device: as of `fit_posthoc_cbm`.
-
-    Source: Yuksekgonul et al. 2023, section 2.
-    """
-    concepts = dataset.concepts or dataset.phrases
-    images = dataset.image_embeddings[dataset.train].to(device)
-    bank, labels = dataset.embed_texts(concepts).to(images), dataset.labels[dataset.train].to(device)
-    return posthoc_cbm(images, bank, labels, list(concepts), dataset.classes, penalty)
+    kept = [concepts[j] for j in samples.kept]
+    intercepts = svm.intercepts[:, 0] if margin else None
+    return posthoc_cbm(pooled, svm.normals[:, 0], labels, kept, dataset.classes, intercepts, **head)
 
 
 def posthoc_cbm(
@@ -148,29 +117,17 @@ def posthoc_cbm(
     labels: torch.Tensor,
     concepts: list[str],
     classes: list[str],
-    penalty: float = 1e-3,
-    shift: torch.Tensor | None = None,
-    scale: torch.Tensor | None = None,
+    intercepts: torch.Tensor | None = None,
     **head,
 ) -> PosthocCBM:
     """The bottleneck of a bank of concept vectors (L, d): its head is fitted on training images.
 
     pooled: (N, d) features. labels: (N,) int64. All on one device.
-    shift, scale: (L,), see `LinearBottleneck`; by default û is C f(X). penalty, head: as of `fit_head`.
+    intercepts: (L,), of hyperplanes, to which values are distances then; by default û is C f(X).
+    head: as of `fit_head`.
     """
-    shift = bank.new_zeros(len(bank)) if shift is None else shift
-    scale = bank.new_ones(len(bank)) if scale is None else scale
-    values = (pooled @ bank.T - shift) / scale
-    class_weights, class_bias = fit_head(values, labels, len(classes), penalty, **head)
-    low, high = value_range(values)
-    return PosthocCBM(
-        bank=bank,
-        shift=shift,
-        scale=scale,
-        class_weights=class_weights,
-        class_bias=class_bias,
-        low=low,
-        high=high,
-        concepts=concepts,
-        classes=list(classes),
-    )
+    shift, scale = bank.new_zeros(len(bank)), bank.new_ones(len(bank))
+    if intercepts is not None:
+        shift, scale = -intercepts, bank.norm(dim=1).clamp(min=1e-12)
+    fit = partial(fit_head, labels=labels, n_classes=len(classes), **head)
+    return PosthocCBM.of_bank(pooled, bank, shift, scale, fit, concepts, classes)

@@ -32,8 +32,7 @@ def elastic_net_head(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """A sparse linear head on concept values: weights W (L, K) and bias b (K,), in float64.
 
-    values: (N, L), standardised or not; the solution stays on their device. labels: (N,) int64.
-    penalty: λ.
+    values: (N, L), standardised or not; the solution stays on their device. labels: (N,) int64. penalty: λ.
 
     Raises ValueError for a penalty that is not positive, and if `MAX_STEPS` steps do not suffice.
     """
@@ -49,24 +48,37 @@ def elastic_net_head(
     labels, step = labels.to(x.device), 4 * len(x) / x.square().sum(1).max().item() / len(x)
     shrink = torch.full((len(weights), 1), l1, dtype=x.dtype, device=x.device)
     shrink[-1] = 0  # of the bias
+
+    def smooth_part(weights, logits):
+        """Of the objective."""
+        return F.cross_entropy(logits, labels) + l2 / 2 * weights[:-1].square().sum()
+
+    def gradient_of(weights, logits):
+        """Of the smooth part, (L + 1, K)."""
+        gradient = x.T @ (logits.softmax(1) - F.one_hot(labels, n_classes)) / len(x)
+        gradient[:-1] += l2 * weights[:-1]
+        return gradient
+
+    def shrunk(weights, threshold):
+        return weights.sign() * (weights.abs() - threshold).clamp(min=0)
+
     ahead, momentum = weights, 1.0
     logits = logits_ahead = x @ weights
     for number in range(1, MAX_STEPS + 1):
-        gradient = _gradient(x, labels, ahead, logits_ahead, l2)
-        smooth = _smooth(logits_ahead, labels, ahead, l2)
+        gradient, smooth = gradient_of(ahead, logits_ahead), smooth_part(ahead, logits_ahead)
         step *= 1.1  # tried again at every step: far from the start the loss is much flatter
         while True:
-            new = _shrunk(ahead - step * gradient, step * shrink)
+            new = shrunk(ahead - step * gradient, step * shrink)
             logits_new, move = x @ new, new - ahead
             # the loss must not rise above its own upper bound for this length, up to rounding
-            rise = _smooth(logits_new, labels, new, l2) - smooth - (gradient * move).sum()
+            rise = smooth_part(new, logits_new) - smooth - (gradient * move).sum()
             if rise - move.square().sum() / (2 * step) <= 1e-14 * smooth.abs():
                 break
             step /= 2
         if number % 5 == 0 and move.abs().max() / step <= tolerance:  # nearly; now exactly
-            gradient = _gradient(x, labels, new, logits_new, l2)
             # the largest entry of W − prox(W − ∇f) is 0 at the optimum and nowhere else
-            if (new - _shrunk(new - gradient, shrink)).abs().max() <= tolerance:
+            optimal = shrunk(new - gradient_of(new, logits_new), shrink)
+            if (new - optimal).abs().max() <= tolerance:
                 return new[:-1].contiguous(), new[-1].contiguous()
         if ((ahead - new) * (new - weights)).sum() > 0:  # the momentum leads uphill: restart
             ahead, logits_ahead, momentum = new, logits_new, 1.0
@@ -81,19 +93,3 @@ def elastic_net_head(
         f"the elastic net at penalty {penalty:.3g} has not converged after {MAX_STEPS} steps: standardise "
         "the values, or raise the penalty"
     )
-
-
-def _gradient(x, labels, weights, logits, l2):
-    """The gradient of the smooth part of the objective, (L + 1, K)."""
-    residual = logits.softmax(1) - F.one_hot(labels, logits.shape[1])
-    gradient = x.T @ residual / len(x)
-    gradient[:-1] += l2 * weights[:-1]
-    return gradient
-
-
-def _shrunk(weights, threshold):
-    return weights.sign() * (weights.abs() - threshold).clamp(min=0)
-
-
-def _smooth(logits, labels, weights, l2):
-    return F.cross_entropy(logits, labels) + l2 / 2 * weights[:-1].square().sum()

@@ -19,12 +19,13 @@ from xaihelpers import paths
 from xaihelpers.bottlenecks.cbm import ConceptBottleneck, fit_cbm
 from xaihelpers.bottlenecks.cem import ConceptEmbeddingModel, fit_cem
 from xaihelpers.bottlenecks.concept_dataset import ConceptDataset, concept_truth, load_concept_dataset
-from xaihelpers.bottlenecks.labelfree import LabelFreeCBM, fit_labelfree_cbm
-from xaihelpers.bottlenecks.posthoc import PosthocCBM, fit_posthoc_cbm, fit_posthoc_cbm_from_text
+from xaihelpers.bottlenecks.head import LinearBottleneck
+from xaihelpers.bottlenecks.labelfree import fit_labelfree_cbm
+from xaihelpers.bottlenecks.posthoc import PosthocCBM, fit_posthoc_cbm
 from xaihelpers.datasets import Dataset
 from xaihelpers.models.networks import SHIPPED
-from xaihelpers.outputs import ConceptOutputs, check_names, read_outputs
-from xaihelpers.own_model import is_python_file, outputs_of_file
+from xaihelpers.outputs import ConceptOutputs, read_outputs
+from xaihelpers.own_model import is_python_file, outputs_of_data
 from xaihelpers.training import read_checkpoint, save_checkpoint
 
 log = logging.getLogger(__name__)
@@ -38,11 +39,10 @@ RECIPES = {
     "cbm_sequential": (ConceptBottleneck, fit_cbm, {"kind": "sequential"}),
     "cbm_per_concept": (ConceptBottleneck, fit_cbm, ONE_BY_ONE),
     "cem": (ConceptEmbeddingModel, fit_cem, {}),
-    "lfcbm": (LabelFreeCBM, fit_labelfree_cbm, {}),
-    "lfcbm_unsupervised": (LabelFreeCBM, fit_labelfree_cbm, {"named": True}),
+    "lfcbm": (LinearBottleneck, fit_labelfree_cbm, {}),
+    "lfcbm_unsupervised": (LinearBottleneck, fit_labelfree_cbm, {"named": True}),
     "phcbm": (PosthocCBM, fit_posthoc_cbm, {}),
-    "phcbm_text": (PosthocCBM, fit_posthoc_cbm_from_text, {}),
-    "phcbm_residual": (PosthocCBM, fit_posthoc_cbm, {"residual": True}),
+    "phcbm_text": (PosthocCBM, fit_posthoc_cbm, {"from_text": True}),
 }
 FROM_CLIP = ("lfcbm", "lfcbm_unsupervised", "phcbm_text")  # the others learn from concept labels
 
@@ -69,7 +69,16 @@ def fit_or_load(
     """
     if name not in RECIPES:
         raise ValueError(f"there is no model {name!r} in the zoo: choose among {', '.join(RECIPES)}")
-    _require_what_is_learnt_from(dataset, name)
+    if (dataset.image_embeddings if name in FROM_CLIP else dataset.present) is None:
+        remedy = f"choose models that need none: {', '.join(FROM_CLIP)}"
+        lacks, remedy = ("CLIP", "name one") if name in FROM_CLIP else ("concept labels", remedy)
+        raise ValueError(f"{dataset.name} comes without {lacks}, which {name} learns from: {remedy}")
+    labels, n_classes = dataset.labels[dataset.train], len(dataset.classes)
+    if not len(labels) or labels.min() < 0 or labels.max() >= n_classes:
+        raise ValueError(
+            f"{dataset.name} has {len(labels)} training images and {n_classes} classes, and not every image "
+            "is of one of these: a bottleneck learns from images whose classes are known"
+        )
     kind, fit, own = RECIPES[name]
     settings = own | settings
     file = paths.cache_home() / "outputs" / f"{name}-{_key(name, dataset, seed, device, settings)}.pt"
@@ -102,39 +111,15 @@ def fit_or_load(
     return FittedModel(name, model, inputs, outputs)
 
 
-def _require_what_is_learnt_from(dataset: ConceptDataset, name: str) -> None:
-    """Raise ValueError, naming the remedy, where a data set lacks what a model learns from."""
-    if name in FROM_CLIP and dataset.image_embeddings is None:
-        raise ValueError(
-            f"{dataset.name} comes without CLIP, which this model learns from: "
-            "load_concept_dataset(clip=...) adds it"
-        )
-    if name not in FROM_CLIP and dataset.present is None:
-        raise ValueError(
-            f"{dataset.name} comes without concept labels, which this model learns from: choose models that "
-            f"need none: {', '.join(FROM_CLIP)}"
-        )
-    labels, n_classes = dataset.labels[dataset.train], len(dataset.classes)
-    if not len(labels) or labels.min() < 0 or labels.max() >= n_classes:
-        raise ValueError(
-            f"{dataset.name} has {len(labels)} training images and {n_classes} classes, and not every image "
-            "is of one of these: a bottleneck learns from images whose classes are known"
-        )
-    check_names(dataset.concepts or dataset.phrases)
-
-
 def _read(kind: type, fields: dict, dataset: ConceptDataset, device):
     """The model of class `kind` on `device`."""
     for name, value in fields.items():
         if isinstance(value, torch.Tensor):
             fields[name] = value.to(device)
-    if "trunks" in fields:
-        trunks = []
-        for state in fields["trunks"]:
-            trunk = dataset.trunk().to(device)
-            trunk.load_state_dict(state)
-            trunks.append(trunk.eval().requires_grad_(False))
-        fields["trunks"] = trunks
+    for number, state in enumerate(fields.get("trunks", [])):
+        trunk = dataset.trunk().to(device)
+        trunk.load_state_dict(state)
+        fields["trunks"][number] = trunk.eval().requires_grad_(False)
     return kind(**fields)
 
 
@@ -163,17 +148,14 @@ def load_draws(
 ) -> tuple[ConceptDataset, list[dict[str, ConceptOutputs]]]:
     """A data set of concepts, and for each of `draws` seeds the outputs of several models fitted with it.
 
-    names: models of the zoo, or files as of `own_outputs`, which have no second fit and are the same in every
-        draw.
-    seed: of the draws, as of `seed_of`. device: where the networks run and models are fitted.
+    names: models of the zoo, or files as of `own_outputs`, which are the same in every draw.
     label_free: top_activation, similarity and penalty of the label-free models; empty takes their defaults.
     need_labels: whether a data set without concept labels is an error, raised before any model is fitted.
     foreign: as of `check_shipped`.
-    dataset_settings: arguments of `load_concept_dataset`. Where all names are files, neither the backbone nor
-        the CLIP is needed, and none is loaded.
+    dataset_settings: of `load_concept_dataset`. Where all names are files, no network is loaded.
 
-    Raises ValueError for a `label_free` of other than three numbers, for labels that are needed and missing,
-    and as `check_shipped`, `load_concept_dataset`, `own_outputs` and `fit_or_load` do.
+    Raises ValueError for another number of `label_free`, for labels that are needed and missing, and as
+    `check_shipped`, `load_concept_dataset`, `own_outputs` and `fit_or_load` do.
     """
     if label_free and len(label_free) != len(LABEL_FREE):
         raise ValueError(f"label_free holds {', '.join(LABEL_FREE)}: 3 numbers, not {list(label_free)}")
@@ -193,10 +175,10 @@ def load_draws(
     for draw in range(draws):
         outputs = {}
         for name in names:
+            how = settings if name.startswith("lf") else {}
             if is_own(name):
                 outputs[Path(name).stem] = own[Path(name).stem]
             else:
-                how = settings if name.startswith("lf") else {}
                 outputs[name] = fit_or_load(name, dataset, seed_of(seed, draw), device, **how).outputs
         found.append(outputs)
     return dataset, found
@@ -229,34 +211,27 @@ def check_shipped(dataset: ConceptDataset | Dataset, networks: Iterable[str], fo
 def own_outputs(names: Iterable[str], dataset: ConceptDataset) -> dict[str, ConceptOutputs]:
     """The outputs in files of one's own for the data set's test images, on the CPU, by the files' stems.
 
-    names: of models; those of the zoo are passed over. A file of outputs (.safetensors, as `save_outputs`
-        writes it), whose rows are put into the order of the test images; or a Python file with a function
-        `outputs_of(images)`, which is asked about these (see `own_model`).
+    names: of models; those of the zoo are passed over. A file of outputs (.safetensors), whose rows are put
+        into the order of the test images, or a Python file (see `own_model`), which is asked about these.
 
     The log counts concepts that no annotation tells. Raises ValueError for a file that is called as another
-    model, whose rows are of other images or without image ids, or whose classes are not the data set's by
-    their names (where it has any), and as `read_outputs` and `outputs_of_file` do.
+    model, and as `read_outputs`, `outputs_of_data`, `ConceptOutputs.of_classes` and `align` do.
     """
     names, found = set(names), {}
     called = [Path(name).stem if is_own(name) else name for name in names]
     for name in filter(is_own, sorted(names)):
         if called.count(Path(name).stem) > 1:
             raise ValueError(f"two models are called {Path(name).stem}: rename one of the files")
-        if is_python_file(name):
-            files = dataset.images[~dataset.train.numpy()].path.tolist()
-            outputs = outputs_of_file(name, files, dataset.test_ids)
-        else:
-            outputs = read_outputs(paths.find(name) or name)
+        outputs = outputs_of_data(name, dataset) if is_python_file(name) else read_outputs(name)
         if dataset.classes:
-            outputs = outputs.of_classes(dataset.classes, str(name))
+            outputs = outputs.of_classes(dataset.classes, name)
         untold = concept_truth(dataset, outputs.concepts).isnan().all(0)
         if untold.any() and dataset.truth is not None:
-            first = outputs.concepts[int(untold.int().argmax())]
             log.warning(
                 "%s: %d of %d concepts are no attribute of %s, the first %r: left out of all that needs "
                 "labels",
-                *(name, untold.sum(), len(untold), dataset.name, first),
+                *(name, untold.sum(), len(untold), dataset.name, outputs.concepts[untold.int().argmax()]),
                 extra={"note": True},
             )
-        found[Path(name).stem] = outputs.align(dataset.test_ids, str(name))
+        found[Path(name).stem] = outputs.align(dataset.test_ids, name)
     return found
