@@ -40,7 +40,7 @@ def digest(picture):
 
 def test_unknown_names_suggest_the_nearest():
     bird = aviary.individual(0, 0, "Blue Jay")
-    with pytest.raises(ValueError, match="unknown species 'Blu Jay'.*'Blue_Jay'"):
+    with pytest.raises(ValueError, match="unknown species 'Blu_Jay'.*'Blue_Jay'"):
         aviary.individual(0, 0, "Blu Jay")
     with pytest.raises(ValueError, match="unknown attribute 'has_crown_colour::red'.*has_crown_color::red"):
         aviary.substitute(bird, "has_crown_colour::red")

@@ -20,7 +20,8 @@ from recipes.clip_training.clip_birds import Birds
 from xaihelpers import datasets
 from xaihelpers.scores import conceptscore
 
-WORDINGS = ("concepts", "sentences")
+# and the names of the CLIPs that are taught with them
+WORDINGS = {"concepts": "aviary_clip", "sentences": "aviary_clip_sentences"}
 TEMPLATES = conceptscore.load_templates()
 FORMS = {"species": 0.12, "attributes": 0.33, "both": 0.15, "list": 0.40}  # how often each is read
 # "a" before a vowel, too: the form in which the shipped weights learnt the names
