@@ -17,6 +17,7 @@ from xaihelpers.datasets import DatasetError
 from xaihelpers.devices import resolve_device
 from xaihelpers.models import ModelError
 from xaihelpers.paths import write_whole
+from xaihelpers.text_files import TextFileError
 
 
 def command_line(about: str, options: dict[str, tuple]) -> argparse.ArgumentParser:
@@ -45,7 +46,7 @@ def run_script(make: Callable, parser: argparse.ArgumentParser) -> None:
     """Make weights as the command line says; data or a model that are not there end it with their message."""
     try:
         make(parser.parse_args())
-    except (DatasetError, ModelError) as error:
+    except (DatasetError, ModelError, TextFileError) as error:
         parser.error(str(error))
 
 

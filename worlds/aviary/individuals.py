@@ -15,7 +15,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-CUB = pd.read_csv(files("xaihelpers") / "datasets/cub_attributes.csv", dtype=str, keep_default_na=False)
+CUB = pd.read_csv(files("worlds.aviary") / "cub_attributes.csv", dtype=str, keep_default_na=False)
 ATTRIBUTES = CUB["name"].tolist()  # (312,), id = position + 1
 # The 28 groups in the order of CUB's attributes.txt, with their values.
 GROUPS: dict[str, list[str]] = {}
