@@ -240,10 +240,7 @@ def reader_loss(
 
 
 def train_reader(
-    vae: diffusers.AutoencoderKL,
-    bird_sets: tuple[list, list],
-    settings: argparse.Namespace,
-    history: list,
+    vae: diffusers.AutoencoderKL, bird_sets: tuple[list, list], settings: argparse.Namespace, history: list
 ) -> tuple[substitute.AttributeReader, float]:
     """The reader and the seconds of its stages: the second has changed birds in half of its batches."""
     torch.manual_seed(settings.seed + 2)

@@ -38,7 +38,7 @@ def check_consistent(data):
 
 def check_nothing_annotated(data):
     assert all(getattr(data, field) is None for field in UNKNOWN.split())
-    with pytest.raises(DatasetError, match="comes without attributes: name a data set in CUB"):
+    with pytest.raises(DatasetError, match="comes without attributes: name data in CUB"):
         datasets.image_attributes(data)
     with pytest.raises(DatasetError, match="comes without parts"):
         datasets.part_points(data, [0])

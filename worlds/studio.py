@@ -11,14 +11,7 @@ from functools import cache
 import numpy as np
 from PIL import Image
 
-from worlds.aviary import (
-    ATTRIBUTES,
-    PARTS,
-    species_table,
-    substitute,
-    true_attributes,
-    usual_individual,
-)
+from worlds.aviary import ATTRIBUTES, PARTS, species_table, substitute, true_attributes, usual_individual
 from worlds.aviary.individuals import Individual
 from worlds.canvas import Picture
 

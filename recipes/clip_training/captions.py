@@ -107,13 +107,7 @@ def caption_of(
 
 
 def sentences_of(
-    words: Words,
-    rng: np.random.Generator,
-    shown: np.ndarray,
-    area: np.ndarray,
-    label: int,
-    form: str,
-    k: int,
+    words: Words, rng: np.random.Generator, shown: np.ndarray, area: np.ndarray, label: int, form: str, k: int
 ) -> str:
     """The same in sentences; in a list each with the share of the bird that it is about. area: a (A,)."""
     chosen = rng.permutation(np.flatnonzero(shown))[:k]

@@ -55,10 +55,9 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
         present, certainty = torch.from_numpy(found[0] == 1), torch.from_numpy(found[1].astype("int8"))
     elif attributes == "image":
         raise DatasetError(f'{labels} is missing: restore it, or take "class", the labels of the classes')
-    mask_names = None
-    if (root / "masks").is_dir():
-        # number P + 1 in the aviary's masks
-        mask_names = [*parts, "rest of the body"] if (root / "aviary.json").exists() else parts.tolist()
+    mask_names = parts.tolist() if (root / "masks").is_dir() else None
+    if mask_names and (root / "aviary.json").exists():
+        mask_names.append("rest of the body")  # number P + 1
     return Dataset(
         root,
         images,
@@ -128,10 +127,8 @@ def _read_class_attributes(root: Path, class_ids: np.ndarray, count: int) -> tor
     if values.shape[1] != count or not ((values >= 0) & (values <= 100)).all():
         raise DatasetError(f"{file}: {count} percentages, of 0 to 100, are needed in each line. {REMEDY}")
     if len(values) < class_ids.max():
-        raise DatasetError(
-            f"{file}: {len(values)} rows, but row k is class id k and the ids go up to {class_ids.max()}: "
-            f"the file is truncated. {REMEDY}"
-        )
+        last = f"row k is class id k and the ids go up to {class_ids.max()}"
+        raise DatasetError(f"{file}: {len(values)} rows, but {last}: the file is truncated. {REMEDY}")
     return torch.from_numpy(values)[class_ids - 1].div(100).float()
 
 
@@ -212,9 +209,7 @@ def _read_rows(
     if (places < 0).any():
         first = zip(names, wanted[places.argmin()], strict=True)
         told = " and ".join(f"{name} {number}" for name, number in first)
-        raise DatasetError(
-            f"{file}: no row for {told}, and {(places < 0).sum():,} such in all: the file is truncated. "
-            f"{REMEDY}"
-        )
+        missing = f"no row for {told}, and {(places < 0).sum():,} such in all"
+        raise DatasetError(f"{file}: {missing}: the file is truncated. {REMEDY}")
     shape = [len(ids) for ids in keys]
     return [table[name].to_numpy()[places].reshape(shape) for name in columns]

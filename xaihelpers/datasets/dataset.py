@@ -114,10 +114,7 @@ class Dataset:
         numbers that a user's table does not tell.
         """
         if self.mask_names is None:
-            raise DatasetError(
-                f"{self.name} has no part masks: give a folder of them (`with_part_masks`), or name a drawn "
-                "world, as aviary or everyday"
-            )
+            raise DatasetError(f"{self.name} has no part masks: give a folder of them, or name a drawn world")
         file = self.mask_file(row)
         if self.mask_folder and not file.is_file():
             with Image.open(self.images["path"].iloc[row]) as image:
@@ -158,10 +155,7 @@ def class_name(name: str) -> str:
 def require_annotations(data: Dataset, kind: str = "attributes") -> None:
     """Raise DatasetError where a data set comes without what `kind` names, "attributes" or "parts"."""
     if getattr(data, kind) is None:
-        raise DatasetError(
-            f"{data.name} comes without {kind}: name a data set in CUB-200-2011's format, as aviary or "
-            "everyday"
-        )
+        raise DatasetError(f"{data.name} comes without {kind}: name data in CUB-200-2011's format, as aviary")
 
 
 def require_choice(name: str, value: str, choices: Sequence[str]) -> None:

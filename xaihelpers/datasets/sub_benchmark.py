@@ -44,16 +44,15 @@ def write_sub(
     before: Sequence[Image.Image | str | Path] = (),
     removed: Sequence[Sequence[str]] = (),
 ) -> Path:
-    """Write one shard of a benchmark, data/test-<shard>-of-<shards>.parquet, whole or not at all.
+    """Write one shard of a benchmark, data/test-<shard>-of-<shards>.parquet, whole; returns the file.
 
     images: N PIL images or files; none make an empty shard.
     attributes, birds: N, the substituted attribute and the bird of each.
     attribute_names, bird_names: all labels of the benchmark in the order of their numbers, the same for every
         shard.
     note: what readers of the benchmark must know, for instance that people rejected it.
-    before: N images of the same birds before the change; none where they are not known.
-    removed: N lists of the attributes that are gone; none where the labels of the classes are to say it.
-    Returns the file.
+    before: N images of the same birds before the change, if they are known.
+    removed: N lists of the attributes that are gone; without them the labels of the classes say it.
     Raises DatasetError: a label without a name, a removed attribute that is none of CUB's 312. Raises
         ValueError for columns that are not all as long, OSError where the file cannot be written.
     """
@@ -117,19 +116,17 @@ def load_sub(place: Path) -> Dataset:
     files = parquet_files(place)
     counts = {int(match[1]) for file in files if (match := SHARDS.search(file.name))}
     if len(counts) > 1 or (place.is_dir() and counts and len(files) != max(counts)):
+        told = " and in ".join(map(str, sorted(counts)))
         raise DatasetError(
-            f"{place}: {len(files)} parquet files of a benchmark in "
-            f"{' and in '.join(map(str, sorted(counts)))} shards: remove those of another run, or make "
-            "those that are missing"
+            f"{place}: {len(files)} parquet files of a benchmark in {told} shards: remove those of another "
+            "run, or make those that are missing"
         )
     table = pd.concat(map(_read_file, files), ignore_index=True)
     if table.isna().any(axis=None):
         raise DatasetError(f"{place}: some of its rows lack {table.columns[table.isna().any()][0]!r}")
-    again = table.groupby("path").cumcount()  # of further rows with the same image, the id has their count
-    table["id"] = [
-        f"{path.stem}-{n + 1}{path.suffix}" if n else path.name
-        for path, n in zip(map(Path, table["path"]), again, strict=True)
-    ]
+    again = table.groupby("path").cumcount() + 1  # rows with the same image have their count in the id
+    count = ("-" + again.astype(str)).where(again > 1, "")
+    table["id"] = [f"{Path(path).stem}{n}.png" for path, n in zip(table["path"], count, strict=True)]
     return _benchmark(place, table, place.stem)
 
 

@@ -1,7 +1,4 @@
-"""torchvision's sets of images, in its own folders and archives.
-
-CIFAR-10, CIFAR-100, Caltech-101, Flowers-102, Stanford Cars and ImageNet.
-"""
+"""CIFAR-10, CIFAR-100, Caltech-101, Flowers-102, Stanford Cars, ImageNet in torchvision's own folders."""
 
 import os
 import tempfile
