@@ -25,7 +25,7 @@ from recipes.annotator_training import examination as exam
 from recipes.annotator_training.eye_lessons import eye_loss
 from recipes.annotator_training.judge_lessons import judge_loss
 from recipes.annotator_training.lesson_pictures import DRAWN, Picture, gather_pictures
-from recipes.cards import write_card
+from recipes.shared import command_line, run_script, write_card
 from xaihelpers import models
 from xaihelpers.devices import resolve_device
 from xaihelpers.fastslow import chain_prefix
@@ -111,20 +111,18 @@ def make_annotator(settings: argparse.Namespace) -> list[Path]:
     seconds += taught("judge", judge, judge_loss, pictures, settings, history)
     save_network(judge, folders[1])
     drawn = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    told = {"trained on": f"pictures drawn for it: {drawn}", "seed": settings.seed}
+    told = {"trained on": f"pictures drawn for it: {drawn}", "pictures a step": CASES}
     told["steps"] = {stage: getattr(settings, f"{stage}_steps") for stage in CASES}
-    told["pictures a step"] = CASES
-    told |= {"learning rate": settings.learning_rate, "seconds": round(seconds), "device": settings.device}
-    write_cards(home, told, settings.n_test, settings.seed)
+    write_cards(home, settings, **told, seconds=round(seconds))
     return folders
 
 
-def write_cards(home: Path, told: dict, n_test: int, seed: int) -> None:
+def write_cards(home: Path, settings: argparse.Namespace, **told) -> None:
     """Examine the annotator and the judge that lie in `home`, print the table, and write both cards.
 
     A card tells of each measure its value, its interval, and beside it the same of one that has not looked.
     """
-    table = exam.examination(home, n_test, seed)
+    table = exam.examination(home, settings.n_test, settings.seed)
     print(table.round(2).to_string(index=False))
     main = {"annotator": "values seen, decorrelated (%)", "judge": "controls passed (%)"}
     built = {
@@ -132,38 +130,30 @@ def write_cards(home: Path, told: dict, n_test: int, seed: int) -> None:
         "no language model, so that it cannot recite",
         "judge": "an eye that measures coverage and precision and names what is lit; no language model",
     }
-    for folder in (home / "annotator", home / "judge"):
-        of_it = table[table.instrument == folder.name]
-        weights = load_file(folder / "eye.safetensors").values()
-        about = {"parameters": sum(weight.numel() for weight in weights), "built": built[folder.name]}
-        for name in ("blind", "shuffled"):
-            beside = of_it[of_it[name].notna()]
-            about[f"held-out, {name}"] = dict(zip(beside.metric, beside[name].round(1).tolist(), strict=True))
-        write_card(folder, of_it, main[folder.name], **about, **told, torch=torch.__version__)
+    for name, metric in main.items():
+        of_it, weights = table[table.instrument == name], load_file(home / name / "eye.safetensors").values()
+        about = {"parameters": sum(weight.numel() for weight in weights), "built": built[name]}
+        for rival in ("blind", "shuffled"):
+            beside = of_it[of_it[rival].notna()]
+            about[f"held-out, {rival}"] = dict(zip(beside.metric, beside[rival].round(1), strict=True))
+        write_card(home / name, of_it, metric, settings, **about, **told)
 
 
 def options() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return command_line(
+        __doc__,
+        {
+            "birds": (32000, "birds drawn, eight of ten with random attributes"),
+            "ordinary": (7000, "ordinary birds drawn"),
+            "things": (8000, "everyday things drawn"),
+            "eye-steps": (4400, "of the annotator's eye, of 48 pictures"),
+            "judge-steps": (2500, "of the judge's eye, of 40 pictures"),
+            "n-test": (400, "held-out pictures of each kind"),
+            "learning-rate": (0.002, "its peak"),
+        },
     )
-    add = parser.add_argument
-    add("--device", default="auto", help="auto, cpu or cuda")
-    for name, default, meaning in (
-        ("seed", 0, "of the pictures, the weights and the batches"),
-        ("birds", 32000, "birds drawn, eight of ten with random attributes"),
-        ("ordinary", 7000, "ordinary birds drawn"),
-        ("things", 8000, "everyday things drawn"),
-        ("eye-steps", 4400, "of the annotator's eye, of 48 pictures"),
-        ("judge-steps", 2500, "of the judge's eye, of 40 pictures"),
-        ("n-test", 400, "held-out pictures of each kind"),
-    ):
-        add(f"--{name}", type=int, default=default, help=f"{meaning} (default %(default)s)")
-    add("--learning-rate", type=float, default=0.002, help="its peak (default %(default)s)")
-    add("--save", default="trained", help="folder of checkpoints, models and cards (default %(default)s)")
-    return parser
 
 
 if __name__ == "__main__":
-    parser = options()
-    make_annotator(parser.parse_args())
+    run_script(make_annotator, options())

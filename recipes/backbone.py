@@ -16,17 +16,15 @@ and --backbone and --start name another network and its first weights. The paper
 
 import argparse
 import math
-import random
 import time
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
 from tqdm.auto import tqdm
 
-from recipes.cards import write_card
+from recipes.shared import command_line, n_parameters, run_script, seed_all, write_card
 from xaihelpers import datasets, models, scores
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.image_network import ImageNetwork
@@ -139,9 +137,7 @@ def make_backbone(settings: argparse.Namespace) -> Path:
 
     Raises DatasetError as `load_classes`, ModelError as `models.new_backbone`.
     """
-    random.seed(settings.seed)
-    np.random.seed(settings.seed % 2**32)
-    torch.manual_seed(settings.seed)
+    seed_all(settings.seed)
     device, folder = resolve_device(settings.device), Path(settings.save)
     world = load_classes(settings.data)
     network = models.new_backbone(settings.backbone, len(world.class_names), settings.start, device)
@@ -162,48 +158,37 @@ def make_backbone(settings: argparse.Namespace) -> Path:
     right = scores.interval(100 * hits, bounds=scores.PERCENT)
     file = models.save_weights(network.model, folder / f"{name}.safetensors", world.class_names)
     told = {
-        "parameters": sum(weights.numel() for weights in network.model.parameters()),
+        "parameters": n_parameters(network.model),
         "features": [network.n_features, *network.map_size],
         "trained on": f"{world.name}, training split, {len(pixels)} images",
         "started from": Path(settings.start).name or "fresh weights",
-        "seed": settings.seed,
         "epochs": [settings.epochs, settings.final_epochs],
         "pixels": [settings.size, network.crop],
         "batch size": settings.batch_size,
-        "learning rate": settings.learning_rate,
         "seconds": round(sum(seconds for *_, seconds in history)),
-        "device": str(device),
-        "torch": torch.__version__,
     }
     table = pd.DataFrame([right._asdict() | {"metric": "right (%)"}])
-    write_card(file, table, "right (%)", **told)
+    write_card(file, table, "right (%)", settings, **told)
     print(f"right on the test split: {right.value:.1f} % (chance {100 / len(world.class_names):.1f} %)")
     return file
 
 
 def options() -> argparse.ArgumentParser:
     """The command line; its defaults made the shipped weights."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return command_line(
+        __doc__,
+        {
+            "data": ("aviary", "a name or a path, as datasets.load takes it"),
+            "backbone": ("aviary_resnet", "the network; or one of torchvision, timm, pytorchcv"),
+            "start": ("", "first weights: a file, 'published' for the library's own; or none"),
+            "epochs": (40, "passes over the training split"),
+            "size": (112, "side of their pictures in pixels"),
+            "final-epochs": (2, "last passes at full size"),
+            "batch-size": (64, "pictures a step"),
+            "learning-rate": (0.004, "its peak"),
+        },
     )
-    add = parser.add_argument
-    add("--data", default="aviary", help="a name or a path, as datasets.load takes it (default %(default)s)")
-    add("--backbone", default="aviary_resnet", help="the network; or one of torchvision, timm, pytorchcv")
-    add("--start", default="", help="first weights: a file, 'published' for the library's own; or none")
-    add("--seed", type=int, default=0, help="of the weights and the augmentation (default %(default)s)")
-    add("--device", default="auto", help="auto, cpu or cuda")
-    add("--epochs", type=int, default=40, help="passes over the training split (default %(default)s)")
-    add("--size", type=int, default=112, help="side of their pictures in pixels (default %(default)s)")
-    add("--final-epochs", type=int, default=2, help="last passes at full size (default %(default)s)")
-    add("--batch-size", type=int, default=64, help="pictures a step (default %(default)s)")
-    add("--learning-rate", type=float, default=0.004, help="its peak (default %(default)s)")
-    add("--save", default="trained", help="folder of checkpoints, weights and card (default %(default)s)")
-    return parser
 
 
 if __name__ == "__main__":
-    parser = options()
-    try:
-        make_backbone(parser.parse_args())
-    except (datasets.DatasetError, models.ModelError) as error:
-        parser.error(str(error))
+    run_script(make_backbone, options())

@@ -21,7 +21,6 @@ import argparse
 import copy
 import json
 import math
-import random
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +31,6 @@ import torch
 import torch.nn.functional as F
 from transformers import PreTrainedTokenizerFast
 
-from recipes.cards import write_card
 from recipes.clip_training.captions import FORMS, TEMPLATES, WORDINGS, Words, a_caption, corpus, words_of
 from recipes.clip_training.clip_birds import Birds, training_birds
 from recipes.clip_training.clip_measures import held_out_birds, measured_rows
@@ -45,9 +43,10 @@ from recipes.clip_training.clip_networks import (
     new_clip,
     tokens,
 )
+from recipes.shared import command_line, n_parameters, run_script, seed_all, write_card
 from xaihelpers import datasets
 from xaihelpers.devices import resolve_device
-from xaihelpers.models import ModelError, save_weights
+from xaihelpers.models import save_weights
 from xaihelpers.models.clip import embed_images, encode_tokens, load_clip
 from xaihelpers.models.clip_loading import CONFIG_FILE, WEIGHTS_FILE, set_positions, stretch_positions
 from xaihelpers.training import group_loss, train
@@ -134,20 +133,14 @@ def caption_loss(
 
 
 def train_clip(
-    model: torch.nn.Module,
-    lessons: Lessons,
-    steps: dict[str, int],
-    rate: float,
-    history: list,
-    folder: str | Path = "",
+    model: torch.nn.Module, lessons: Lessons, settings: argparse.Namespace, history: list
 ) -> float:
     """The plain form learns attributes, then captions, then both with both towers; returns the seconds.
 
-    steps: of "attributes", "captions" and "both towers". rate: the highest learning rate.
-    history, folder: as of `training.train`.
+    history: as of `training.train`.
     """
     head = torch.nn.Linear(WIDTH, lessons.birds.present.shape[1]).to(lessons.device)
-    few = [1, 2, 3, 4, 5, 6]
+    rate, folder, few = settings.learning_rate, settings.save, [1, 2, 3, 4, 5, 6]
 
     def seen_loss():
         return attribute_loss(model, head, lessons)
@@ -162,23 +155,19 @@ def train_clip(
 
     both = torch.nn.ModuleDict({"model": model, "head": head})
     learn = [*model.visual.parameters(), *head.parameters()]
-    seconds = train("attributes", steps["attributes"], both, seen_loss, history, rate, folder, learn)
+    seconds = train("attributes", settings.attribute_steps, both, seen_loss, history, rate, folder, learn)
     locked = trunk_features(model, lessons)
     learn = [*model.text.parameters(), model.visual.proj, model.logit_scale]
-    seconds += train("captions", steps["captions"], model, locked_loss, history, rate, folder, learn)
-    return seconds + train("both towers", steps["both towers"], model, joint_loss, history, rate / 4, folder)
+    seconds += train("captions", settings.caption_steps, model, locked_loss, history, rate, folder, learn)
+    return seconds + train("both towers", settings.joint_steps, model, joint_loss, history, rate / 4, folder)
 
 
 def train_long(
-    model: torch.nn.Module,
-    long_model: torch.nn.Module,
-    lessons: Lessons,
-    steps: int,
-    rate: float,
-    history: list,
-    folder: str | Path = "",
-) -> float:
-    """The text tower of the stretched copy learns long lists, and short captions; returns the seconds."""
+    model: torch.nn.Module, lessons: Lessons, settings: argparse.Namespace, history: list
+) -> tuple[torch.nn.Module, float]:
+    """A copy stretched from 77 to 248 tokens, whose text tower has learnt long lists; and the seconds."""
+    long_model = copy.deepcopy(model)  # the first 20 positions stay
+    set_positions(long_model.text, stretch_positions(long_model.text.positional_embedding.data))
     locked = trunk_features(model, lessons)
 
     def long_loss():
@@ -190,7 +179,8 @@ def train_long(
         images = (locked[rows] @ model.visual.proj).detach()
         return caption_loss(model, long_model, images, token_lists)
 
-    return train("long texts", steps, long_model.text, long_loss, history, rate / 2, folder)
+    steps, rate = settings.long_steps, settings.learning_rate / 2
+    return long_model, train("long texts", steps, long_model.text, long_loss, history, rate, settings.save)
 
 
 def save_forms(model, long_model, tokenizer, folder: Path, name: str) -> list[Path]:
@@ -211,9 +201,7 @@ def make_clip(settings: argparse.Namespace) -> list[Path]:
 
     Raises DatasetError: no such data; ModelError: no such eye.
     """
-    random.seed(settings.seed)
-    np.random.seed(settings.seed % 2**32)
-    torch.manual_seed(settings.seed)
+    seed_all(settings.seed)
     device, folder = resolve_device(settings.device), Path(settings.save)
     dataset = datasets.load(settings.data, attributes=settings.labels)
     rng, words, wording = np.random.default_rng(settings.seed), words_of(dataset), settings.wording
@@ -224,72 +212,50 @@ def make_clip(settings: argparse.Namespace) -> list[Path]:
     columns = dataset.attributes.index.to_series() - 1
     groups = [part.tolist() for _, part in columns.groupby(dataset.attributes.group, sort=False)]
     lessons = Lessons(birds, words, wording, groups, tokenizer, rng, settings.batch_size, device)
-    model = new_clip(len(tokenizer), device)
+    model, history = new_clip(len(tokenizer), device), []
     if settings.eye:  # two CLIPs with one eye differ in their words alone
         model.visual.load_state_dict(load_clip(settings.eye, device=device).model.visual.state_dict())
-    steps = {
-        "attributes": settings.attribute_steps,
-        "captions": settings.caption_steps,
-        "both towers": settings.joint_steps,
-        "long texts": settings.long_steps,
-    }
-    history, rate = [], settings.learning_rate
-    seconds = train_clip(model, lessons, steps, rate, history, folder)
-    long_model = copy.deepcopy(model)  # it takes 248 tokens in place of 77; the first 20 positions stay
-    set_positions(long_model.text, stretch_positions(long_model.text.positional_embedding.data))
-    seconds += train_long(model, long_model, lessons, steps["long texts"], rate, history, folder)
-    name = {"concepts": "aviary_clip", "sentences": "aviary_clip_sentences"}[wording]
-    folders = save_forms(model, long_model, tokenizer, folder, name)
+    seconds = train_clip(model, lessons, settings, history)
+    long_model, of_long = train_long(model, lessons, settings, history)
+    folders = save_forms(model, long_model, tokenizer, folder, WORDINGS[wording])
     held_out = held_out_birds(dataset, words, settings.n_test)
-    n_train = int(dataset.images.train.sum())
+    about = f"{dataset.name}, training split, {dataset.images.train.sum()} images, and {settings.drawn} birds"
+    steps = ("attribute_steps", "caption_steps", "joint_steps", "long_steps")
+    stages = zip(("attributes", "captions", "both towers", "long texts"), steps, strict=True)
+    told = {
+        "trained on": f"{about} drawn for it, half with random attributes",
+        "steps": {stage: getattr(settings, name) for stage, name in stages},
+        "batch size": settings.batch_size,
+        "seconds": round(seconds + of_long),
+    }
     for place in folders:
         clip = load_clip(str(place), device=device)
         rows = measured_rows(clip, words, held_out, embed_images(clip, held_out.paths), place.name)
-        told = {
-            "parameters": sum(weights.numel() for weights in clip.model.parameters()),
-            "features": [clip.width],
-            "context": clip.context,
-            "trained on": f"{dataset.name}, training split, {n_train} images, and {settings.drawn} birds "
-            "drawn for it, half with random attributes",
-            "seed": settings.seed,
-            "steps": steps,
-            "batch size": settings.batch_size,
-            "learning rate": rate,
-            "seconds": round(seconds),
-            "device": str(device),
-            "torch": torch.__version__,
-        }
-        write_card(place, pd.DataFrame(rows), "zero-shot species", **told)
+        sizes = {"parameters": n_parameters(clip.model), "features": [clip.width], "context": clip.context}
+        write_card(place, pd.DataFrame(rows), "zero-shot species", settings, **sizes, **told)
     return folders
 
 
 def options() -> argparse.ArgumentParser:
     """The command line; its defaults made the first shipped pair."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return command_line(
+        __doc__,
+        {
+            "data": ("aviary", "a name or a path, in CUB-200-2011's format"),
+            "labels": ("image", "whose attributes captions tell", "image", "class"),
+            "drawn": (14000, "birds drawn besides; 0 for photographs"),
+            "wording": ("concepts", "of the captions", *WORDINGS),
+            "eye": ("", "a CLIP whose image tower is taken; none trains one"),
+            "attribute-steps": (1400, "of attributes"),
+            "caption-steps": (2500, "of captions"),
+            "joint-steps": (150, "of both towers"),
+            "long-steps": (400, "of long texts"),
+            "batch-size": (256, "captions a step"),
+            "learning-rate": (0.001, "its peak"),
+            "n-test": (0, "held-out birds that are measured; 0 takes all"),
+        },
     )
-    add = parser.add_argument
-    add("--data", default="aviary", help="a name or a path, in CUB-200-2011's format (default %(default)s)")
-    add("--labels", default="image", choices=("image", "class"), help="whose attributes captions tell")
-    add("--drawn", type=int, default=14000, help="birds drawn besides; 0 for photographs (%(default)s)")
-    add("--wording", default="concepts", choices=WORDINGS, help="of the captions (default %(default)s)")
-    add("--eye", default="", help="a CLIP whose image tower is taken; none trains one")
-    add("--seed", type=int, default=0, help="of the birds, the weights, the captions (default %(default)s)")
-    add("--device", default="auto", help="auto, cpu or cuda")
-    add("--attribute-steps", type=int, default=1400, help="default %(default)s")
-    add("--caption-steps", type=int, default=2500, help="default %(default)s")
-    add("--joint-steps", type=int, default=150, help="default %(default)s")
-    add("--long-steps", type=int, default=400, help="default %(default)s")
-    add("--batch-size", type=int, default=256, help="captions a step (default %(default)s)")
-    add("--learning-rate", type=float, default=0.001, help="its peak (default %(default)s)")
-    add("--n-test", type=int, default=0, help="held-out birds that are measured; 0 takes all")
-    add("--save", default="trained", help="folder of checkpoints, models and cards (default %(default)s)")
-    return parser
 
 
 if __name__ == "__main__":
-    parser = options()
-    try:
-        make_clip(parser.parse_args())
-    except (datasets.DatasetError, ModelError) as error:
-        parser.error(str(error))
+    run_script(make_clip, options())

@@ -25,7 +25,6 @@ prompt, and not of a pattern. A run gives a model of the same kind, not the same
 
 import argparse
 import copy
-import random
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -33,23 +32,19 @@ from typing import NamedTuple
 
 import diffusers
 import numpy as np
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from recipes import flux_training as flux
-from recipes.cards import write_card
+from recipes.shared import command_line, group_slices, n_parameters, run_script, seed_all, write_card
 from worlds import aviary
-from xaihelpers import scores, substitute
+from xaihelpers import substitute
 from xaihelpers.devices import resolve_device
 from xaihelpers.models import save_weights
 from xaihelpers.training import group_loss, train
 
-ENDS = np.cumsum([len(values) for values in aviary.GROUPS.values()])
-SLICES = [slice(start, end) for start, end in zip([0, *ENDS[:-1]], ENDS, strict=True)]
-
-
+SLICES = group_slices(aviary.GROUPS)
 LENGTHS = (flux.TOKENS, 52)  # tokens of short captions and of long ones
 # of each stage of the flow: share of the batches with long captions, portions of the batch size, share of the
 # peak learning rate, and means of the noise levels' logit, one of them to a batch
@@ -92,27 +87,19 @@ def autoencoder_loss(
 
 
 def train_autoencoder(
-    birds: list[np.ndarray],
-    steps: list[int],
-    batch_size: int,
-    rate: float,
-    rng: np.random.Generator,
-    seed: int,
-    device: torch.device,
-    history: list,
-    folder: str | Path = "",
-) -> tuple[diffusers.AutoencoderKL, dict[str, float]]:
-    """The autoencoder and the seconds of its stages.
+    birds: list[np.ndarray], settings: argparse.Namespace, rng: np.random.Generator, history: list
+) -> tuple[diffusers.AutoencoderKL, float]:
+    """The autoencoder and the seconds of its stages, with an eighth of the batch size.
 
-    birds: as of `drawn_birds`. batch_size: eight times the portraits a step. history, folder: as of
-    `training.train`.
+    birds: as of `drawn_birds`. history: as of `training.train`.
     """
-    torch.manual_seed(seed)
-    vae, seconds = flux.new_autoencoder(device), {}
-    count = max(1, batch_size // 8)
-    for n, of_stage in enumerate(steps, 1):
-        loss_of, stage = partial(autoencoder_loss, vae, birds[0], rng, count, n > 1), f"autoencoder {n}"
-        seconds[stage] = train(stage, of_stage, vae, loss_of, history, 3 * rate, folder)
+    torch.manual_seed(settings.seed)
+    device = resolve_device(settings.device)
+    vae, seconds = flux.new_autoencoder().to(device, memory_format=torch.channels_last), 0.0
+    count, rate = max(1, settings.batch_size // 8), 3 * settings.learning_rate
+    for n, steps in enumerate(settings.autoencoder_steps, 1):
+        loss_of = partial(autoencoder_loss, vae, birds[0], rng, count, n > 1)
+        seconds += train(f"autoencoder {n}", steps, vae, loss_of, history, rate, settings.save)
     return vae, seconds
 
 
@@ -200,30 +187,28 @@ def train_flow(
     lessons: FlowLessons,
     stages: Sequence[tuple],
     steps: Sequence[int],
-    guidance_steps: int,
-    batch_size: int,
-    rate: float,
+    settings: argparse.Namespace,
     history: list,
-    folder: str | Path = "",
+    folder: str | Path,
     mixed: bool = True,
-) -> dict[str, float]:
-    """The flow's stages, of `STAGES`, then guidance in one pass; returns the seconds of each.
+) -> float:
+    """The flow's stages, of `STAGES`, then guidance in one pass; returns their seconds.
 
-    history, folder, mixed: as of `training.train`.
+    steps: of each stage, and of guidance. history, folder, mixed: as of `training.train`.
     """
-    student, seconds = lessons.flow["transformer"], {}
+    student, seconds, rate = lessons.flow["transformer"], 0.0, settings.learning_rate
+    *of_stages, of_guidance = steps
     for n, (of_stage, (share_long, portion, part, more_noise)) in enumerate(
-        zip(steps, stages, strict=True), 1
+        zip(of_stages, stages, strict=True), 1
     ):
-        loss_of = partial(flow_loss, lessons, portion * batch_size, share_long, more_noise)
-        name, peak = f"flow {n}", part * rate
-        seconds[name] = train(name, of_stage, lessons.flow, loss_of, history, peak, folder, mixed=mixed)
+        batch = portion * settings.batch_size, share_long, more_noise
+        loss_of = partial(flow_loss, lessons, *batch)
+        seconds += train(
+            f"flow {n}", of_stage, lessons.flow, loss_of, history, part * rate, folder, mixed=mixed
+        )
     teacher = copy.deepcopy(student).eval().requires_grad_(False)
-    loss_of = partial(guidance_loss, lessons, teacher, portion * batch_size, share_long, more_noise)
-    seconds["guidance"] = train(
-        "guidance", guidance_steps, student, loss_of, history, rate / 4, folder, mixed=mixed
-    )
-    return seconds
+    loss_of = partial(guidance_loss, lessons, teacher, *batch)
+    return seconds + train("guidance", of_guidance, student, loss_of, history, rate / 4, folder, mixed=mixed)
 
 
 def augmented(vae: diffusers.AutoencoderKL, x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
@@ -255,53 +240,17 @@ def reader_loss(
 
 
 def train_reader(
-    vae: diffusers.AutoencoderKL,
-    bird_sets: tuple[list, list],
-    steps: list[int],
-    batch_size: int,
-    rate: float,
-    seed: int,
-    history: list,
-    folder: str | Path = "",
-) -> tuple[substitute.AttributeReader, dict[str, float]]:
+    vae: diffusers.AutoencoderKL, bird_sets: tuple[list, list], settings: argparse.Namespace, history: list
+) -> tuple[substitute.AttributeReader, float]:
     """The reader and the seconds of its stages: the second has changed birds in half of its batches."""
-    torch.manual_seed(seed + 2)
-    network, seconds = substitute.AttributeReader(len(flux.SPECIES)).to(vae.device), {}
-    rng, count = np.random.default_rng([seed, 2]), 3 * batch_size // 2
-    for n, (of_stage, share_changed) in enumerate(zip(steps, (0, 0.5), strict=True), 1):
-        loss_of, stage = (
-            partial(reader_loss, network, vae, bird_sets, rng, count, share_changed),
-            f"reader {n}",
-        )
-        seconds[stage] = train(stage, of_stage, network, loss_of, history, 2 * rate, folder)
+    torch.manual_seed(settings.seed + 2)
+    network, seconds = substitute.AttributeReader(len(flux.SPECIES)).to(vae.device), 0.0
+    rng, count = np.random.default_rng([settings.seed, 2]), 3 * settings.batch_size // 2
+    for n, (steps, changed) in enumerate(zip(settings.reader_steps, (0, 0.5), strict=True), 1):
+        loss_of = partial(reader_loss, network, vae, bird_sets, rng, count, changed)
+        rate = 2 * settings.learning_rate
+        seconds += train(f"reader {n}", steps, network, loss_of, history, rate, settings.save)
     return network, seconds
-
-
-def reading_table(reader, pictures: dict[str, list], trials: flux.Trials) -> pd.DataFrame:
-    """What a reader sees of trials, in %: pictures ("rendered", "restored"), of, metric and an Interval."""
-    rows = []
-    for source, images in pictures.items():
-        reading = substitute.read_attributes(reader, images)
-        for (kind, metric), right in flux.reading_measures(reading, trials).items():
-            share = scores.interval(100 * right.float(), bounds=scores.PERCENT)
-            rows.append({"pictures": source, "of": kind, "metric": f"{metric} (%)"} | share._asdict())
-    return pd.DataFrame(rows)
-
-
-def generated_table(pipe, reader, n_images: int) -> pd.DataFrame:
-    """What a reader sees of `n_images` generated for each kind of prompt: prompt, metric, an Interval."""
-    rng, rows, asked = np.random.default_rng(flux.HELD), [], {}
-    for kind in flux.KINDS:
-        asked[kind] = [flux.asked_for(rng, kind) for _ in range(n_images)]
-    for kind, of_kind in asked.items():
-        seeds = range(10**6, 10**6 + n_images)
-        images = substitute.generate(pipe, [prompt for prompt, *_ in of_kind], seeds)
-        reading = substitute.read_attributes(reader, images)
-        measures = flux.prompt_measures(reading, kind, of_kind)
-        for metric, (shares, chance) in measures.items():
-            interval = scores.interval(100 * shares, bounds=scores.PERCENT)._asdict()
-            rows.append({"prompt": kind, "metric": metric, **interval, "chance": chance})
-    return pd.DataFrame(rows)
 
 
 def write_pipeline(pipe: diffusers.FluxPipeline, reader: str, settings: argparse.Namespace, **told) -> Path:
@@ -310,27 +259,19 @@ def write_pipeline(pipe: diffusers.FluxPipeline, reader: str, settings: argparse
     copy.deepcopy(pipe).to("cpu", torch.float16).save_pretrained(folder)
     written = substitute.load_pipeline(str(folder), settings.device)
     reader = substitute.load_reader(reader, device=settings.device)
-    drawn = generated_table(written, reader, settings.n_test)
-    sizes = {}
-    for name, part in pipe.components.items():
-        if isinstance(part, nn.Module):
-            sizes[name] = parameters_of(part)
-    told = {"parameters": sum(sizes.values()), "parts": sizes, **told}
-    write_card(folder, drawn, "species right (%)", **told, **told_by(settings))
+    drawn = flux.generated_table(written, reader, settings.n_test)
+    networks = {name: part for name, part in pipe.components.items() if isinstance(part, nn.Module)}
+    sizes = {name: n_parameters(part) for name, part in networks.items()}
+    told = {"parameters": sum(sizes.values()), "parts": sizes, **told, **told_by(settings)}
+    write_card(folder, drawn, "species right (%)", settings, **told)
     return folder
-
-
-def parameters_of(part: nn.Module) -> int:
-    """Its number of parameters."""
-    return sum(p.numel() for p in part.parameters())
 
 
 def told_by(settings: argparse.Namespace) -> dict:
     """What every card tells of a run."""
     birds = f"{settings.drawn} portraits of aviary birds at {flux.SIZE}x{flux.SIZE}, half of them with random"
-    told = {"world": settings.world, "seed": settings.seed, "batch size": settings.batch_size}
-    told |= {"learning rate": settings.learning_rate, "device": settings.device}
-    return told | {"trained on": f"{birds} attributes", "torch": torch.__version__}
+    told = {"world": settings.world, "batch size": settings.batch_size}
+    return told | {"trained on": f"{birds} attributes"}
 
 
 def make_reader(
@@ -339,48 +280,45 @@ def make_reader(
     """Train the reader, write it, measure what was written, write its card; returns the file."""
     world, seed, save, n_test = settings.world, settings.seed, settings.save, settings.n_test
     both = birds, flux.drawn_birds(world, seed, settings.changed, flux.CHANGED, save)
-    rate, size, steps = settings.learning_rate, settings.batch_size, settings.reader_steps
-    network, seconds = train_reader(pipe.vae, both, steps, size, rate, seed, history, save)
+    network, seconds = train_reader(pipe.vae, both, settings, history)
     file = save_weights(network, Path(save) / f"{READERS[world]}.safetensors")
     reader = substitute.load_reader(str(file), device=settings.device)
     held = flux.drawn_birds(world, seed, 8 * n_test, flux.HELD, save)
     trials = flux.reader_trials(np.random.default_rng(flux.HELD), world, seed, held, 2 * n_test)
     pictures = {"rendered": trials.portraits, "restored": substitute.reconstruct(pipe, trials.portraits)}
-    read = reading_table(reader, pictures, trials)
-    told = {"parameters": parameters_of(network), "seconds": round(sum(seconds.values()))}
-    told |= {"steps": sum(steps), "changed": settings.changed, **told_by(settings)}
-    write_card(file, read, "sees what is there (%)", **told)
+    read = flux.reading_table(reader, pictures, trials)
+    told = {"parameters": n_parameters(network), "seconds": round(seconds)}
+    told |= {"steps": sum(settings.reader_steps), "changed": settings.changed, **told_by(settings)}
+    write_card(file, read, "sees what is there (%)", settings, **told)
     return file
 
 
 def make_flux(settings: argparse.Namespace) -> list[Path]:
-    """Train, write, measure what was written, write cards; returns the folder and the file."""
-    random.seed(settings.seed)
-    np.random.seed(settings.seed % 2**32)
-    device, world, seed = resolve_device(settings.device), settings.world, settings.seed
-    rate, size, history, save = settings.learning_rate, settings.batch_size, [], settings.save
+    """Train, write, measure what was written, write cards; returns the folder, if any, and the file."""
+    if settings.start:
+        return [go_on(settings)]
+    seed_all(settings.seed)
+    world, seed, history = settings.world, settings.seed, []
     rng = np.random.default_rng(seed)
-    birds = flux.drawn_birds(world, seed, settings.drawn, flux.TRAINED, save)
+    birds = flux.drawn_birds(world, seed, settings.drawn, flux.TRAINED, settings.save)
     for i in range(12 if world == "studio" else 0):
         print(flux.caption(rng, birds[1][i], birds[2][i], i % 3 == 0))
-    steps = settings.autoencoder_steps
-    vae, seconds = train_autoencoder(birds, steps, size, rate, rng, seed, device, history, save)
+    vae, seconds = train_autoencoder(birds, settings, rng, history)
     scheduler = diffusers.FlowMatchEulerDiscreteScheduler()
     if world != "studio":
         pipe = diffusers.FluxPipeline(scheduler, vae, *5 * [None])
         return [make_reader(pipe, birds, settings, history)]
-    latents, tokenizers = scaled_latents(vae, birds[0]), flux.new_tokenizers()
-    flow = flux.new_flow(tokenizers, device)
+    latents, tokenizers = scaled_latents(vae, birds[0]), flux.shipped_tokenizers()
+    flow = flux.new_flow().to(vae.device)
     torch.manual_seed(seed + 1)
-    rng = np.random.default_rng([seed, 1])
-    lessons = FlowLessons(birds, latents, flow, tokenizers, rng, device)
-    steps = settings.flow_steps, settings.guidance_steps
-    seconds |= train_flow(lessons, STAGES, *steps, size, rate, history, save)
+    lessons = FlowLessons(birds, latents, flow, tokenizers, np.random.default_rng([seed, 1]), vae.device)
+    steps = [*settings.flow_steps, settings.guidance_steps]
+    seconds += train_flow(lessons, STAGES, steps, settings, history, settings.save)
     words = flow["clip"], tokenizers.clip, flow["t5"], tokenizers.t5
     pipe = diffusers.FluxPipeline(scheduler, vae, *words, flow["transformer"])
     reader = make_reader(pipe, birds, settings, history)
-    told = {"autoencoder": sum(settings.autoencoder_steps), "flow": sum(steps[0]), "guidance": steps[1]}
-    told = {"seconds": round(sum(seconds.values())), "steps": told}
+    told = {"autoencoder": sum(settings.autoencoder_steps), "flow": sum(settings.flow_steps)}
+    told = {"seconds": round(seconds), "steps": told | {"guidance": settings.guidance_steps}}
     return [write_pipeline(pipe, str(reader), settings, **told), reader]
 
 
@@ -398,40 +336,33 @@ def go_on(settings: argparse.Namespace) -> Path:
     torch.manual_seed(seed + 3)
     rng = np.random.default_rng([seed, 3])
     lessons = FlowLessons(birds, latents, flow, tokenizers, rng, device, deviating=True)
-    (of_flow, of_guidance), rate = settings.further_steps, settings.learning_rate
-    about = {"batch_size": settings.batch_size, "rate": rate, "history": [], "mixed": False}
-    folder = Path(settings.save) / "further"  # of its checkpoints
-    seconds = train_flow(lessons, [FURTHER_STAGE], [of_flow], of_guidance, folder=folder, **about)
-    told = {"seconds": round(sum(seconds.values())), "steps": {"flow": of_flow, "guidance": of_guidance}}
+    steps, folder = settings.further_steps, Path(settings.save) / "further"  # of its checkpoints
+    seconds = train_flow(lessons, [FURTHER_STAGE], steps, settings, [], folder, mixed=False)
+    told = {"seconds": round(seconds), "steps": dict(zip(("flow", "guidance"), steps, strict=True))}
     return write_pipeline(pipe, settings.reader, settings, **told, **{"begun from": settings.start})
 
 
 def options() -> argparse.ArgumentParser:
     """The command line; its defaults made what the shipped pipeline began from, and its reader."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return command_line(
+        __doc__,
+        {
+            "world": ("studio", "whose birds", *READERS),
+            "drawn": (12000, "birds drawn, half with random attributes"),
+            "autoencoder-steps": ([6000, 10000], "of the stages of the autoencoder"),
+            "flow-steps": ([2400, 1800, 1500], "of the stages of the flow"),
+            "guidance-steps": (200, "of guidance in one pass"),
+            "reader-steps": ([2000, 1000], "of the stages of the reader"),
+            "changed": (6000, "birds with a few attributes changed, for the reader"),
+            "batch-size": (64, "portraits a step"),
+            "learning-rate": (0.001, "its peak"),
+            "n-test": (300, "images of each kind that are measured"),
+            "start": ("", "a pipeline to go on from, instead of all this"),
+            "further-steps": ([3307, 413], "of its flow and guidance"),
+            "reader": ("studio_reader", "reader that measures it"),
+        },
     )
-    add = parser.add_argument
-    add("--world", default="studio", choices=tuple(READERS), help="whose birds (default %(default)s)")
-    add("--seed", type=int, default=0, help="of the birds, the weights, the captions (default %(default)s)")
-    add("--device", default="auto", help="auto, cpu or cuda")
-    add("--drawn", type=int, default=12000, help="birds drawn, half with random attributes (%(default)s)")
-    add("--autoencoder-steps", type=int, nargs=2, default=[6000, 10000], help="default %(default)s")
-    add("--flow-steps", type=int, nargs=3, default=[2400, 1800, 1500], help="default %(default)s")
-    add("--guidance-steps", type=int, default=200, help="default %(default)s")
-    add("--reader-steps", type=int, nargs=2, default=[2000, 1000], help="default %(default)s")
-    add("--changed", type=int, default=6000, help="birds with a few attributes changed, for the reader")
-    add("--batch-size", type=int, default=64, help="portraits a step (default %(default)s)")
-    add("--learning-rate", type=float, default=0.001, help="its peak (default %(default)s)")
-    add("--n-test", type=int, default=300, help="images of each kind that are measured (default %(default)s)")
-    add("--start", default="", help="a pipeline to go on from, instead of all this")
-    add("--further-steps", type=int, nargs=2, default=[3307, 413], help="of its flow and guidance")
-    add("--reader", default="studio_reader", help="reader that measures it (default %(default)s)")
-    add("--save", default="trained", help="folder of checkpoints, weights and cards (default %(default)s)")
-    return parser
 
 
 if __name__ == "__main__":
-    settings = options().parse_args()
-    make = go_on if settings.start else make_flux
-    make(settings)
+    run_script(make_flux, options())

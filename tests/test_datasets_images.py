@@ -65,11 +65,11 @@ def test_boxes_and_points_of_a_turned_picture_are_refused(tmp_path):
 GREY = np.arange(0, 65536, 65535 // 15 + 1, dtype=np.uint16)[None].repeat(2, 0)
 
 
-def palette(clear):
+def palette():
     image = Image.new("P", (2, 1))
     image.putpalette([250, 0, 0, 0, 0, 250])
     image.putpixel((1, 0), 1)
-    return image, {"transparency": 0} if clear else {}
+    return image, {"transparency": 0}
 
 
 def frames(*colours):
@@ -86,17 +86,10 @@ KINDS = {
     "half.png": ((Image.fromarray(HALF_RED), {}), ON_WHITE),
     "half.webp": ((Image.fromarray(HALF_RED), {"lossless": True}), ON_WHITE),
     "clear.png": ((Image.new("LA", (1, 1), (7, 0)), {}), [[[255, 255, 255]]]),
-    "clear.gif": (palette(True), [[[255, 255, 255], [0, 0, 250]]]),
-    "palette.png": (palette(True), [[[255, 255, 255], [0, 0, 250]]]),
-    "opaque.png": (palette(False), [[[250, 0, 0], [0, 0, 250]]]),
-    "bits.bmp": ((Image.new("1", (1, 1), 1), {}), [[[255, 255, 255]]]),
+    "clear.gif": (palette(), [[[255, 255, 255], [0, 0, 250]]]),
     "ink.tif": ((Image.new("CMYK", (1, 1), (0, 255, 255, 0)), {}), [[[255, 0, 0]]]),
     "moving.gif": (frames("red", "blue"), np.full((4, 4, 3), (255, 0, 0))),
     "moving.png": (frames("lime", "blue"), np.full((4, 4, 3), (0, 255, 0))),
-    "moving.webp": (
-        (frames("blue", "red")[0], frames("blue", "red")[1] | {"lossless": True}),
-        np.full((4, 4, 3), (0, 0, 255)),
-    ),
 }
 
 
@@ -107,16 +100,8 @@ def test_each_kind_of_picture(tmp_path):
         assert np.abs(seen - np.asarray(wanted, int)).max() <= 1, name
 
 
-def test_a_picture_in_memory_is_seen_alike():
-    turned = Image.fromarray(STORED)
-    turned.getexif()[ExifTags.Base.Orientation] = 6
-    assert np.array_equal(np.asarray(datasets.as_seen(turned)), TURNED[6](STORED))
-
-
 def test_grey_of_unknown_range_is_refused(tmp_path):
-    for number, values in enumerate((np.int32([[0, 255]]), np.int32([[0, 70000]]), np.float32([[0, 1]]))):
-        Image.fromarray(values).save(file := tmp_path / f"{number}.tif")
-        with pytest.raises(
-            DatasetError, match=f"{number}.tif: image cannot be read.*what is white is not known"
-        ):
+    for values in (np.int32([[0, 70000]]), np.float32([[0, 1]])):
+        Image.fromarray(values).save(file := tmp_path / "a.tif")
+        with pytest.raises(DatasetError, match="a.tif: image cannot be read.*what is white is not known"):
             datasets.load_image(file)

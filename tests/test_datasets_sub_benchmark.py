@@ -62,14 +62,12 @@ def test_shards_of_two_runs_and_missing_ones(home, caplog):
     write_one(home / "mine", 1, 2)
     assert len(datasets.load("mine").images) == 2 and "rejected in the check by people" in caplog.text
     other = write_one(home / "mine")
-    message = "3 parquet files of a benchmark in 1 and in 2 shards: remove those of another run"
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(DatasetError, match="3 parquet files of a benchmark in 1 and in 2 shards: remove"):
         datasets.load("mine")
     other.unlink()
     assert len(datasets.load("mine").images) == 2
     next((home / "mine" / "data").glob("*00001-of*")).unlink()
-    message = "1 parquet files of a benchmark in 2 shards.*make those that are missing"
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(DatasetError, match="1 parquet files of a benchmark in 2 shards.*that are missing"):
         datasets.load("mine")
     write_sub(home / "mine", [], [], [], ATTRIBUTES, BIRDS, 1, 2)  # a shard that kept nothing
     assert len(datasets.load("mine").images) == 1
@@ -90,19 +88,11 @@ def test_what_was_there_before_and_what_is_gone(home):
     write_sub(home / "other", noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS, 1, 2)
     with pytest.raises(DatasetError, match="other: some of its rows lack 'removed'"):
         datasets.load("other")
-    for images, attributes, birds, more, message in (
-        (
-            1,
-            ATTRIBUTES[:1],
-            BIRDS[:1],
-            {"removed": [["has_crown_color::rad"]]},
-            "unknown attribute 'has_crown",
-        ),
-        (2, ATTRIBUTES[:1], BIRDS, {}, "length"),
-        (1, ATTRIBUTES[:1], ["Cardinal"], {}, r"\['Cardinal'\] are not among the 2 names given"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            write_sub(home / "bad", noise(images), attributes, birds, ATTRIBUTES, BIRDS, **more)
+    with pytest.raises(DatasetError, match="unknown attribute 'has_crown"):
+        removed = [["has_crown_color::rad"]]
+        write_sub(home / "bad", noise(1), ATTRIBUTES[:1], BIRDS[:1], ATTRIBUTES, BIRDS, removed=removed)
+    with pytest.raises(DatasetError, match=r"\['Cardinal'\] are not among the 2 names given"):
+        write_sub(home / "bad", noise(1), ATTRIBUTES[:1], ["Cardinal"], ATTRIBUTES, BIRDS)
 
 
 def stored(home, **columns):
@@ -131,9 +121,6 @@ def test_bad_files_are_named(home):
     ):
         with pytest.raises(DatasetError, match=message):
             datasets.load(stored(home, **columns))
-
-
-def test_damaged_files_are_named(home):
     file = write_one(home / "mine")
     file.write_bytes(file.read_bytes()[:-30])
     with pytest.raises(DatasetError, match="of-00001.parquet: cannot be read as a benchmark"):
@@ -185,11 +172,8 @@ def test_syncub_s_pairs(home):
         data = datasets.load(place)
         assert data.name == "pairs" and data.class_names == ["Blue Jay", "Western Grebe"]
         assert data.labels.tolist() == [1, 0, 1] and not data.train.any()
-        assert data.images.attribute.tolist() == [
-            "has_crown_color::yellow",
-            "has_bill_shape::needle",
-            "has_crown_color::red",
-        ]
+        attributes = ["has_crown_color::yellow", "has_bill_shape::needle", "has_crown_color::red"]
+        assert data.images.attribute.tolist() == attributes
         assert data.images.bird.tolist() == ["Western Grebe", "Blue Jay", "Western Grebe"]
         gone = [["has_crown_color::black"], ["has_bill_shape::cone"], ["has_crown_color::black"]]
         assert data.images.removed.tolist() == gone
@@ -210,5 +194,5 @@ def test_syncub_s_faults_are_named(home):
         (("Blue_Jay", ""), "pairs: the row of images/1_syn.png names no bird: name it"),
         (("Blue_Jay", "western grebe"), "'Western Grebe' and 'western grebe' would be one and the same"),
     ):
-        with pytest.raises(DatasetError, match=message):
+        with pytest.raises(ValueError, match=message):
             datasets.load(syncub(home, change))

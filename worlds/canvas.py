@@ -56,10 +56,9 @@ def smoothstep(edge0: float, edge1: float, x: np.ndarray) -> np.ndarray:
 
 
 def _round_cone(x, y, start, end, start_radius, end_radius):
-    """Signed distance to one round cone, and coordinates along it.
+    """Signed distance to one round cone, t in [0, 1] along its axis, the radius there, and two vectors.
 
-    Returns the distance, t in [0, 1] along the axis, the radius there, the vector (px, py) from the start to
-    the pixel, and the axis (dx, dy).
+    These are from the start to the pixel, (px, py), and the axis, (dx, dy).
     """
     (ax, ay), (bx, by) = start, end
     dx, dy = bx - ax, by - ay

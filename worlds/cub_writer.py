@@ -21,7 +21,6 @@ from worlds.canvas import Picture
 from xaihelpers.paths import data_home
 
 TRAIN_SHARE = 0.6
-CHUNK = 16  # images that a worker draws at once
 
 
 class DrawnImage(NamedTuple):
@@ -36,62 +35,55 @@ class DrawnImage(NamedTuple):
     certainty: np.ndarray
 
 
-def _draw_some(
-    root: Path, numbers: list[int], classes: Sequence[str], per_class: int, draw_one: Callable
-) -> list[tuple[str, DrawnImage]]:
-    """Draw these images (from 0) to images/ and masks/; the path of each, and it without its pixels."""
-    rows = []
-    for number in numbers:
-        label, place = divmod(number, per_class)
-        name = classes[label]
-        path = f"{label + 1:03d}.{name}/{name}_{place + 1:04d}_{number + 1}.jpg"
-        drawn = draw_one(number, label)
-        image_file = root / "images" / path
-        mask_file = (root / "masks" / path).with_suffix(".png")
-        for file in (image_file, mask_file):
-            file.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(drawn.picture.image).save(image_file, quality=92)
-        Image.fromarray(drawn.picture.parts).save(mask_file)
-        rows.append((path, drawn._replace(picture=drawn.picture._replace(image=None, parts=None))))
-    return rows
+def _draw_to(root: Path, path: str, draw_one: Callable, number: int, label: int) -> DrawnImage:
+    """Draw an image to images/ and masks/; returns it without its pixels."""
+    drawn = draw_one(number, label)
+    image_file, mask_file = root / "images" / path, (root / "masks" / path).with_suffix(".png")
+    for file in (image_file, mask_file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(drawn.picture.image).save(image_file, quality=92)
+    Image.fromarray(drawn.picture.parts).save(mask_file)
+    return drawn._replace(picture=drawn.picture._replace(image=None, parts=None))
 
 
 def _write_tables(
     root: Path,
-    rows: list[tuple[str, DrawnImage]],
+    images: list[DrawnImage],
+    paths: list[str],
     classes: Sequence[str],
     parts: Sequence[str],
     attributes: Sequence[str],
     seed: int,
-    per_class: int,
 ) -> None:
     """Write all tables of CUB-200-2011; a share of each class's images, drawn by the seed, is for training.
 
-    rows: of each image, `per_class` of class 1 first, then those of class 2, and so on.
+    images, paths: as many of each class, those of the first class first.
     """
-    train = _training_numbers(len(classes), per_class, seed)
-    paths, boxes, points, labels = [], [], [], []
-    for image, (path, drawn) in enumerate(rows, 1):
-        paths.append(path)
+    per_class = len(images) // len(classes)
+    labels, train = np.repeat(np.arange(len(classes)), per_class), np.zeros(len(images), int)
+    for label in range(len(classes)):
+        order = np.random.default_rng([seed, label, 11]).permutation(per_class)
+        train[label * per_class + order[: round(TRAIN_SHARE * per_class)]] = 1
+    boxes, points, shown = [], [], []
+    for number, drawn in enumerate(images, 1):
         boxes.append(" ".join(f"{value:.1f}" for value in drawn.picture.box))
         for part, (x, y) in enumerate(drawn.picture.points, 1):
             place = "0.0 0.0 0" if np.isnan(x) else f"{x:.1f} {y:.1f} 1"
-            points.append(f"{image} {part} {place}")
+            points.append(f"{number} {part} {place}")
         for attribute, (present, certainty) in enumerate(zip(drawn.present, drawn.certainty, strict=True), 1):
-            labels.append(f"{image} {attribute} {int(present)} {certainty} 0.0")
-    numbers = range(1, len(rows) + 1)
+            shown.append(f"{number} {attribute} {int(present)} {certainty} 0.0")
     tables = {
         "images.txt": _numbered(paths),
         "classes.txt": _numbered(f"{number:03d}.{name}" for number, name in enumerate(classes, 1)),
-        "image_class_labels.txt": _numbered((number - 1) // per_class + 1 for number in numbers),
-        "train_test_split.txt": _numbered(int(number in train) for number in numbers),
+        "image_class_labels.txt": _numbered(labels + 1),
+        "train_test_split.txt": _numbered(train),
         "bounding_boxes.txt": _numbered(boxes),
         "parts/parts.txt": _numbered(parts),
         "parts/part_locs.txt": points,
         "attributes/attributes.txt": _numbered(attributes),
         "attributes/certainties.txt": _numbered(("not visible", "guessing", "probably", "definitely")),
-        "attributes/image_attribute_labels.txt": labels,
-        "attributes/class_attribute_labels_continuous.txt": _class_percentages(rows, per_class),
+        "attributes/image_attribute_labels.txt": shown,
+        "attributes/class_attribute_labels_continuous.txt": _class_percentages(images, per_class),
     }
     for name, lines in tables.items():
         file = root / name
@@ -99,25 +91,15 @@ def _write_tables(
         file.write_text("".join(f"{line}\n" for line in lines))
 
 
-def _training_numbers(n_classes: int, per_class: int, seed: int) -> set[int]:
-    """The numbers (from 1) of the images for training: a share of each class, drawn by the seed."""
-    numbers = set()
-    for label in range(n_classes):
-        order = np.random.default_rng([seed, label, 11]).permutation(per_class)
-        chosen = order[: round(TRAIN_SHARE * per_class)]
-        numbers |= {label * per_class + int(index) + 1 for index in chosen}
-    return numbers
-
-
 def _numbered(names: Iterable) -> list[str]:
     return [f"{number} {name}" for number, name in enumerate(names, 1)]
 
 
-def _class_percentages(rows: list[tuple[str, DrawnImage]], per_class: int) -> list[str]:
+def _class_percentages(images: list[DrawnImage], per_class: int) -> list[str]:
     """A line per class: percentages of its images with each attribute, of those where it could be seen."""
     lines = []
-    for start in range(0, len(rows), per_class):
-        of_class = [drawn for _, drawn in rows[start : start + per_class]]
+    for start in range(0, len(images), per_class):
+        of_class = images[start : start + per_class]
         present = np.sum([drawn.present for drawn in of_class], 0, float)
         visible = np.sum([drawn.certainty > 1 for drawn in of_class], 0)
         percentages = 100 * present / np.maximum(visible, 1)
@@ -183,9 +165,15 @@ def ensure_world(
             shutil.rmtree(leftover, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f"{root.name}.partial-", dir=root.parent))
         partial.chmod(0o755)
-        per_class = wanted["images_per_class"]
-        rows = _draw_all(partial, classes, per_class, draw_one, jobs, f"drawing {name}")
-        _write_tables(partial, rows, classes, parts, attributes, wanted["seed"], per_class)
+        work, paths, per_class = [], [], wanted["images_per_class"]
+        for number in range(len(classes) * per_class):
+            label, of_class = divmod(number, per_class)
+            file = f"{classes[label]}_{of_class + 1:04d}_{number + 1}.jpg"
+            paths.append(f"{label + 1:03d}.{classes[label]}/{file}")
+            work.append(delayed(_draw_to)(partial, paths[-1], draw_one, number, label))
+        drawn = Parallel(n_jobs=jobs, batch_size=16, return_as="generator")(work)
+        images = list(tqdm(drawn, f"drawing {name}", len(paths), unit="image"))
+        _write_tables(partial, images, paths, classes, parts, attributes, wanted["seed"])
         (partial / settings_name).write_text(json.dumps(wanted))
         if root.exists():  # an older drawing: moved aside in one step, so that no moment shows half of it
             older = root.with_name(f"{root.name}.old")
@@ -194,17 +182,3 @@ def ensure_world(
             shutil.rmtree(older)
         os.replace(partial, root)
     return place
-
-
-def _draw_all(
-    folder: Path, classes: Sequence[str], per_class: int, draw_one: Callable, jobs: int, description: str
-) -> list[tuple[str, DrawnImage]]:
-    """Draw all images to `folder` in parallel; what `_draw_some` says of them, in order."""
-    total, rows = len(classes) * per_class, []
-    chunks = [list(range(start, min(start + CHUNK, total))) for start in range(0, total, CHUNK)]
-    work = (delayed(_draw_some)(folder, chunk, classes, per_class, draw_one) for chunk in chunks)
-    with tqdm(total=total, desc=description, unit="image") as bar:
-        for drawn in Parallel(n_jobs=jobs, return_as="generator")(work):
-            rows += drawn
-            bar.update(len(drawn))
-    return rows

@@ -11,14 +11,7 @@ from functools import cache
 import numpy as np
 from PIL import Image
 
-from worlds.aviary import (
-    ATTRIBUTES,
-    PARTS,
-    species_table,
-    substitute,
-    true_attributes,
-    usual_individual,
-)
+from worlds.aviary import ATTRIBUTES, PARTS, species_table, substitute, true_attributes, usual_individual
 from worlds.aviary.individuals import Individual
 from worlds.canvas import Picture
 
@@ -55,7 +48,7 @@ def studio_species() -> list[int]:
 
 
 @cache
-def studio_values() -> dict[str, list[str]]:
+def _values() -> dict[str, list[str]]:
     """The values of each of the eight groups that some species of the studio has."""
     table = species_table().loc[studio_species()]
     return {group: sorted(set(table[group].str.split("/").str[0])) for group in STUDIO_GROUPS}
@@ -67,7 +60,7 @@ def studio_bird(
     """A bird of the studio, which shows what its species usually shows, with deviations.
 
     place: which of the four `PLACES`. species: one of `studio_species`.
-    share: probability with which each of the eight groups is set to one of its `studio_values`, by `rng`.
+    share: probability with which each of the eight groups is set to a value that some species has, by `rng`.
     Raises ValueError: a species that is not of the studio.
     """
     if species not in studio_species():
@@ -76,7 +69,7 @@ def studio_bird(
     usual = usual_individual(species)
     values = usual.values | _FIXED
     bird = Individual(species, seed, index, values, values, usual.face)
-    for group, choices in studio_values().items():
+    for group, choices in _values().items():
         if share and rng.random() < share:
             bird = substitute(bird, f"has_{group}::{rng.choice(choices)}")
     return bird
@@ -94,8 +87,8 @@ def studio_portrait(picture: Picture, size: int) -> Image.Image:
 
 @cache
 def _of_studio() -> np.ndarray:
-    """Which of the 312 attributes are `studio_values` of the eight groups, (312,) bool."""
-    names = {f"has_{group}::{value}" for group, values in studio_values().items() for value in values}
+    """Which of the 312 attributes some species of the studio has, of the eight groups, (312,) bool."""
+    names = {f"has_{group}::{value}" for group, values in _values().items() for value in values}
     return np.array([name in names for name in ATTRIBUTES])
 
 

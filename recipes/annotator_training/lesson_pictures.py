@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from joblib import Memory, Parallel, delayed
 
+from recipes.shared import group_slices
 from worlds import aviary, everyday
 from worlds.aviary.pose import Pose
 from xaihelpers.instruments.eye import GROUPS, SEATS, SIZE, SPECIES, THINGS
@@ -32,12 +33,6 @@ class Picture(NamedTuple):
     seen: np.ndarray
     label: int
     box: tuple[float, float, float, float]
-
-
-def group_slices(groups: dict[str, list[str]]) -> list[slice]:
-    """The columns of each attribute group, whose values stand side by side."""
-    ends = np.cumsum([len(values) for values in groups.values()])
-    return [slice(end - len(values), end) for end, values in zip(ends, groups.values(), strict=True)]
 
 
 SLICES = {world: group_slices(groups) for world, groups in GROUPS.items()}

@@ -20,7 +20,8 @@ from recipes.clip_training.clip_birds import Birds
 from xaihelpers import datasets
 from xaihelpers.scores import conceptscore
 
-WORDINGS = ("concepts", "sentences")
+# and the names of the CLIPs that are taught with them
+WORDINGS = {"concepts": "aviary_clip", "sentences": "aviary_clip_sentences"}
 TEMPLATES = conceptscore.load_templates()
 FORMS = {"species": 0.12, "attributes": 0.33, "both": 0.15, "list": 0.40}  # how often each is read
 # "a" before a vowel, too: the form in which the shipped weights learnt the names
@@ -106,13 +107,7 @@ def caption_of(
 
 
 def sentences_of(
-    words: Words,
-    rng: np.random.Generator,
-    shown: np.ndarray,
-    area: np.ndarray,
-    label: int,
-    form: str,
-    k: int,
+    words: Words, rng: np.random.Generator, shown: np.ndarray, area: np.ndarray, label: int, form: str, k: int
 ) -> str:
     """The same in sentences; in a list each with the share of the bird that it is about. area: a (A,)."""
     chosen = rng.permutation(np.flatnonzero(shown))[:k]

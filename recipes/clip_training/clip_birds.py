@@ -6,14 +6,14 @@ With M the pixels of the bird and M_j those of the parts of attribute j,
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
 from PIL import Image, ImageOps
-from tqdm.auto import tqdm
 
+from recipes.shared import drawn_in_parallel
 from worlds import aviary
 from xaihelpers import datasets
 
@@ -51,7 +51,7 @@ def part_areas(mask: np.ndarray, parts_of_attribute: list[list[int]], n_parts: i
 
 
 def drawn_bird(
-    seed: int, number: int, parts_of_attribute: list[list[int]]
+    seed: int, parts_of_attribute: list[list[int]], number: int
 ) -> tuple[Image.Image, np.ndarray, int, np.ndarray]:
     """A bird of a seed of its own, every second one with random attributes.
 
@@ -80,9 +80,7 @@ def training_birds(dataset: datasets.Dataset, drawn: int, seed: int, need_areas:
     """
     is_train = dataset.images.train.to_numpy()
     parts = parts_of_attributes(dataset)
-    numbers = tqdm(range(drawn), desc="drawing", disable=not drawn)
-    parallel = Parallel(n_jobs=-1 if drawn > 500 else 1, batch_size=16)
-    new = parallel(delayed(drawn_bird)(seed, number, parts) for number in numbers)
+    new = drawn_in_parallel(partial(drawn_bird, seed, parts), drawn)
     read = [fitted_picture(datasets.load_image(path)) for path in dataset.images[is_train].path]
     annotated = datasets.image_attributes(dataset)[0].numpy()
     present = np.concatenate([annotated[is_train], *(shown[None] for _, shown, *_ in new)])

@@ -3,36 +3,18 @@
 import json
 from collections.abc import Iterable
 
-import open_clip
 import torch
 from open_clip.model import CustomTextCLIP
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from recipes.clip_training.clip_birds import SIZE
+from xaihelpers.paths import models_home
 
-CONTEXT = 77  # tokens of the plain form
-WIDTH = 192  # of an embedding
-VISION = {
-    "image_size": SIZE,
-    "patch_size": 16,
-    "width": 160,
-    "layers": 5,
-    "head_width": 32,
-    "mlp_ratio": 3.5,
-    "pool_type": "avg",
-}
-TEXT = {
-    "width": 128,
-    "heads": 4,
-    "layers": 3,
-    "hf_tokenizer_name": "this folder",
-}
-PREPROCESS = {
-    "size": SIZE,
-    "mean": list(open_clip.OPENAI_DATASET_MEAN),
-    "std": list(open_clip.OPENAI_DATASET_STD),
-}
+# sizes and preprocessing: those of the shipped file
+SHIPPED = json.loads((models_home() / "aviary_clip/open_clip_config.json").read_text())
+PREPROCESS, MODEL = SHIPPED["preprocess_cfg"], SHIPPED["model_cfg"]
+CONTEXT = MODEL["text_cfg"]["context_length"]  # tokens of the plain form
+WIDTH = MODEL["embed_dim"]
 
 
 def untrained_tokenizer() -> Tokenizer:
@@ -80,8 +62,7 @@ def tokens(tokenizer: PreTrainedTokenizerFast, texts: list[str], limit: int) -> 
 
 def clip_config(n_entries: int, context: int = CONTEXT) -> dict:
     """The configuration of the model, as open_clip's files hold it."""
-    text = {"context_length": context, "vocab_size": n_entries, **TEXT}
-    return {"embed_dim": WIDTH, "custom_text": True, "vision_cfg": VISION, "text_cfg": text}
+    return MODEL | {"text_cfg": MODEL["text_cfg"] | {"context_length": context, "vocab_size": n_entries}}
 
 
 def new_clip(n_entries: int, device: torch.device) -> CustomTextCLIP:

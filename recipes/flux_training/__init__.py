@@ -3,22 +3,14 @@
 `recipes/flux.py` has losses and stages, and appendix A7 examines the weights. Here is what they work on.
 """
 
-from recipes.flux_training.portrait_trials import (
-    KINDS,
-    Trials,
-    asked_for,
-    prompt_measures,
-    reader_trials,
-    reading_measures,
-)
+from recipes.flux_training.portrait_trials import KINDS, generated_table, reader_trials, reading_table
 from recipes.flux_training.small_flux import (
     TOKENS,
     Tokenizers,
     encoded,
     new_autoencoder,
     new_flow,
-    new_tokenizers,
-    packed,
+    shipped_tokenizers,
     text_states,
     velocity,
 )
@@ -31,6 +23,4 @@ from recipes.flux_training.training_portraits import (
     TRAINED,
     caption,
     drawn_birds,
-    photo_of,
-    shown_by,
 )

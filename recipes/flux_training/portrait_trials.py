@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
+from diffusers import FluxPipeline
 from PIL import Image
+from torch import nn
 
 from recipes.flux_training.training_portraits import (
     GROUP_OF,
@@ -21,7 +24,7 @@ from recipes.flux_training.training_portraits import (
     taken_by,
 )
 from worlds import aviary, studio
-from xaihelpers import substitute
+from xaihelpers import scores, substitute
 
 GROUPS = np.array(GROUP_OF)
 RANDOM, OF_SPECIES = "birds with random attributes", "birds of a species"
@@ -116,39 +119,50 @@ def asked_for(rng: np.random.Generator, kind: str) -> tuple[str, int, int]:
     return f"{photo_of(species)} with {PHRASES[column]}", species, column
 
 
-def reading_measures(reading: substitute.Reading, trials: Trials) -> dict[tuple[str, str], torch.Tensor]:
-    """(kind, metric) -> truth values: is what is there seen, what is not there, and the right species?"""
-    named = reading.species.argmax(1) == torch.from_numpy(trials.species)
-    measures = {}
-    for kind in dict.fromkeys(trials.kinds):
-        of_kind = trials.kinds == kind
-        for metric, columns in (("there", trials.present), ("not there", trials.absent)):
-            shown = substitute.is_shown(reading, columns.clip(0))
-            measures[kind, f"sees what is {metric}"] = shown[of_kind & (columns >= 0)]
-        if kind != RANDOM:
-            measures[kind, "species right"] = named[of_kind]
-    return measures
+def reading_table(reader: nn.Module, pictures: dict[str, list], trials: Trials) -> pd.DataFrame:
+    """What a reader sees of trials, in %: pictures ("rendered", "restored"), of, metric and an Interval.
+
+    Is what is there seen, what is not there, and the right species?
+    """
+    rows = []
+    for source, images in pictures.items():
+        reading = substitute.read_attributes(reader, images)
+        named = reading.species.argmax(1) == torch.from_numpy(trials.species)
+        for kind in dict.fromkeys(trials.kinds):
+            of_kind, measures = trials.kinds == kind, {}
+            for metric, columns in (("there", trials.present), ("not there", trials.absent)):
+                shown = substitute.is_shown(reading, columns.clip(0))
+                measures[f"sees what is {metric} (%)"] = shown[of_kind & (columns >= 0)]
+            if kind != RANDOM:
+                measures["species right (%)"] = named[of_kind]
+            for metric, right in measures.items():
+                share = scores.interval(100 * right.float(), bounds=scores.PERCENT)._asdict()
+                rows.append({"pictures": source, "of": kind, "metric": metric} | share)
+    return pd.DataFrame(rows)
 
 
-def prompt_measures(
-    reading: substitute.Reading, kind: str, asked: Sequence[tuple[str, int, int]]
-) -> dict[str, tuple[torch.Tensor, float]]:
-    """Metric -> shares in [0, 1] of the images of one kind of prompt, and what chance gives, in %.
+def generated_table(pipe: FluxPipeline, reader: nn.Module, n_images: int) -> pd.DataFrame:
+    """What a reader sees of `n_images` generated for each kind of prompt: prompt, metric, an Interval, in %.
 
     Is the attribute shown, is the species named first, and how much of its other plumage is there? Only what
     the prompt asks for is measured.
     """
-    _, species, columns = (list(values) for values in zip(*asked, strict=True))
-    usual = shown_by("studio")
-    measures = {}
-    if kind != ALONE:
-        shown = substitute.is_shown(reading, columns).float()
-        chance = 100 * np.mean([1 / (GROUPS == GROUP_OF[j]).sum() for j in columns])
-        measures["attribute shown (%)"] = shown, float(chance)
-    if kind != ANY_BIRD:
-        named = reading.species.argmax(1) == torch.tensor(species)
-        names = [aviary.ATTRIBUTES[j] for j in columns] if kind != ALONE else ()
-        rest = substitute.plumage_preserved(reading, torch.from_numpy(usual)[species], names)
-        measures["species right (%)"] = named.float(), float(100 / usual.any(1).sum())
-        measures["rest of the plumage (%)"] = rest, np.nan
-    return measures
+    rng, rows, usual = np.random.default_rng(HELD), [], shown_by("studio")
+    asked_of = {kind: [asked_for(rng, kind) for _ in range(n_images)] for kind in KINDS}
+    for kind, asked in asked_of.items():
+        prompts, species, columns = (list(values) for values in zip(*asked, strict=True))
+        images = substitute.generate(pipe, prompts, range(10**6, 10**6 + n_images))
+        reading, measures = substitute.read_attributes(reader, images), {}
+        if kind != ALONE:
+            chance = np.mean([1 / (GROUPS == GROUP_OF[j]).sum() for j in columns])
+            measures["attribute shown (%)"] = substitute.is_shown(reading, columns).float(), chance
+        if kind != ANY_BIRD:
+            named = reading.species.argmax(1) == torch.tensor(species)
+            names = [aviary.ATTRIBUTES[j] for j in columns] if kind != ALONE else ()
+            rest = substitute.plumage_preserved(reading, torch.from_numpy(usual)[species], names)
+            measures["species right (%)"] = named.float(), 1 / usual.any(1).sum()
+            measures["rest of the plumage (%)"] = rest, np.nan
+        for metric, (shares, chance) in measures.items():
+            share = scores.interval(100 * shares, bounds=scores.PERCENT)._asdict()
+            rows.append({"prompt": kind, "metric": metric, **share, "chance": 100 * chance})
+    return pd.DataFrame(rows)

@@ -5,12 +5,12 @@ bird of the aviary as it sits; of these the reader alone learns. Every odd bird 
 species.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
-from joblib import Memory, Parallel, delayed
-from tqdm.auto import tqdm
+from joblib import Memory
 
+from recipes.shared import drawn_in_parallel
 from worlds import aviary, studio
 from xaihelpers import datasets, substitute
 
@@ -47,7 +47,7 @@ def named_in_studio() -> np.ndarray:
     return shown_by("studio").any(0) | taken_by("studio").any(0)
 
 
-def drawn_portrait(world: str, seed: int, number: int, stream: int) -> tuple[np.ndarray, np.ndarray, int]:
+def drawn_portrait(world: str, seed: int, stream: int, number: int) -> tuple[np.ndarray, np.ndarray, int]:
     """One bird: portrait (SIZE, SIZE, 3), visible attributes (312,), species (-1: random attributes).
 
     Of a species' bird in the studio 5 to 15 % of the groups deviate, of the stream CHANGED 10 to 30 and of
@@ -81,9 +81,7 @@ def drawn_birds(world: str, seed: int, count: int, stream: int, folder: str = ""
 
 def _drawn_birds(world: str, seed: int, count: int, stream: int, renderer: str) -> list[np.ndarray]:
     """As `drawn_birds`. renderer: its version, so that those of another one are not found again."""
-    numbers = tqdm(range(count), desc="drawing")
-    jobs = (delayed(drawn_portrait)(world, seed, number, stream) for number in numbers)
-    rows = Parallel(n_jobs=-1 if count > 500 else 1, batch_size=32)(jobs)
+    rows = drawn_in_parallel(partial(drawn_portrait, world, seed, stream), count)
     portraits, visible, species = (np.stack(column) for column in zip(*rows, strict=True))
     return [portraits.transpose(0, 3, 1, 2).copy(), visible, species]
 

@@ -91,26 +91,13 @@ def ensure(
         scenes and all attributes at random, what the background still tells, the renderer gives away.
     Raises ValueError as `ensure_world` does.
     """
-    species = species_table()["name"]
-    wanted = {
-        "seed": seed,
-        "images_per_class": images_per_class,
-        "species": len(species),
-        "renderer": RENDERER_VERSION,
-    }
+    species = species_table()["name"].tolist()
+    wanted = {"seed": seed, "images_per_class": images_per_class}
+    wanted |= {"species": len(species), "renderer": RENDERER_VERSION}
     if decorrelated or free_scenes:
         wanted["decorrelated"] = decorrelated
     if free_scenes:
         wanted |= {"seats": list(FREE_SEATS), "scenes": SCENES_VERSION}
-
-    return ensure_world(
-        name,
-        "aviary",
-        wanted,
-        ("seed", "images_per_class", "decorrelated", "seats"),
-        species.tolist(),
-        PARTS,
-        ATTRIBUTES,
-        partial(_drawn_bird, seed=seed, decorrelated=decorrelated, free_scenes=free_scenes),
-        jobs,
-    )
+    fixed = ("seed", "images_per_class", "decorrelated", "seats")
+    draw_one = partial(_drawn_bird, seed=seed, decorrelated=decorrelated, free_scenes=free_scenes)
+    return ensure_world(name, "aviary", wanted, fixed, species, PARTS, ATTRIBUTES, draw_one, jobs)

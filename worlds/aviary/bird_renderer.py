@@ -12,16 +12,7 @@ import numpy as np
 from worlds.aviary.body import paint_body
 from worlds.aviary.individuals import Individual
 from worlds.aviary.limbs import paint_bill, paint_eye, paint_legs, paint_tail, paint_wing
-from worlds.aviary.parts import (
-    LEFT_EYE,
-    LEFT_LEG,
-    LEFT_WING,
-    PARTS,
-    REST,
-    RIGHT_EYE,
-    RIGHT_LEG,
-    RIGHT_WING,
-)
+from worlds.aviary.parts import LEFT_EYE, LEFT_LEG, LEFT_WING, PARTS, REST, RIGHT_EYE, RIGHT_LEG, RIGHT_WING
 from worlds.aviary.plumage import individual_tones
 from worlds.aviary.pose import Pose
 from worlds.aviary.scene import background, flower, occluder, seat, surface

@@ -15,59 +15,20 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-COLORS = (
-    "blue brown iridescent purple rufous grey yellow olive green pink orange black white red buff".split()
-)
-_PATTERNS = "solid spotted striped multi-colored".split()
-# The 28 groups in the order of CUB's attributes.txt; together 312 attributes.
-GROUPS: dict[str, list[str]] = {
-    "bill_shape": (
-        "curved_(up_or_down) dagger hooked needle hooked_seabird spatulate all-purpose cone specialized"
-    ).split(),
-    "wing_color": COLORS,
-    "upperparts_color": COLORS,
-    "underparts_color": COLORS,
-    "breast_pattern": _PATTERNS,
-    "back_color": COLORS,
-    "tail_shape": [f"{shape}_tail" for shape in "forked rounded notched fan-shaped pointed squared".split()],
-    "upper_tail_color": COLORS,
-    "head_pattern": (
-        "spotted malar crested masked unique_pattern eyebrow eyering plain eyeline striped capped"
-    ).split(),
-    "breast_color": COLORS,
-    "throat_color": COLORS,
-    "eye_color": [color for color in COLORS if color != "iridescent"],
-    "bill_length": "about_the_same_as_head longer_than_head shorter_than_head".split(),
-    "forehead_color": COLORS,
-    "under_tail_color": COLORS,
-    "nape_color": COLORS,
-    "belly_color": COLORS,
-    "wing_shape": [f"{shape}-wings" for shape in "rounded pointed broad tapered long".split()],
-    "size": (
-        "large_(16_-_32_in) small_(5_-_9_in) very_large_(32_-_72_in) medium_(9_-_16_in) very_small_(3_-_5_in)"
-    ).split(),
-    "shape": (
-        "upright-perching_water-like chicken-like-marsh long-legged-like duck-like owl-like gull-like "
-        "hummingbird-like pigeon-like tree-clinging-like hawk-like sandpiper-like upland-ground-like "
-        "swallow-like perching-like"
-    ).split(),
-    "back_pattern": _PATTERNS,
-    "tail_pattern": _PATTERNS,
-    "belly_pattern": _PATTERNS,
-    "primary_color": COLORS,
-    "leg_color": COLORS,
-    "bill_color": COLORS,
-    "crown_color": COLORS,
-    "wing_pattern": _PATTERNS,
-}
+CUB = pd.read_csv(files("worlds.aviary") / "cub_attributes.csv", dtype=str, keep_default_na=False)
+ATTRIBUTES = CUB["name"].tolist()  # (312,), id = position + 1
+# The 28 groups in the order of CUB's attributes.txt, with their values.
+GROUPS: dict[str, list[str]] = {}
+for _attribute in ATTRIBUTES:
+    _group, _value = _attribute.removeprefix("has_").split("::")
+    GROUPS.setdefault(_group, []).append(_value)
+COLORS = GROUPS["wing_color"]
 # Groups that follow from others: the regions that they summarise.
 FOLLOWS = {
     "upperparts_color": ("back", "wing"),
     "underparts_color": ("breast", "belly"),
     "primary_color": ("wing", "breast", "belly", "back"),
 }
-# (312,), id = position + 1
-ATTRIBUTES = [f"has_{group}::{value}" for group, values in GROUPS.items() for value in values]
 # Regions with a ground colour and markings: colour group, pattern group, share of the bird's side.
 MARKED = {
     "wing": ("wing_color", "wing_pattern", 0.32),
@@ -94,17 +55,17 @@ def species_table() -> pd.DataFrame:
     return pd.read_csv(file, dtype=str, keep_default_na=False).astype({"cub_class": int, "reference": int})
 
 
-def species_id(name: str) -> int:
-    """Row of a species in the table, by its name with spaces or underscores.
+def _place_of(name: str, known: list[str], kind: str) -> int:
+    """Where a name stands. Raises ValueError: an unknown one (with the nearest)."""
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0)[0]
+        raise ValueError(f"unknown {kind} {name!r}; of the aviary's {len(known)} the nearest is {nearest!r}")
+    return known.index(name)
 
-    Raises ValueError: an unknown name (with the nearest one).
-    """
-    names = species_table()["name"].tolist()
-    wanted = name.strip().replace(" ", "_")
-    if wanted in names:
-        return names.index(wanted)
-    nearest = difflib.get_close_matches(wanted, names, n=1, cutoff=0)[0]
-    raise ValueError(f"unknown species {name!r}; the aviary has {len(names)}, the nearest is {nearest!r}")
+
+def species_id(name: str) -> int:
+    """Row of a species in the table, by its name with spaces or underscores. Raises ValueError: unknown."""
+    return _place_of(name.strip().replace(" ", "_"), species_table()["name"].tolist(), "species")
 
 
 @dataclass(frozen=True)
@@ -135,12 +96,10 @@ def individual(seed: int, index: int, species: int | str) -> Individual:
     One bird in six is a plain morph (a female or juvenile: duller head and breast, no crest, cap or mask);
     beside that, each group deviates with probability 0.02 to the value of another species.
 
-    Raises ValueError: a species that the table does not have.
+    species: its name, or its row in the table. Raises ValueError, KeyError: none such.
     """
     table = species_table()
     species = species_id(species) if isinstance(species, str) else species
-    if not 0 <= species < len(table):
-        raise ValueError(f"there is no species {species}; they are numbered 0 to {len(table) - 1}")
     rng = np.random.default_rng([seed, index, 0])
     values = _species_values(species)
     below_cap = "throat_color" if values["head_pattern"][0] == "capped" else "crown_color"
@@ -160,10 +119,7 @@ def individual(seed: int, index: int, species: int | str) -> Individual:
 
 
 def usual_individual(species: int | str) -> Individual:
-    """A bird that shows just what its species usually shows: its values are those of the table.
-
-    Raises ValueError: a species that the table does not have.
-    """
+    """A bird that shows just what its species usually shows: its values are those of the table."""
     bird = individual(0, 0, species)
     return replace(bird, values=_species_values(bird.species))
 
@@ -173,11 +129,8 @@ def split_attribute(attribute: str) -> tuple[str, str]:
 
     Raises ValueError: an unknown name (with the nearest one).
     """
-    name = attribute.replace("--", "::")
-    if name not in ATTRIBUTES:
-        nearest = difflib.get_close_matches(name, ATTRIBUTES, n=1, cutoff=0)[0]
-        raise ValueError(f"unknown attribute {attribute!r}; the nearest of the 312 is {nearest!r}")
-    group, value = name.removeprefix("has_").split("::")
+    place = _place_of(attribute.replace("--", "::"), ATTRIBUTES, "attribute")
+    group, value = ATTRIBUTES[place].removeprefix("has_").split("::")
     return group, value
 
 

@@ -14,11 +14,7 @@ from worlds.aviary.pose import Pose
 from worlds.canvas import Canvas, smoothstep, touched_pixels
 
 # Folded wings that taper: scale, start and power.
-TAPERED_WINGS = {
-    "pointed": (1, 0.25, 0.85),
-    "tapered": (0.8, 0.1, 0.6),
-    "long": (0.85, 0.35, 0.75),
-}
+TAPERED_WINGS = {"pointed": (1, 0.25, 0.85), "tapered": (0.8, 0.1, 0.6), "long": (0.85, 0.35, 0.75)}
 TAIL_OPENING = {
     "fan-shaped": 0.42,
     "forked": 0.24,

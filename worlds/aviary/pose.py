@@ -1,41 +1,16 @@
 """Body plans, and where every part of one bird lies in its picture."""
 
-from typing import NamedTuple
+from importlib.resources import files
 
 import numpy as np
+import pandas as pd
 
 from worlds.aviary.individuals import Individual
 from worlds.canvas import SIZE
 
-
-class BodyPlan(NamedTuple):
-    """Proportions of a body shape, lengths in body lengths, and where such a bird sits."""
-
-    tilt: float  # degrees
-    neck: float
-    leg: float
-    head_radius: float
-    plumpness: float
-    tail: float
-    seat: str
-
-
-PLANS = {
-    "perching": BodyPlan(34, 0.0, 0.26, 0.215, 1.0, 0.55, "branch"),
-    "tree-clinging": BodyPlan(72, 0.05, 0.05, 0.20, 0.88, 0.50, "trunk"),
-    "duck": BodyPlan(4, 0.34, 0.10, 0.155, 1.0, 0.26, "water"),
-    "hummingbird": BodyPlan(38, 0.02, 0.10, 0.185, 0.80, 0.50, "air"),
-    "upright-perching_water": BodyPlan(62, 0.05, 0.14, 0.20, 1.02, 0.20, "rock"),
-    "long-legged": BodyPlan(14, 0.62, 0.75, 0.13, 0.90, 0.25, "shallows"),
-    "gull": BodyPlan(8, 0.14, 0.26, 0.16, 0.88, 0.42, "shallows"),
-    "owl": BodyPlan(72, -0.06, 0.14, 0.29, 1.15, 0.35, "branch"),
-    "chicken-like-marsh": BodyPlan(16, 0.20, 0.36, 0.15, 1.05, 0.22, "ground"),
-    "pigeon": BodyPlan(22, 0.10, 0.18, 0.15, 1.08, 0.55, "ground"),
-    "hawk": BodyPlan(48, 0.02, 0.22, 0.19, 1.0, 0.60, "branch"),
-    "sandpiper": BodyPlan(12, 0.16, 0.46, 0.15, 0.88, 0.25, "shallows"),
-    "upland-ground": BodyPlan(14, 0.12, 0.28, 0.16, 1.12, 0.40, "ground"),
-    "swallow": BodyPlan(24, -0.02, 0.12, 0.18, 0.80, 0.62, "branch"),
-}
+# Proportions of each body shape, lengths in body lengths, tilt in degrees, and where such a bird sits.
+_PLANS = pd.read_csv(files("worlds.aviary") / "plans.csv", float_precision="round_trip")
+PLANS = {plan.shape: plan for plan in _PLANS.itertuples(index=False, name="BodyPlan")}
 SCALE = {"very_small": 0.80, "small": 0.87, "medium": 0.94, "large": 1.0, "very_large": 1.05}
 FREE_SEATS = ("branch", "ground", "rock", "shallows", "trunk")  # water and air hide the legs
 BILL_LENGTH = {"shorter_than_head": 0.62, "about_the_same_as_head": 1.15, "longer_than_head": 1.95}

@@ -27,12 +27,7 @@ def ensure(name: str = "everyday", images_per_class: int = 50, seed: int = 0, jo
 
     Raises ValueError as `ensure_world` does.
     """
-    wanted = {
-        "seed": seed,
-        "images_per_class": images_per_class,
-        "categories": len(CATEGORIES),
-        "renderer": RENDERER_VERSION,
-    }
-    fixed, draw_one = ("seed", "images_per_class"), partial(_drawn_thing, seed=seed)
-    names = list(CATEGORIES)
-    return ensure_world(name, "everyday world", wanted, fixed, names, PARTS, ATTRIBUTES, draw_one, jobs)
+    fixed = {"seed": seed, "images_per_class": images_per_class}
+    wanted = fixed | {"categories": len(CATEGORIES), "renderer": RENDERER_VERSION}
+    names, draw_one = list(CATEGORIES), partial(_drawn_thing, seed=seed)
+    return ensure_world(name, "everyday world", wanted, [*fixed], names, PARTS, ATTRIBUTES, draw_one, jobs)

@@ -5,10 +5,12 @@ to the right and y down; its proportions are drawn by the generator that it is m
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 COLORS = {
     "red": (0.80, 0.16, 0.15),
@@ -27,8 +29,7 @@ SETTINGS = ("grass", "sand", "water", "sky", "street", "room")
 PATTERNS = ("plain", "striped", "dotted")
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A piece of a thing.
 
     shape: "poly" (points), "tube" (points and radii) or "oval" (centre, radii and angle in radians).
@@ -43,15 +44,13 @@ class Piece:
     color: int | str = 0
 
 
-@dataclass(frozen=True)
-class Category:
+class Category(NamedTuple):
     """A kind of thing."""
 
-    name: str
     superclass: str  # what it belongs to
     material: str
-    settings: tuple[str, ...]  # where it usually is
-    colors: tuple[str, ...]  # usual first colours
+    settings: list[str]  # where it usually is
+    colors: list[str]  # usual first colours
     pieces: Callable  # numpy generator -> list of `Piece`
 
 
@@ -331,53 +330,20 @@ def balloon(rng):
     ]
 
 
-def _category(pieces: Callable, superclass: str, material: str, settings: str, colors: str) -> Category:
-    return Category(
-        pieces.__name__, superclass, material, tuple(settings.split()), tuple(colors.split()), pieces
-    )
+def _categories() -> dict[str, Category]:
+    """All categories by name, as the table has them; each is drawn by the function of its name."""
+    table = pd.read_csv(Path(__file__).with_name("categories.csv")).set_index("name")
+    drawn = [house, tree, fish, cup, boat, car, flower, umbrella, chair, clock, lamp, guitar, bottle]
+    drawn += [butterfly, mushroom, kite, rocket, bicycle, snowman, balloon]
+    found = {}
+    for pieces in drawn:
+        superclass, material, settings, colors = table.loc[pieces.__name__]
+        found[pieces.__name__] = Category(superclass, material, settings.split(), colors.split(), pieces)
+    return found
 
 
-_CATEGORIES = (
-    _category(house, "building", "stone", "grass street sand", "white yellow red grey pink"),
-    _category(tree, "plant", "wood", "grass street sand", "green yellow orange red"),
-    _category(fish, "animal", "scales", "water", "orange blue yellow grey red"),
-    _category(
-        cup, "vessel", "porcelain", "room street", "red blue green yellow orange purple white pink grey"
-    ),
-    _category(boat, "vehicle", "wood", "water", "red blue brown white green"),
-    _category(car, "vehicle", "metal", "street sand grass", "red blue green yellow orange purple white pink"),
-    _category(flower, "plant", "petals", "grass room", "red orange yellow pink white purple"),
-    _category(
-        umbrella,
-        "accessory",
-        "cloth",
-        "sand street grass",
-        "red blue green yellow orange purple white pink grey black brown",
-    ),
-    _category(chair, "furniture", "wood", "room grass", "brown white red black blue"),
-    _category(clock, "instrument", "metal", "room street", "black brown red grey yellow"),
-    _category(lamp, "furniture", "cloth", "room", "yellow white red green orange"),
-    _category(guitar, "instrument", "wood", "room grass", "orange brown red black yellow"),
-    _category(bottle, "vessel", "glass", "room sand", "green blue brown white purple"),
-    _category(butterfly, "animal", "wings", "grass sky", "orange blue yellow purple red white"),
-    _category(mushroom, "plant", "flesh", "grass", "red brown orange yellow"),
-    _category(kite, "toy", "cloth", "sky sand", "red blue green yellow orange purple white pink"),
-    _category(rocket, "vehicle", "metal", "sky", "white grey red blue"),
-    _category(
-        bicycle, "vehicle", "metal", "street grass sand", "red blue green yellow orange purple white pink"
-    ),
-    _category(snowman, "figure", "snow", "grass street", "red blue green purple orange"),
-    _category(balloon, "vehicle", "cloth", "sky", "red blue green yellow orange purple white pink"),
-)
-CATEGORIES = {category.name: category for category in _CATEGORIES}
-MATERIALS = sorted({category.material for category in _CATEGORIES})
-SUPERCLASSES = sorted({category.superclass for category in _CATEGORIES})
-
-
-def _parts() -> list[str]:
-    """Names of all parts, in alphabetical order."""
-    pieces = [piece for category in _CATEGORIES for piece in category.pieces(np.random.default_rng(0))]
-    return sorted({piece.part for piece in pieces})
-
-
-PARTS = _parts()
+CATEGORIES = _categories()
+MATERIALS = sorted({category.material for category in CATEGORIES.values()})
+SUPERCLASSES = sorted({category.superclass for category in CATEGORIES.values()})
+_PIECES = [piece for category in CATEGORIES.values() for piece in category.pieces(np.random.default_rng(0))]
+PARTS = sorted({piece.part for piece in _PIECES})  # of all things

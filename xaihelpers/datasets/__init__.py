@@ -13,14 +13,7 @@ from xaihelpers.datasets.attribute_names import (
 )
 from xaihelpers.datasets.cub import class_label
 from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name
-from xaihelpers.datasets.images import (
-    as_seen,
-    boxes,
-    crop_to_box,
-    image_sizes,
-    load_image,
-    part_points,
-)
+from xaihelpers.datasets.images import as_seen, boxes, crop_to_box, image_sizes, load_image, part_points
 from xaihelpers.datasets.labels import choose_concepts, class_concepts, concept_labels, image_attributes
 from xaihelpers.datasets.loading import DRAWN, load
 from xaihelpers.datasets.part_masks import with_part_masks

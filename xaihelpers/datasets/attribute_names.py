@@ -1,31 +1,28 @@
 """Names of attributes, parts, classes and concepts: normalised, checked, and mapped to body parts.
 
-cub_attributes.csv holds CUB's 312 attributes; the parts that each is looked for on, as tables 4 and 5 of the
-alignment paper have it for 89 of the 112 concepts, carried over to all by attribute group; and the numbers of
-the 112, a list because the rule that once chose them does not choose them again from the annotations.
+The table worlds/aviary/cub_attributes.csv holds CUB's 312 attributes; the parts that each is looked for on,
+as tables 4 and 5 of the alignment paper have it for 89 of the 112 concepts, carried over to all by attribute
+group; and the numbers of the 112, a list because the rule that once chose them does not choose them again
+from the annotations.
 """
 
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import pandas as pd
 
+from worlds.aviary.individuals import ATTRIBUTES, CUB
 from xaihelpers.datasets.dataset import DatasetError
 from xaihelpers.text_files import plain, words
 
-CUB = pd.read_csv(Path(__file__).with_name("cub_attributes.csv"), keep_default_na=False, dtype=str)
-ATTRIBUTES: list[str] = CUB["name"].tolist()  # (312,), id = position + 1
 # The parts of CUB that a group of attributes is looked for on; a group of the whole bird has none.
 GROUP_PARTS: dict[str, tuple[str, ...]] = {
     name.split("::")[0]: tuple(filter(None, parts.split("/")))
     for name, parts in zip(CUB["name"], CUB["parts"], strict=True)
 }
 
-# beginnings that are written with a vowel and spoken with a consonant: European, ewe, one-eyed, once, unique,
-# union (but not unidentified, unimportant, uninhabited), unanimous, Ural, usual, used, utility, ubiquitous,
-# Uganda, ukulele
+# beginnings that are written with a vowel and spoken with a consonant: European, one-eyed, union, used
 VOWEL_LETTER_CONSONANT_SOUND = re.compile(
     r"eu|ewe|one\b|once\b|uni(?![dmn])|unanim|ura[ln]|us[aeiu]|ut[aio]|uten|ubiq|ugan|uku", re.IGNORECASE
 )
@@ -72,15 +69,10 @@ def plain_name(attribute: str) -> str:
 
 
 def with_article(name: str) -> str:
-    """A thing's or a bird's name with its article, chosen by its first sound, not its first letter.
-
-    "a Painted Bunting", "an Anna Hummingbird", "a European Goldfinch", "a unique pattern head",
-    "an hourglass".
-    """
-    sounds_like_consonant = VOWEL_LETTER_CONSONANT_SOUND.match(name)
-    starts_with_vowel = name[:1].lower() in tuple("aeiou") and not sounds_like_consonant
-    article = "an" if starts_with_vowel or SILENT_H.match(name) else "a"
-    return f"{article} {name}"
+    """A thing's or a bird's name with its article, chosen by its first sound: "a European Goldfinch"."""
+    spoken_as_consonant = VOWEL_LETTER_CONSONANT_SOUND.match(name)
+    starts_with_vowel = name[:1].lower() in tuple("aeiou") and not spoken_as_consonant
+    return f"{'an' if starts_with_vowel or SILENT_H.match(name) else 'a'} {name}"
 
 
 def phrase(attribute: str) -> str:
@@ -145,8 +137,7 @@ def parts_of(attribute: str, parts: Sequence[str] | None = None) -> tuple[str, .
 def cbm_concepts() -> pd.DataFrame:
     """The 112 attributes that CBMs use as concepts on CUB, numbered 1–112 in the alignment paper's order.
 
-    Columns: attribute_id (1-based among the 312), name, group, value, and parts, a tuple of CUB part names
-    that may be empty.
+    Columns: attribute_id (1-based among the 312), name, group, value, and parts, a tuple of CUB's parts.
     """
     table = CUB[CUB["concept"] != ""].astype({"attribute_id": int, "concept": int})
     table = table.set_index("concept")[["attribute_id", "name"]]

@@ -1,6 +1,6 @@
 """One reader for all data in CUB-200-2011's folders and files: the aviary, the real CUB, subsets of it."""
 
-import logging
+import io
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,6 @@ from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name, requi
 from xaihelpers.datasets.folders import is_image_file
 from xaihelpers.text_files import on_disk, read_text, require_distinct, words
 
-log = logging.getLogger(__name__)
 REMEDY = "Unpack the data set again (the aviary: delete its folder, it is drawn anew)."
 
 
@@ -25,8 +24,8 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
     attributes: "image" takes each image's own attribute labels; "class" gives every image those of its class,
         for sets without attributes/image_attribute_labels.txt; "auto" takes the images' own where they are
         recorded.
-    Raises DatasetError naming file, line and remedy where a file is missing, truncated, or holds what it
-        should not; TextFileError for one that is not UTF-8, and for two names that would be one.
+    Raises DatasetError naming file, line and remedy where a file is truncated, or holds what it should not;
+        TextFileError for one that is missing or not UTF-8, and for two names that would be one.
     """
     require_choice("attributes", attributes, ("auto", "image", "class"))
     names = _read_names(root / "classes.txt")
@@ -46,6 +45,8 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
     locations = np.where(visible[..., None] == 1, np.stack([x, y], -1), np.nan).astype("float32")
     labels = root / "attributes/image_attribute_labels.txt"
     present = certainty = None
+    if attributes == "auto":
+        attributes = "image" if labels.is_file() else "class"
     if labels.is_file():
         columns = {"is_present": (0, 1), "certainty_id": (1, 2, 3, 4)}
         attribute_ids = attribute_table.index.rename("attributes.txt")
@@ -53,15 +54,10 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
         found = _read_rows(labels, [image_ids, attribute_ids], columns, others_too=True)
         present, certainty = torch.from_numpy(found[0] == 1), torch.from_numpy(found[1].astype("int8"))
     elif attributes == "image":
-        raise DatasetError(f'{labels}: missing: restore it, or take "class", the labels of the classes')
-    elif attributes == "auto":
-        log.info("%s has no attribute labels per image: every image has those of its class", root.name)
-    if attributes == "auto":
-        attributes = "class" if present is None else "image"
-    mask_names = None
-    if (root / "masks").is_dir():
-        # number P + 1 in the aviary's masks
-        mask_names = [*parts, "rest of the body"] if (root / "aviary.json").exists() else parts.tolist()
+        raise DatasetError(f'{labels} is missing: restore it, or take "class", the labels of the classes')
+    mask_names = parts.tolist() if (root / "masks").is_dir() else None
+    if mask_names and (root / "aviary.json").exists():
+        mask_names.append("rest of the body")  # number P + 1
     return Dataset(
         root,
         images,
@@ -82,12 +78,9 @@ def class_label(data: Dataset, name: str) -> int:
 
     Raises DatasetError, with the nearest name, for an unknown one, and for one that may be two classes.
     """
-
-    def said(text: str) -> str:
-        return words(class_name(text).replace("-", " "))
-
     known = data.classes["name"].map(class_name)
-    matches = known[known.map(said) == said(name)]
+    said = [words(one.replace("-", " ")) for one in (*known, class_name(name))]
+    matches = known[[one == said[-1] for one in said[:-1]]]
     if len(matches) > 1:
         told = " or ".join(map(repr, matches))
         raise DatasetError(f"class {name!r} may be {told}: rename one of them")
@@ -134,10 +127,8 @@ def _read_class_attributes(root: Path, class_ids: np.ndarray, count: int) -> tor
     if values.shape[1] != count or not ((values >= 0) & (values <= 100)).all():
         raise DatasetError(f"{file}: {count} percentages, of 0 to 100, are needed in each line. {REMEDY}")
     if len(values) < class_ids.max():
-        raise DatasetError(
-            f"{file}: {len(values)} rows, but row k is class id k and the ids go up to {class_ids.max()}: "
-            f"the file is truncated. {REMEDY}"
-        )
+        last = f"row k is class id k and the ids go up to {class_ids.max()}"
+        raise DatasetError(f"{file}: {len(values)} rows, but {last}: the file is truncated. {REMEDY}")
     return torch.from_numpy(values)[class_ids - 1].div(100).float()
 
 
@@ -148,20 +139,16 @@ def _require(good: pd.Series, file: Path, problem: str, values: pd.Series) -> No
         raise DatasetError(f"{file}, {good.index.name} {row}: {problem}, found {values[row]}. {REMEDY}")
 
 
-def _existing(file: Path) -> Path:
-    if not file.is_file() or not file.stat().st_size:
-        raise DatasetError(f"{file}: missing or empty. Name the folder that holds images.txt. {REMEDY}")
-    return file
-
-
 def _read_names(file: Path, counted: bool = False) -> pd.Series:
     """The lines `<id> <name>` of a file, names by id, all different.
 
     counted: ids run 1, 2, 3, …, and names are of attributes or parts, no two of which would be one.
     """
-    lines = pd.Series(read_text(_existing(file)).split("\n")).str.strip()
+    lines = pd.Series(read_text(file).split("\n")).str.strip()
     lines.index = pd.RangeIndex(1, len(lines) + 1, name="line")
     lines = lines[lines != ""]
+    if lines.empty:
+        raise DatasetError(f"{file} is empty. {REMEDY}")
     split = lines.str.extract(r"^0*([1-9][0-9]{0,8})\s+(.+)$")
     _require(split[0].notna(), file, "'<id> <name>' expected, with ids from 1", lines)
     ids = split[0].astype(int)
@@ -179,13 +166,12 @@ def _read_numbers(file: Path, names: list[str] | None = None) -> pd.DataFrame:
     names: of the columns; without them all fields are read, and each line has as many.
     """
     options = {"names": names, "usecols": names and range(len(names)), "header": None, "quoting": 3}
-    options |= {"skip_blank_lines": False, "encoding": "utf-8-sig"}
-    options |= {"keep_default_na": False, "na_values": [""]}  # only a blank line is empty, not one of nan
+    # only a blank line is empty, not one of nan
+    options |= {"skip_blank_lines": False, "keep_default_na": False, "na_values": [""]}
+    text = io.StringIO(read_text(file))
     try:
-        table = pd.read_csv(_existing(file), sep=r"\s+", **options)
+        table = pd.read_csv(text, sep=r"\s+", **options)
     except ValueError as error:  # pandas' parser errors are ValueErrors
-        if isinstance(error, DatasetError):
-            raise
         raise DatasetError(f"{file}: {error}. {REMEDY}") from error
     table.index = pd.RangeIndex(1, len(table) + 1, name="line")
     table = table.dropna(how="all")
@@ -223,9 +209,7 @@ def _read_rows(
     if (places < 0).any():
         first = zip(names, wanted[places.argmin()], strict=True)
         told = " and ".join(f"{name} {number}" for name, number in first)
-        raise DatasetError(
-            f"{file}: no row for {told}, and {(places < 0).sum():,} such in all: the file is truncated. "
-            f"{REMEDY}"
-        )
+        missing = f"no row for {told}, and {(places < 0).sum():,} such in all"
+        raise DatasetError(f"{file}: {missing}: the file is truncated. {REMEDY}")
     shape = [len(ids) for ids in keys]
     return [table[name].to_numpy()[places].reshape(shape) for name in columns]

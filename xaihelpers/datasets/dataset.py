@@ -80,26 +80,25 @@ class Dataset:
     def image_ids(self) -> list[str]:
         """N unique file names (as `plain` has them), by which outputs are matched with images.
 
-        They are relative to the data set's folder of images, so that they are the same wherever it lies. An
-        image that lies elsewhere has its bare name, or its path where that is not unique. Rows that `images`
-        gives ids of their own, in a column `id`, have these.
-
-        Raises DatasetError naming a file that stands twice.
+        They are relative to the data set's folder of images, so that they are the same wherever it lies; of
+        an image that lies elsewhere it is the bare name, or the path where that is not unique. Rows that
+        `images` gives ids of their own, in a column `id`, have these. Raises DatasetError: one stands twice.
         """
         if "id" in self.images:
             return [plain(name) for name in self.images["id"]]
         folder = self.root / "images" if (self.root / "images").is_dir() else self.root
         paths = [Path(path) for path in self.images["path"]]
-        elsewhere = Counter(path.name for path in paths if not path.is_relative_to(folder))
+        names = Counter(path.name for path in paths if not path.is_relative_to(folder))
         ids = []
         for path in paths:
             if path.is_relative_to(folder):
-                ids.append(plain(path.relative_to(folder).as_posix()))
-            else:
-                ids.append(plain(path.name if elsewhere[path.name] == 1 else path))
-        twice, count = Counter(ids).most_common(1)[0] if ids else ("", 1)
-        if count > 1:
-            raise DatasetError(f"{self.name}: the image {twice!r} stands {count} times: keep one of its rows")
+                path = path.relative_to(folder)
+            elif names[path.name] == 1:
+                path = path.name
+            ids.append(plain(path))
+        twice = pd.Index(ids).duplicated()
+        if twice.any():
+            raise DatasetError(f"{self.name}: {ids[twice.argmax()]!r} stands twice: keep one of its rows")
         return ids
 
     def mask_file(self, row: int) -> Path:
@@ -111,14 +110,11 @@ class Dataset:
         """Parts of the image at `row` (0-based), (H, W) uint8: 0 background, n the part `mask_names[n - 1]`.
 
         A mask that a user's folder lacks is empty.
-        Raises DatasetError for data without masks, for one that is missing in a drawn world, cannot be read
-        or holds colours, and for numbers that a user's table does not tell.
+        Raises DatasetError for data without masks, for one that cannot be read or holds colours, and for
+        numbers that a user's table does not tell.
         """
         if self.mask_names is None:
-            raise DatasetError(
-                f"{self.name} has no part masks: give a folder of them (`with_part_masks`), or name a drawn "
-                "world, as aviary or everyday"
-            )
+            raise DatasetError(f"{self.name} has no part masks: give a folder of them, or name a drawn world")
         file = self.mask_file(row)
         if self.mask_folder and not file.is_file():
             with Image.open(self.images["path"].iloc[row]) as image:
@@ -126,8 +122,9 @@ class Dataset:
         try:
             mask = np.asarray(Image.open(file))
         except (OSError, SyntaxError) as error:
-            remedy = "save it anew as PNG" if self.mask_folder else "delete the folder of this drawn world"
-            raise DatasetError(f"{file}: mask cannot be read ({error}): {remedy}") from error
+            raise DatasetError(
+                f"{file}: mask cannot be read ({error}): save it anew; of a drawn world, delete the folder"
+            ) from error
         told = [0, *(number for number, parts in enumerate(self.mask_parts, 1) if parts)]
         if mask.ndim != 2 or not np.isin(mask, told).all():
             raise DatasetError(f"{file}: one of the numbers {told}, and no colour, is needed for each pixel")
@@ -158,10 +155,7 @@ def class_name(name: str) -> str:
 def require_annotations(data: Dataset, kind: str = "attributes") -> None:
     """Raise DatasetError where a data set comes without what `kind` names, "attributes" or "parts"."""
     if getattr(data, kind) is None:
-        raise DatasetError(
-            f"{data.name} comes without {kind}: name a data set in CUB-200-2011's format, as aviary or "
-            "everyday"
-        )
+        raise DatasetError(f"{data.name} comes without {kind}: name data in CUB-200-2011's format, as aviary")
 
 
 def require_choice(name: str, value: str, choices: Sequence[str]) -> None:

@@ -24,25 +24,17 @@ WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")  # a whole number, also as a float col
 Rows = list[tuple[str, int, bool]]  # path, label and train of each image
 
 
-def make_dataset(
-    root: Path, rows: Rows, class_names: list[str], name: str = "", left_out: Iterable[str] = ()
-) -> Dataset:
+def make_dataset(root: Path, rows: Rows, class_names: list[str], name: str = "") -> Dataset:
     """A data set of which only (path, label, train) of each image and the names of the classes are known.
 
     class_names: as they are written; ImageNet's WordNet ids become plain names (`wordnet_names`).
-    left_out: files that were not read; they are counted by kind, in the log and where the data are shown.
     Raises TextFileError for two names that would be one.
     """
     require_distinct(class_names, f"classes of {root}", class_name)
     names = wordnet_names([plain(one).replace("_", " ") for one in class_names])
     ids = pd.RangeIndex(1, len(names) + 1, name="class_id")
     classes = pd.DataFrame({"name": names, "label": range(len(names))}, index=ids)
-    data = Dataset(root, pd.DataFrame(rows, columns=["path", "label", "train"]), classes, name)
-    if kinds := Counter(map(_kind, left_out)):
-        counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        data.left_out = f"{kinds.total()} ({counted})"
-        log.warning("%s: files left out: %s", root, data.left_out)
-    return data
+    return Dataset(root, pd.DataFrame(rows, columns=["path", "label", "train"]), classes, name)
 
 
 def is_image_file(name: str) -> bool:
@@ -61,68 +53,64 @@ def load_image_folder(root: Path) -> Dataset:
 
     Images are found as torchvision's ImageFolder finds them, in folders within a class's too. Without a
     split 60 % of each class are for training. Classes that are whole numbers are in the order of numbers.
-    Images without folders have label −1 and no classes, and are for testing.
+    Images without folders have label −1 and no classes, and are for testing. Files that are not read are
+    counted by kind, in the log and where the data are shown.
 
-    Raises DatasetError: one part of a split without the other, as `read_split` and `read_classes`, fewer than
-        two classes, or pictures beside folders of pictures. Raises TextFileError for two names that would be
-        one.
+    Raises DatasetError: anything else, and as `read_split` and `read_classes`. Raises TextFileError for two
+        names that would be one.
     """
-    by_name = {name.lower(): root / name for name in _folders(root)}
-    train, test = [next((by_name[name] for name in some if name in by_name), None) for some in (TRAIN, TEST)]
+    folders = {name.lower(): root / name for name in _folders(root)}
+    train, test = [next((folders[name] for name in some if name in folders), None) for some in (TRAIN, TEST)]
+    loose = sorted(entry.path for entry in os.scandir(root) if entry.is_file() and is_image_file(entry.name))
     if train and test:
-        names, rows, left_out = read_split(train, test)
-        for place in by_name.values():
-            if place not in (train, test):
-                left_out += sum(image_files(place), [])
-        return make_dataset(root, rows, names, left_out=left_out)
-    only = train or test
-    if only and _folders(only):
+        names, rows = read_split(train, test)
+    elif loose and not any(map(image_files, folders.values())):
+        names, rows = [], [(path, -1, False) for path in loose]
+    elif len(folders) < 2 or loose or any(_folders(part) for part in (train, test) if part):
+        has = ["images beside folders"] * bool(loose) + [f"{place.name}/" for place in folders.values()]
         raise DatasetError(
-            f"{root}: needs train/<class>/ and test/<class>/ (or val/) with the same classes, but has "
-            f"{only.name}/ alone"
+            f"{root}: needs train/<class>/ and test/<class>/ (or val/) with the same classes, or <class>/ "
+            f"with images of at least two classes, or images alone, but has {', '.join(has[:9]) or 'none'}"
         )
-    files = sorted(entry.path for entry in os.scandir(root) if entry.is_file())
-    loose = list(filter(is_image_file, files))
-    if loose and not any(image_files(place)[0] for place in by_name.values()):
-        rows, others = [(path, -1, False) for path in loose], sorted(set(files) - set(loose))
-        return make_dataset(root, rows, [], left_out=others)
-    names, rows, left_out = read_classes(root)
-    if len(names) < 2 or loose:
-        raise DatasetError(
-            f"{root}: needs train/<class>/ and test/<class>/ with the same classes, or <class>/ with images "
-            f"for at least two classes, or images alone, but has {len(names)} folders and {len(loose)} images"
-        )
-    return make_dataset(root, rows, names, left_out=left_out)
+    else:
+        names, rows = read_classes(root)
+    data, read, kinds = make_dataset(root, rows, names), {path for path, *_ in rows}, Counter()
+    for place, _, files in os.walk(root, followlinks=True):
+        for file in files:
+            is_hidden = "." in (file[0], os.path.basename(place)[:1])
+            kind = "hidden" if is_hidden else Path(file).suffix or "others"
+            kinds[kind] += os.path.join(place, file) not in read
+    if kinds.total():
+        data.left_out = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common() if count)
+        log.warning("%s: files left out: %s", root, data.left_out)
+    return data
 
 
-def read_split(training: Path, testing: Path) -> tuple[list[str], Rows, list[str]]:
-    """Class names, rows of images and other files of two folders, as `read_classes` has them.
+def read_split(training: Path, testing: Path) -> tuple[list[str], Rows]:
+    """Class names and rows of images of two folders, as `read_classes` has them.
 
     Raises DatasetError for classes that differ between them.
     """
-    names, rows, left_out = read_classes(training, train=True)
-    of_test, more_rows, more = read_classes(testing, train=False)
+    names, rows = read_classes(training, train=True)
+    of_test, more = read_classes(testing, train=False)
     differing = sorted({*map(plain, names)} ^ {*map(plain, of_test)})
     if differing or not names:
         reason = f"{differing[0]!r} is in one of them only" if differing else "have none"
         raise DatasetError(
             f"{training.parent}: {training.name}/ and {testing.name}/ need the same classes, but {reason}"
         )
-    return names, rows + more_rows, left_out + more
+    return names, rows + more
 
 
-def read_classes(
-    folder: Path, train: bool | None = None, without: str = ""
-) -> tuple[list[str], Rows, list[str]]:
-    """Names of the class folders in a folder, rows of their images, and the files that are no images.
+def read_classes(folder: Path, train: bool | None = None, without: str = "") -> tuple[list[str], Rows]:
+    """Names of the class folders in a folder, and rows of their images.
 
     train: whether the images are for training; None draws 60 % of each class, the same at every call.
     without: a folder that is no class. Raises DatasetError for a class without images.
     """
     names, rows = in_order(name for name in _folders(folder) if name != without), []
-    left_out = [file.path for file in os.scandir(folder) if file.is_file() and is_image_file(file.name)]
     for label, name in enumerate(names):
-        images, others = image_files(folder / name)
+        images = image_files(folder / name)
         if not images:
             raise DatasetError(f"{folder / name}: no image file ({', '.join(sorted(IMAGE_SUFFIXES))}) in it")
         is_train = np.full(len(images), bool(train))
@@ -130,19 +118,16 @@ def read_classes(
             drawn = np.random.default_rng([101, label]).permutation(len(images))
             is_train[drawn[: round(TRAIN_SHARE * len(images))]] = True
         rows += [(path, label, one) for path, one in zip(images, is_train.tolist(), strict=True)]
-        left_out += others
-    return names, rows, left_out
+    return names, rows
 
 
-def image_files(folder: Path) -> tuple[list[str], list[str]]:
-    """Images in a folder and the folders within it, in ImageFolder's order; and all other files."""
-    images, others = [], []
+def image_files(folder: Path) -> list[str]:
+    """Images in a folder and the folders within it, in ImageFolder's order; not in hidden ones."""
+    images = []
     for place, _, names in sorted(os.walk(folder, followlinks=True)):
-        is_hidden = any(part.startswith(".") for part in Path(place).relative_to(folder).parts)
-        for name in sorted(names):
-            some = images if is_image_file(name) and not is_hidden else others
-            some.append(os.path.join(place, name))
-    return images, others
+        if not any(part.startswith(".") for part in Path(place).relative_to(folder).parts):
+            images += [os.path.join(place, name) for name in sorted(names) if is_image_file(name)]
+    return images
 
 
 def load_image_table(file: Path) -> Dataset:
@@ -154,10 +139,8 @@ def load_image_table(file: Path) -> Dataset:
     Raises DatasetError: a line without file or label, images that are not there, a file that stands twice.
     Raises TextFileError as `read_table` and `are_training`, and for two labels that would be one.
     """
-    table = read_table(file, ["file"])
-    column = "label" if "label" in table else "class_name"
-    if column not in table:
-        raise DatasetError(f"{file}: a column label, or class_name, is needed beside file")
+    column = "label" if "label" in read_table(file) else "class_name"
+    table = read_table(file, ["file", column])
     names, labels = table["file"], table[column]
     empty = table.index[(names == "") | (labels == "")]
     if len(empty):
@@ -173,10 +156,7 @@ def load_image_table(file: Path) -> Dataset:
 
 
 def listed_files(table: Path, names: Iterable[str]) -> list[str]:
-    """Paths of the images that a table names, relative to it.
-
-    Raises DatasetError for images that are not there.
-    """
+    """Paths of the images that a table names, relative to it. Raises DatasetError for ones not there."""
     paths = [on_disk(table.parent / name) for name in names]
     absent = [name for name, path in zip(names, paths, strict=True) if not path.is_file()]
     if absent:
@@ -191,9 +171,3 @@ def _folders(folder: Path) -> list[str]:
     names = [entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")]
     require_distinct(names, f"folders of {folder}", class_name)
     return sorted(names)
-
-
-def _kind(file: str) -> str:
-    """What a file that was left out is: hidden, or its name's ending."""
-    parts = Path(file).parts
-    return "hidden" if any(part.startswith(".") for part in parts[-2:]) else Path(file).suffix or "others"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps
 
 from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
 
@@ -20,11 +20,8 @@ def load_image(path: str | Path) -> Image.Image:
         with Image.open(path) as image:
             return as_seen(image)
     except FileNotFoundError:
-        raise DatasetError(
-            f"{path}: image file missing. Restore it, drop it from the table that lists it, or load the data "
-            "set again."
-        ) from None
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DatasetError(f"{path}: image file missing. Restore it, or load the data set again.") from None
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DatasetError(
             f"{path}: image cannot be read ({error}), the file is truncated or damaged. Restore it."
         ) from error
@@ -96,9 +93,8 @@ def image_sizes(data: Dataset, rows: Sequence[int], may_be_turned: bool = True) 
 
 
 def boxes(data: Dataset, rows: Sequence[int]) -> torch.Tensor:
-    """Boxes of the objects in the images at `rows` (0-based), (n, 4) float32.
+    """Boxes of the objects at `rows` (0-based): x, y, width, height in pixels, (n, 4) float32.
 
-    They are x, y, width and height in pixels, of data in CUB-200-2011's format.
     Raises DatasetError: an image that cannot be read, or is turned by EXIF.
     """
     image_sizes(data, rows, may_be_turned=False)
@@ -106,10 +102,7 @@ def boxes(data: Dataset, rows: Sequence[int]) -> torch.Tensor:
 
 
 def part_points(
-    data: Dataset,
-    rows: Sequence[int],
-    resize: int | tuple[int, int] = 0,
-    crop: int | None = None,
+    data: Dataset, rows: Sequence[int], resize: int | tuple[int, int] = 0, crop: int | None = None
 ) -> torch.Tensor:
     """Where the part centres of the images at `rows` (0-based) lie after torchvision's Resize and CenterCrop.
 
@@ -137,10 +130,9 @@ def part_points(
 
 
 def crop_to_box(image: Image.Image, box: Sequence[float]) -> Image.Image:
-    """The square of an image around a bounding box (x, y, width, height in pixels; see `boxes`).
+    """The square around a bounding box (x, y, width, height in pixels) with a tenth of its side as margin.
 
-    It has a margin of a tenth of the box's longer side on either end, and is moved, or made smaller, to lie
-    within the image; an empty box gives the largest one.
+    It is moved, or made smaller, to lie within the image; an empty box gives the largest one.
     """
     x, y, width, height = (float(value) for value in box)
     wanted = max(width, height) * 1.2 or min(image.size)

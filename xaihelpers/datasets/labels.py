@@ -4,15 +4,10 @@ from collections.abc import Sequence
 
 import torch
 
-from xaihelpers.datasets.attribute_names import (
-    cbm_concepts,
-    find_attributes,
-    normalise_attribute,
-    unknown_name,
-)
+from xaihelpers.datasets import attribute_names as names
 from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations, require_choice
 from xaihelpers.paths import find
-from xaihelpers.text_files import TextFileError, places, read_text, require_distinct
+from xaihelpers.text_files import places, read_text, require_distinct
 
 # How present an attribute is, by annotation (absent, present) and certainty (not visible, guessing, probably,
 # definitely): the convention of concept bottleneck models, in which what is not visible is 0.
@@ -24,7 +19,6 @@ def image_attributes(data: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
     """Each image's labels: present (N, A) bool and certainty (N, A) int8, 1 not visible … 4 definitely.
 
     Where the data were read with attributes="class", an image has its class's hard labels, definitely.
-
     Raises DatasetError: a data set without attributes; for one of class labels, as `class_concepts` does.
     """
     require_annotations(data)
@@ -40,25 +34,26 @@ def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
     concepts: "cbm" for the 112 of bottleneck models on CUB, "all" for every attribute, "auto" for the 112
         where the data set has them and every attribute elsewhere; or a text file of attributes, one a line,
         as `find_attributes` knows them (a path, or a name under XAI_DATA).
-    Raises DatasetError: a data set without attributes, a file that cannot be read, an unknown attribute, one
-        that stands twice.
+    Raises DatasetError: a data set without attributes, no such file, an unknown attribute. Raises
+        TextFileError for one that stands twice, and as `read_text`.
     """
     require_annotations(data)
     held = data.attributes["name"]
-    cbm = cbm_concepts()["name"]
+    cbm = names.cbm_concepts()["name"]
     if concepts == "all" or (concepts == "auto" and not cbm.isin(held).all()):
         return held.tolist()
     if concepts in ("cbm", "auto"):
         wanted = cbm.tolist()
     else:
-        try:
-            lines = read_text(find(concepts) or concepts).split("\n")
-            given = [line.strip() for line in lines if line.strip()]
-            found = find_attributes(given, held)
-            wanted = [attribute or name for attribute, name in zip(found, given, strict=True)]
-            require_distinct(wanted, f"concepts of {concepts}")
-        except TextFileError as error:
-            raise DatasetError(f"concepts {concepts!r}: none of cbm, all, auto, and {error}") from error
+        file = find(concepts)
+        if file is None:
+            raise DatasetError(
+                f"concepts {concepts!r} are none of cbm, all and auto, and no such file is there"
+            )
+        given = [line.strip() for line in read_text(file).split("\n") if line.strip()]
+        found = names.find_attributes(given, held)
+        wanted = [attribute or name for attribute, name in zip(found, given, strict=True)]
+        require_distinct(wanted, f"concepts of {concepts}")
     return held.iloc[_columns(data, wanted)].tolist()
 
 
@@ -102,9 +97,9 @@ def _columns(data: Dataset, concepts: Sequence[str]) -> list[int]:
     """The columns, from 0, of concepts among the attributes of a data set."""
     require_annotations(data)
     held = data.attributes["name"]
-    columns, missing = places(list(map(normalise_attribute, concepts)), held)
+    columns, missing = places(list(map(names.normalise_attribute, concepts)), held)
     if missing:
-        raise unknown_name("attribute", missing[0], held)
+        raise names.unknown_name("attribute", missing[0], held)
     return columns
 
 
@@ -117,9 +112,7 @@ def _hard_class_attributes(data: Dataset) -> torch.Tensor:
     without_images = set(data.classes["label"]) - set(labels.tolist())
     if without_images:
         name = data.classes["name"].iloc[min(without_images)]
-        raise DatasetError(
-            f'class {name!r} has no training image, so no majority of attribute labels; use kind="soft"'
-        )
+        raise DatasetError(f'class {name!r} has no training image, so no majority: use kind="soft"')
     against = ~present & (data.certainty[train] != NOT_VISIBLE)
     votes = torch.zeros(len(data.classes), len(data.attributes), dtype=torch.int64)
     votes.index_add_(0, labels, present.long() - against.long())

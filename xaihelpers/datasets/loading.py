@@ -9,14 +9,12 @@ from xaihelpers.datasets.cub import load_cub
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.folders import load_image_folder, load_image_table
 from xaihelpers.datasets.sub_benchmark import is_syncub, load_sub, load_syncub, parquet_files
-from xaihelpers.datasets.torchvision_sets import TORCHVISION_NAMES, load_torchvision
+from xaihelpers.datasets.torchvision_sets import READERS, load_torchvision
 from xaihelpers.paths import data_home, find
-from xaihelpers.text_files import TextFileError
 
 # worlds that are drawn at first use
 DRAWN: dict[str, Callable[[], Path]] = {"aviary": aviary.ensure, "everyday": everyday.ensure}
-DATASET_NAMES = (*DRAWN, *TORCHVISION_NAMES)
-TABLES = (".csv", ".txt", ".tsv")
+DATASET_NAMES = (*DRAWN, *READERS)
 
 
 def load(data: str | Path, attributes: str = "auto") -> Dataset:
@@ -30,46 +28,39 @@ def load(data: str | Path, attributes: str = "auto") -> Dataset:
       class, drawn once for all, are for training; or a CSV file with one row per image: file, label and,
       perhaps, split (classes that are called by ImageNet's WordNet ids get plain names);
     - a substitution benchmark: SUB's layout, parquet files or a folder of them or with them in data/; or
-      synCUB's, a folder with metadata.csv (see `load_syncub`);
+      synCUB's, a folder with metadata.csv;
     - a folder of image files without labels: all for testing, label −1, no classes.
 
     Names may be spelt in another case, with or without hyphens and underscores ("CIFAR-10", "StanfordCars").
 
     attributes: of data in CUB's format, see `load_cub`.
-    Raises DatasetError naming the place and the remedy: nothing there, a format that is none of these, a
-        broken file, two names that would be one, a download that fails, an unpacking that was interrupted.
-    Raises ValueError as `worlds.ensure_world`.
+    Raises DatasetError and TextFileError naming the place and the remedy: nothing there, a format that is
+        none of these, a broken file, two names that would be one, a download that fails, an unpacking that
+        was interrupted. Raises ValueError as `worlds.ensure_world`.
     """
     spelt = re.sub(r"[-_ ]", "", str(data).lower())
     name = {name.replace("_", ""): name for name in DATASET_NAMES}.get(spelt)
-    try:
-        if name in TORCHVISION_NAMES:
-            return load_torchvision(name)
-        if name in DRAWN:
-            return load_cub(DRAWN[name](), attributes)
-        return _load_place(data, attributes)
-    except TextFileError as error:
-        raise DatasetError(str(error)) from error
-
-
-def _load_place(data: str | Path, attributes: str) -> Dataset:
-    place = find(data) if str(data) else None
+    if name in READERS:
+        return load_torchvision(name)
+    place = DRAWN[name]() if name in DRAWN else find(data) if str(data) else None
     if place is None:
         raise DatasetError(
             f"There is no data set {str(data)!r}: name one of {', '.join(DATASET_NAMES)}, or give the path "
             f"of a folder or a table, or its name in {data_home()}, the folder that XAI_DATA names."
         )
-    if files := parquet_files(place):
-        return load_sub(place, files)
+    if parquet_files(place):
+        return load_sub(place)
     if is_syncub(place):
         return load_syncub(place)
-    if place.is_file() and place.suffix.lower() not in TABLES:
+    if place.is_file() and place.suffix.lower() in (".csv", ".txt", ".tsv"):
+        return load_image_table(place)
+    if place.is_file():
         raise DatasetError(
             f"{place} is neither a CSV table (.csv) nor a parquet file (.parquet): give one of these, or a "
             "folder: that of the pictures, or an archive's, unpacked"
         )
-    if place.is_file():
-        return load_image_table(place)
-    if [*place.glob("images.txt"), *place.glob("classes.txt"), *place.glob("*/images.txt")]:
+    if (place / "images.txt").is_file() or (place / "classes.txt").is_file():
         return load_cub(place, attributes)
+    if inner := next(place.glob("*/images.txt"), None):
+        raise DatasetError(f"{place}: name the folder that holds images.txt, as {inner.parent}")
     return load_image_folder(place)

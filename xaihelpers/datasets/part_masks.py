@@ -9,7 +9,7 @@ from xaihelpers.datasets.attribute_names import unknown_name
 from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
 from xaihelpers.datasets.images import image_sizes
 from xaihelpers.paths import find
-from xaihelpers.text_files import TextFileError, numbers, read_table
+from xaihelpers.text_files import numbers, read_table
 
 
 def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
@@ -18,13 +18,12 @@ def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
     folder: a path, or a name under XAI_DATA. It holds a PNG for each image, under the image's own relative
         name and of its size, whose pixels are numbers, 0 for the background. `parts.csv` in it says which
         parts the numbers show: columns `number` and `part`, a row for each pair. A number may show several
-        parts, as left and right; what no mask shows has the number 0.
+        parts, as left and right; what no mask shows has the number 0. Images without a PNG have empty masks,
+        and `left_out` counts them.
 
-    Images without a PNG have empty masks, and `left_out` counts them.
-
-    Raises DatasetError: a data set without parts, no such folder or table, a table that cannot be read, that
-    names an unknown part or leaves one out; no PNG at all, one that cannot be read or is not of its
-    image's size. What a mask holds is read, and checked, by `Dataset.part_mask`.
+    Raises DatasetError: a data set without parts, no such folder, a table that names an unknown part or
+        leaves one out; no PNG at all, one that cannot be read or is not of its image's size. What a mask
+        holds is checked by `Dataset.part_mask`. Raises TextFileError as `read_table` and `numbers`.
     """
     if not str(folder):
         return data
@@ -56,11 +55,8 @@ def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
 
 def _read_parts(file: Path, known: list[str]) -> list[tuple[str, ...]]:
     """What each number from 1 on shows, from the table of a folder of masks."""
-    try:
-        table = read_table(file, ["number", "part"])
-        of_rows = numbers(table["number"], file, 0, 255)
-    except TextFileError as error:
-        raise DatasetError(str(error)) from error
+    table = read_table(file, ["number", "part"])
+    of_rows = numbers(table["number"], file, 0, 255)
     if (broken := of_rows[of_rows % 1 > 0]).size:
         line, number = next(broken.items())
         raise DatasetError(f"{file}, line {line}: number is {number:g}: write a whole number")

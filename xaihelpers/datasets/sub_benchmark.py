@@ -27,7 +27,7 @@ from xaihelpers.text_files import read_table
 log = logging.getLogger(__name__)
 PICTURE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])  # as the datasets library stores it
 COLUMNS = ("image", "attr_label", "bird_label")
-SYNCUB_COLUMNS = ("orig_image", "syn_image", "class_name", "old_attr", "new_attr")
+SYNCUB_COLUMNS = ("syn_image", "class_name", "new_attr", "orig_image", "old_attr")
 SHARDS = re.compile(r"-of-(\d+)\.parquet$")
 
 
@@ -44,20 +44,19 @@ def write_sub(
     before: Sequence[Image.Image | str | Path] = (),
     removed: Sequence[Sequence[str]] = (),
 ) -> Path:
-    """Write one shard of a benchmark, data/test-<shard>-of-<shards>.parquet, whole or not at all.
+    """Write one shard of a benchmark, data/test-<shard>-of-<shards>.parquet, whole; returns the file.
 
     images: N PIL images or files; none make an empty shard.
     attributes, birds: N, the substituted attribute and the bird of each.
     attribute_names, bird_names: all labels of the benchmark in the order of their numbers, the same for every
         shard.
     note: what readers of the benchmark must know, for instance that people rejected it.
-    before: N images of the same birds before the change; none where they are not known.
-    removed: N lists of the attributes that are gone; none where the labels of the classes are to say it.
-    Returns the file.
+    before: N images of the same birds before the change, if they are known.
+    removed: N lists of the attributes that are gone; without them the labels of the classes say it.
     Raises DatasetError: a label without a name, a removed attribute that is none of CUB's 312. Raises
         ValueError for columns that are not all as long, OSError where the file cannot be written.
     """
-    columns = {"image": pa.array(_stored(images), PICTURE)}
+    columns = {"image": pa.array(map(_stored, images), PICTURE)}
     features = {"image": {"_type": "Image"}}
     for column, spelt, labels, names in (
         ("attr_label", _published, attributes, attribute_names),
@@ -66,10 +65,10 @@ def write_sub(
         labels, names = [spelt(label) for label in labels], [spelt(name) for name in names]
         if unnamed := sorted(set(labels) - set(names)):
             raise DatasetError(f"{column}: {unnamed} are not among the {len(names)} names given")
-        columns[column] = pa.array([names.index(label) for label in labels], pa.int64())
+        columns[column] = pa.array(map(names.index, labels), pa.int64())
         features[column] = {"names": names, "_type": "ClassLabel"}
     if len(before):
-        columns["before"] = pa.array(_stored(before), PICTURE)
+        columns["before"] = pa.array(map(_stored, before), PICTURE)
         features["before"] = {"_type": "Image"}
     if len(removed):
         gone = [" ".join(_published(known_attribute(name)) for name in some) for some in removed]
@@ -82,15 +81,12 @@ def write_sub(
     return paths.write_whole(file, content.getvalue())
 
 
-def _stored(images: Sequence[Image.Image | str | Path]) -> list[dict]:
-    """Images as the datasets library stores them: files as they are, PIL images as PNG."""
-    stored = []
-    for row, image in enumerate(images):
-        content = io.BytesIO() if isinstance(image, Image.Image) else io.BytesIO(Path(image).read_bytes())
-        if isinstance(image, Image.Image):
-            image.save(content, "PNG")
-        stored.append({"bytes": content.getvalue(), "path": f"{row:06d}.png"})
-    return stored
+def _stored(image: Image.Image | str | Path) -> dict:
+    """An image as the datasets library stores it: a file as it is, a PIL image as PNG."""
+    if not isinstance(image, Image.Image):
+        return {"bytes": Path(image).read_bytes(), "path": None}
+    image.save(content := io.BytesIO(), "PNG")
+    return {"bytes": content.getvalue(), "path": None}
 
 
 def _published(name: str) -> str:
@@ -105,35 +101,32 @@ def parquet_files(place: Path) -> list[Path]:
     return sorted([*place.glob("*.parquet"), *place.glob("data/*.parquet")])
 
 
-def load_sub(place: Path, files: list[Path]) -> Dataset:
+def load_sub(place: Path) -> Dataset:
     """A benchmark in the published SUB's layout, all for testing; its classes are the birds.
 
     `images` has three columns more: the substituted `attribute` (group::value), the plain name of the `bird`,
     and the row's own `id`; and, where the files have them, `before`, the file of the bird before the change,
     and `removed`, the list of attributes that are gone. Images are unpacked into the cache, each once, even
-    where several rows hold the same one. What the author wants readers to know is logged.
+    where several rows hold the same one. What the author wants readers to know is logged. Labels may be
+    numbers with their names in the file's metadata, or the names themselves.
 
-    files: the `parquet_files` of the place. Labels may be numbers with their names in the file's metadata,
-        or the names themselves.
     Raises DatasetError: a damaged file, a shard too many or too few, a missing column, an image without
         bytes, a label without a name, an attribute that is none of CUB's 312.
     """
+    files = parquet_files(place)
     counts = {int(match[1]) for file in files if (match := SHARDS.search(file.name))}
     if len(counts) > 1 or (place.is_dir() and counts and len(files) != max(counts)):
+        told = " and in ".join(map(str, sorted(counts)))
         raise DatasetError(
-            f"{place}: {len(files)} parquet files of a benchmark in "
-            f"{' and in '.join(map(str, sorted(counts)))} shards: remove those of another run, or make "
-            "those that are missing"
+            f"{place}: {len(files)} parquet files of a benchmark in {told} shards: remove those of another "
+            "run, or make those that are missing"
         )
     table = pd.concat(map(_read_file, files), ignore_index=True)
     if table.isna().any(axis=None):
         raise DatasetError(f"{place}: some of its rows lack {table.columns[table.isna().any()][0]!r}")
-    # of further rows with the same image, the id has their count, too
-    again = table.groupby("path").cumcount()
-    table["id"] = [
-        f"{path.stem}-{n + 1}{path.suffix}" if n else path.name
-        for path, n in zip(map(Path, table["path"]), again, strict=True)
-    ]
+    again = table.groupby("path").cumcount() + 1  # rows with the same image have their count in the id
+    count = ("-" + again.astype(str)).where(again > 1, "")
+    table["id"] = [f"{Path(path).stem}{n}.png" for path, n in zip(table["path"], count, strict=True)]
     return _benchmark(place, table, place.stem)
 
 
@@ -147,7 +140,7 @@ def is_syncub(place: Path) -> bool:
 
 
 def load_syncub(place: Path) -> Dataset:
-    """synCUB's pairs: `images` as of `load_sub`, with `before` and `removed`.
+    """synCUB's pairs: `images` as of `load_sub`, with `before` and `removed`; their files are the ids.
 
     place: its table, or a folder with metadata.csv. Columns are orig_image and syn_image (files, relative to
         the table), class_name, old_attr and new_attr.
@@ -155,26 +148,23 @@ def load_syncub(place: Path) -> Dataset:
         that is none of CUB's 312, one that does not change, or no bird. Raises TextFileError as `read_table`.
     """
     file = place / "metadata.csv" if place.is_dir() else place
-    table = read_table(file, SYNCUB_COLUMNS)
-    for column in ("old_attr", "new_attr"):
+    table = read_table(file, SYNCUB_COLUMNS)[list(SYNCUB_COLUMNS)]
+    table.columns = ["id", "bird", "attribute", "before", "removed"]
+    for column in ("attribute", "removed"):
         table[column] = table[column].map(normalise_attribute)
-    wrong = (table["old_attr"] == table["new_attr"]) | table["syn_image"].duplicated()
+    wrong = (table["removed"] == table["attribute"]) | table["id"].duplicated()
     if wrong.any():
         raise DatasetError(
             f"{file}, line {wrong.idxmax()}: the picture stands there for the second time, or its attribute "
             "does not change: take the row out"
         )
-    images = pd.DataFrame(
-        {
-            "path": listed_files(file, table["syn_image"]),
-            "attribute": table["new_attr"].tolist(),
-            "bird": table["class_name"].map(class_name).tolist(),
-            "before": listed_files(file, table["orig_image"]),
-            "removed": [[name] for name in table["old_attr"]],
-            "id": table["syn_image"].tolist(),
-        }
+    table = table.assign(
+        path=listed_files(file, table["id"]),
+        before=listed_files(file, table["before"]),
+        bird=table["bird"].map(class_name),
+        removed=[[name] for name in table["removed"]],
     )
-    return _benchmark(file.parent, images, file.parent.name)
+    return _benchmark(file.parent, table.reset_index(drop=True), file.parent.name)
 
 
 def _benchmark(root: Path, table: pd.DataFrame, name: str) -> Dataset:
@@ -197,7 +187,7 @@ def _read_file(file: Path) -> pd.DataFrame:
         content = pq.read_table(file, memory_map=True)
         metadata = content.schema.metadata or {}
         features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-        columns = {name: content[name].to_pylist() for name in COLUMNS}
+        images, attributes, birds = (content[name].to_pylist() for name in COLUMNS)
     except (pa.ArrowInvalid, OSError, ValueError, KeyError) as error:
         raise DatasetError(
             f"{file}: cannot be read as a benchmark's parquet file, which has {', '.join(COLUMNS)} "
@@ -205,19 +195,16 @@ def _read_file(file: Path) -> pd.DataFrame:
         ) from error
     if note := metadata.get(b"note"):
         log.warning("%s: %s", file, note.decode())
-    for name in COLUMNS[1:]:
-        named = dict(enumerate(features.get(name, {}).get("names") or []))
+    table = pd.DataFrame({"path": _unpack(file, images)})
+    for column, label, labels, plain_of in (
+        ("attribute", "attr_label", attributes, normalise_attribute),
+        ("bird", "bird_label", birds, class_name),
+    ):
+        names = dict(enumerate(features.get(label, {}).get("names") or []))
         try:
-            columns[name] = [one if isinstance(one, str) else named[one] for one in columns[name]]
+            table[column] = [plain_of(one if isinstance(one, str) else names[one]) for one in labels]
         except KeyError as error:
-            raise DatasetError(f"{file}: {name} has labels that its metadata do not name") from error
-    table = pd.DataFrame(
-        {
-            "path": _unpack(file, columns["image"]),
-            "attribute": [normalise_attribute(name) for name in columns["attr_label"]],
-            "bird": [class_name(name) for name in columns["bird_label"]],
-        }
-    )
+            raise DatasetError(f"{file}: {label} has labels that its metadata do not name") from error
     if "before" in content.column_names:
         table["before"] = _unpack(file, content["before"].to_pylist())
     if "removed" in content.column_names:

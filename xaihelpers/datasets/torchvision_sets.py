@@ -1,11 +1,9 @@
-"""torchvision's sets of images, in its own folders and archives.
-
-CIFAR-10, CIFAR-100, Caltech-101, Flowers-102, Stanford Cars and ImageNet.
-"""
+"""CIFAR-10, CIFAR-100, Caltech-101, Flowers-102, Stanford Cars, ImageNet in torchvision's own folders."""
 
 import os
 import tempfile
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock
@@ -16,18 +14,9 @@ from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.folders import Rows, load_image_folder, make_dataset, read_classes, read_split
 from xaihelpers.paths import data_home
 
-# torchvision's folder of each set whose images are files already
-FOLDERS = {
-    "caltech101": "caltech101",
-    "flowers102": "flowers-102",
-    "stanford_cars": "stanford_cars",
-    "imagenet": "imagenet",
-}
-TORCHVISION_NAMES = ("cifar10", "cifar100", *FOLDERS)
-
 
 def load_torchvision(name: str) -> Dataset:
-    """One of TORCHVISION_NAMES, its images indexed where they lie, in torchvision's folders.
+    """One of READERS, its images indexed where they lie, in torchvision's folders.
 
     The CIFARs are downloaded by torchvision and unpacked to PNG under XAI_DATA; Caltech-101 and Flowers-102
     are downloaded, Stanford Cars and ImageNet are to be placed, under XAI_DATA/downloads or XAI_DATA. Splits
@@ -39,16 +28,13 @@ def load_torchvision(name: str) -> Dataset:
     """
     from torchvision import datasets  # inside, because it takes a second to import and few data need it
 
-    read = {"caltech101": _caltech, "flowers102": _flowers, "stanford_cars": _cars, "imagenet": _imagenet}
-    folder = FOLDERS.get(name, name)
+    folder, read = READERS[name]
     home = data_home() if (data_home() / folder).is_dir() else data_home() / "downloads"
     home.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{home / folder}.lock") if os.access(home, os.W_OK) else nullcontext()
     with lock:  # one process downloads, the others wait
         try:
-            if name not in FOLDERS:
-                return load_image_folder(_cifar(name, datasets))
-            names, rows, left_out = read[name](home, datasets)
+            found = read(home, datasets)
         except DatasetError:
             raise
         except Exception as error:  # no connection, a broken archive or table: each in ways of its own
@@ -56,7 +42,10 @@ def load_torchvision(name: str) -> Dataset:
                 f"{name} is not whole in {home / folder} and could not be had ({str(error)[:200]}): place "
                 "there what torchvision's documentation names for this set, and run this again."
             ) from error
-    return make_dataset(home / folder, rows, names, left_out=left_out)
+    if isinstance(found, Path):
+        return load_image_folder(found)
+    names, rows = found
+    return make_dataset(home / folder, rows, names)
 
 
 def _rows(part, train: bool) -> Rows:
@@ -69,22 +58,22 @@ def _rows(part, train: bool) -> Rows:
 
 def _caltech(home: Path, datasets):
     images = Path(datasets.Caltech101(home, download=True).root) / "101_ObjectCategories"
-    names, rows, left_out = read_classes(images, without="BACKGROUND_Google")
+    names, rows = read_classes(images, without="BACKGROUND_Google")
     if len(names) != 101:  # torchvision takes the folder of an interrupted unpacking for the whole
         raise DatasetError(f"{images} holds {len(names)} categories of 101: delete it and run this again")
-    return names, rows, left_out
+    return names, rows
 
 
 def _flowers(home: Path, datasets):
     rows = []
     for split in ("train", "val", "test"):
         rows += _rows(datasets.Flowers102(home, split, download=True, loader=str), split != "test")
-    return [name.rstrip("?") for name in datasets.Flowers102.classes], rows, []
+    return [name.rstrip("?") for name in datasets.Flowers102.classes], rows
 
 
 def _cars(home: Path, datasets):
     train, test = (datasets.StanfordCars(home, split, loader=str) for split in ("train", "test"))
-    return train.classes, _rows(train, True) + _rows(test, False), []
+    return train.classes, _rows(train, True) + _rows(test, False)
 
 
 def _imagenet(home: Path, datasets):
@@ -99,20 +88,31 @@ def _imagenet(home: Path, datasets):
     return read_split(*splits) if has_training else read_classes(root / "val", train=False)
 
 
-def _cifar(name: str, datasets) -> Path:
+def _cifar(name: str, home: Path, datasets) -> Path:
     """The folder of a CIFAR as PNG files by split and class, unpacked once; it appears when it is whole."""
-    root, downloads = data_home() / name, data_home() / "downloads"
+    root = data_home() / name
     if root.is_dir():
         return root
-    read = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}[name]
-    parts = {split: read(downloads, split == "train", download=True) for split in ("train", "test")}
-    with tempfile.TemporaryDirectory(prefix=f"{name}.partial-", dir=root.parent) as partial:
-        for split, part in parts.items():
-            folders = [Path(partial) / "whole" / split / name for name in part.classes]
+    read = getattr(datasets, name.upper())
+    with tempfile.TemporaryDirectory(prefix=f"{name}.partial-", dir=root.parent) as folder_of:
+        for split in ("train", "test"):
+            part = read(data_home() / "downloads", split == "train", download=True)
+            folders = [Path(folder_of) / "whole" / split / name for name in part.classes]
             for folder in folders:
                 folder.mkdir(parents=True)
             images = zip(tqdm(part.data, f"unpacking {name}, {split}"), part.targets, strict=True)
             for number, (pixels, label) in enumerate(images):
                 Image.fromarray(pixels).save(folders[label] / f"{number:05d}.png")
-        os.replace(Path(partial) / "whole", root)
+        os.replace(Path(folder_of) / "whole", root)
     return root
+
+
+# of each set torchvision's folder, and what reads it
+READERS = {
+    "cifar10": ("cifar10", partial(_cifar, "cifar10")),
+    "cifar100": ("cifar100", partial(_cifar, "cifar100")),
+    "caltech101": ("caltech101", _caltech),
+    "flowers102": ("flowers-102", _flowers),
+    "stanford_cars": ("stanford_cars", _cars),
+    "imagenet": ("imagenet", _imagenet),
+}

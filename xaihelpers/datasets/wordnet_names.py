@@ -1,8 +1,7 @@
 """Plain names of ImageNet's thousand classes, which its copies call by WordNet ids: "n01440764" is "tench".
 
-They are timm's, which come with it and need no connection. A class has its first lemma for a name. Where two
-classes share it, as the two cranes do, a class has its other lemmas besides, or what its definition begins
-with: "maillot (tank suit)", "crane (lifts and moves heavy objects)".
+They are timm's. A class has its first lemma for a name; where two share it, its other lemmas besides, or what
+its definition begins with: "maillot (tank suit)", "crane (lifts and moves heavy objects)".
 """
 
 import re
