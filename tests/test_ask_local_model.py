@@ -192,8 +192,7 @@ def test_a_batch_too_large_for_the_memory_is_asked_one_by_one(llava, monkeypatch
         same(one, other)
     assert "are asked one by one (OutOfMemoryError: CUDA out of memory)" in caplog.text
     room = 0
-    with pytest.raises(ask.AskError, match="One request alone does not fit into the memory of cpu"):
-        answered(model, asked)
+    assert all("OutOfMemoryError: CUDA" in answer.error for answer in answered(model, asked))
 
 
 def test_models_that_cannot_be_asked(llava, llama, tmp_path):
@@ -212,10 +211,6 @@ def test_models_that_cannot_be_asked(llava, llama, tmp_path):
     (half / "model.safetensors").write_bytes((half / "model.safetensors").read_bytes()[:5000])
     with pytest.raises(ask.AskError, match="half' cannot be loaded"):
         ask.load_vlm(str(half))
-    mute = copied(llama, tmp_path / "mute")
-    (mute / "chat_template.jinja").unlink()
-    with pytest.raises(ask.AskError, match="no chat template: take one that was trained to answer"):
-        ask.load_vlm(str(mute))
     ids = {"blue A": [5, 2], " blue A": [1, 5, 2], "blue B": [5, 3], " blue B": [1, 5, 3]}
     with pytest.raises(ask.AskError, match="blue A, blue B begin with the same token .* letter them"):
         logits.first_tokens(lambda text, **more: {"input_ids": ids[text]}, ["blue A", "blue B"])

@@ -14,7 +14,7 @@ from PIL import Image
 
 from xaihelpers import ask, paths
 from xaihelpers.ask import server_model
-from xaihelpers.ask.failures import failure_kind
+from xaihelpers.ask.messages import failure_kind
 
 KEY = "sk-secret-of-the-user"
 
