@@ -37,7 +37,7 @@ def asked(folder, *arguments):
     options = runner.make_parser().parse_args([*map(str, arguments), *place])
     entries = grids.asked_entries(options)
     points = [point for entry in entries for point in grids.points_of(entry, options.notebooks, folder)]
-    return [point.changed for point in points]
+    return [point.changed for point in grids.take_part(points, options.part)]
 
 
 def test_what_a_command_line_asks_for(folder):
@@ -53,6 +53,7 @@ def test_what_a_command_line_asks_for(folder):
     (folder / "notebooks/presets/A1.long.yaml").write_text("a: 5\n")
     assert asked(folder, "A1", "-f", "long") == [{"a": 5.0}] and asked(folder) == [{}, {}]
     assert asked(folder, "11", "-f", "paper", "--draws", 2) == [{"a": 7.0, "seed": 3}, {"a": 7.0, "seed": 4}]
+    assert asked(folder, "11", "-p", "a=1,2,3", "--part", "2/2") == [{"a": 2.0}]
     grid = folder / "grid.yaml"
     grid.write_text("[{notebook: 11, preset: paper, fixed: {mark: x}, grid: {a: [1, 2]}}, {notebook: '11'}]")
     assert asked(folder, grid) == [{"seed": 3, "mark": "x"}, {"a": 2.0, "seed": 3, "mark": "x"}, {}]
@@ -86,15 +87,6 @@ def test_what_cannot_be_run_is_said_before_anything_runs(folder, capsys, monkeyp
         assert run(folder, *arguments.split()) == 2, arguments
         assert re.search(message, capsys.readouterr().err)
     assert not lines(folder / "results/begun.txt")
-
-
-def test_an_array_job_takes_its_part(folder, capsys):
-    write_notebook(folder / "notebooks")
-    parts = []
-    for part in ("1/2", "2/2"):
-        assert run(folder, "11", "-p", "a=1,2,3", "--part", part, "--plan") == 0
-        parts.append(capsys.readouterr().out.splitlines())
-    assert [len(part) for part in parts] == [2, 1] and parts[1] == ["never run: 11_tiny, a = 2.0"]
 
 
 @notebooks

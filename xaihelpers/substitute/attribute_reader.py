@@ -12,7 +12,7 @@ from torch import nn
 
 from worlds.aviary.individuals import ATTRIBUTES, GROUPS
 from xaihelpers import paths
-from xaihelpers.datasets.images import as_seen, load_image
+from xaihelpers.ask.messages import open_image
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.weights import read_weights
 from xaihelpers.substitute.pair_prompts import SubstituteError, group_of
@@ -131,8 +131,8 @@ def read_attributes(
     for start in range(0, len(images), batch_size):
         squares = []
         for image in images[start : start + batch_size]:
-            seen = as_seen(image) if isinstance(image, Image.Image) else load_image(image)
-            squares.append(np.array(ImageOps.fit(seen, (PIXELS, PIXELS), Image.Resampling.LANCZOS)))
+            square = ImageOps.fit(open_image(image), (PIXELS, PIXELS), Image.Resampling.LANCZOS)
+            squares.append(np.array(square))
         pixels = torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
         with torch.inference_mode():
             logits = reader(pixels.to(device).float() / 127.5 - 1)
