@@ -96,7 +96,7 @@ def test_a_full_disk_loses_nothing_that_was_written(home, monkeypatch):
 
     monkeypatch.setattr(paths, "write_whole", full)
     jobs = [substitute.GenerationJob("Cardinal", seed) for seed in range(6)]
-    with pytest.raises(substitute.SubstituteError, match="No space left on device.*make room"):
+    with pytest.raises(OSError, match="No space left on device"):
         substitute.generate_files(pipe, jobs, batch_size=4, **SETTINGS)
     assert len(list((home / "cache" / "generated").rglob("*.png"))) == 1 and not list(home.rglob("*.tmp"))
     monkeypatch.setattr(paths, "write_whole", write_whole)

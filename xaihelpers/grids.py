@@ -88,7 +88,9 @@ def asked_entries(options: argparse.Namespace) -> list[dict]:
             content = read_yaml(name)
             entries += content if isinstance(content, list) else [content]
         else:
-            entries.append({"notebook": name, "preset": options.presets, "grid": grid, "draws": options.draws})
+            entries.append(
+                {"notebook": name, "preset": options.presets, "grid": grid, "draws": options.draws}
+            )
     return entries
 
 
