@@ -11,8 +11,8 @@ COLUMN = aviary.ATTRIBUTES.index(BLUE)
 
 
 def drawn(failure):
-    pipe = substitute.DrawnPipeline({failure: 1.0} if failure != substitute.GOOD else {}, size=64)
-    ((file,),) = substitute.generate_files(pipe, [substitute.GenerationJob("Cardinal", 5, BLUE)])
+    pipe = substitute.DrawnPipeline({failure: 1.0} if failure != substitute.GOOD else {})
+    ((file,),) = substitute.generate_files(pipe, [substitute.GenerationJob("Cardinal", 5, BLUE)], size=64)
     return substitute.read_drawn(file)
 
 

@@ -56,7 +56,7 @@ def test_what_an_image_depends_on(home):
     pipe, job = tiny(), JOBS[1]
     before = substitute.generate_files(pipe, [job], **SETTINGS)
     others = [substitute.generate_files(pipe, [job], **SETTINGS | {"steps": 3})]
-    drawn = substitute.DrawnPipeline(size=64)
+    drawn = substitute.DrawnPipeline()
     for change in (
         {"seed": 9},
         {"tie": (10.0, 0.2, 0.6)},

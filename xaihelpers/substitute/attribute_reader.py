@@ -37,13 +37,10 @@ class _Residual(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        self.both = nn.Sequential(
-            nn.Conv2d(width, width, 3, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-        )
+        layers = []
+        for _ in range(2):
+            layers += [nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+        self.both = nn.Sequential(*layers[:-1])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.relu(x + self.both(x))
@@ -104,8 +101,8 @@ class SpeciesReader(nn.Module):
 def load_reader(name: str = "aviary_reader", device: str | torch.device = "cpu") -> AttributeReader:
     """A reader of recipes/flux.py, in evaluation mode: the shipped one by its name, or a file of weights.
 
-    Raises SubstituteError: no such reader, weights of another network, no such device.
-    Raises ModelError: a damaged file.
+    Raises SubstituteError: no such reader, weights of another network, no such device. Raises ModelError: a
+        damaged file.
     """
     file = paths.find(f"{name}.safetensors", paths.models_home()) or paths.find(name)
     state = read_weights(file) if file and file.is_file() else {}

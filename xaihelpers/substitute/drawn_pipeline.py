@@ -57,27 +57,24 @@ class DrawnPipeline:
 
     failures: name of each of `FAILURES` -> its share of the images of a species with an attribute. What is
         left to 1 is good.
-    unknown: species that it does not know: it draws the one most like them. size: of its images, in pixels.
+    unknown: species that it does not know: it draws the one most like them.
     Raises SubstituteError: shares below 0 or above 1 in sum. Raises ValueError: an unknown species.
     """
 
-    def __init__(
-        self, failures: Mapping[str, float] = FAILURES, unknown: Sequence[str] = (), size: int = 128
-    ):
+    def __init__(self, failures: Mapping[str, float] = FAILURES, unknown: Sequence[str] = ()):
         if min(failures.values(), default=0) < 0 or sum(failures.values()) > 1 + 1e-9:
             raise SubstituteError(
                 f"failures are shares of the images, 0 or more and at most 1 together, not {dict(failures)}"
             )
         self.failures = dict(failures)
         self.unknown = frozenset(individuals.species_id(name) for name in unknown)
-        self.size = size
         key = json.dumps([self.failures, sorted(self.unknown), aviary_files.RENDERER_VERSION])
         self._fingerprint = hashlib.sha256(key.encode()).hexdigest()[:16]
 
-    def draw(self, bird: str, attribute: str = "", seed: int = 0, size: int | None = None) -> Image.Image:
+    def draw(self, bird: str, attribute: str = "", seed: int = 0, size: int = 128) -> Image.Image:
         """An image of a bird, with an attribute that it lacks or as it is; it hangs on the seed alone.
 
-        bird: a species of the aviary. attribute: `group::value`. size: side in pixels; by default the own.
+        bird: a species of the aviary. attribute: `group::value`. size: side in pixels.
         Raises SubstituteError: no bird of the species that lacks the attribute would show it. Raises
             ValueError: an unknown species. Raises DatasetError: an unknown attribute.
         """
@@ -101,7 +98,7 @@ class DrawnPipeline:
             picture = bird_renderer.draw(changed)
             visible = aviary_files.is_visible(picture)
             if visible[asked].all():
-                portrait = portrait_of(picture, size or self.size)
+                portrait = portrait_of(picture, size)
                 if became == "blurred":
                     portrait = portrait.filter(ImageFilter.GaussianBlur(portrait.width / 32))
                 shown = np.flatnonzero(individuals.true_attributes(changed) & visible).tolist()

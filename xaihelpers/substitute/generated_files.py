@@ -97,7 +97,7 @@ def _is_whole(file: Path) -> bool:
 def _generate_batch(pipe, jobs: Sequence[GenerationJob], settings: dict) -> list[tuple]:
     """The image, or the reference and the guide, of each job; all are tied alike."""
     if isinstance(pipe, DrawnPipeline):
-        size = settings["size"]
+        size = settings["size"] or 128
         return [(pipe.draw(job.bird, job.attribute, job.seed, size),) for job in jobs]
     seeds, prompts = [job.seed for job in jobs], [job.prompts for job in jobs]
     if not jobs[0].attribute:

@@ -113,8 +113,7 @@ def load_pipeline(
     pipe.set_progress_bar_config(disable=True)
     pipe._fingerprint = pipeline_identity(pipe)
     if offload == "auto" and on_gpu:
-        networks = [part for part in pipe.components.values() if isinstance(part, torch.nn.Module)]
-        n_bytes = sum(weight.nbytes for network in networks for weight in network.parameters())
+        n_bytes = sum(weight.nbytes for part in _networks(pipe).values() for weight in part.parameters())
         offload = "" if ROOM * n_bytes <= torch.cuda.mem_get_info(device)[0] else "model"
     if offload == "model":
         pipe.enable_model_cpu_offload(device=device)
@@ -131,19 +130,21 @@ def pipeline_identity(pipe) -> str:
     """
     if known := getattr(pipe, "_fingerprint", ""):
         return known
-    configured = [part for part in (pipe.scheduler, getattr(pipe, "vae", None)) if part is not None]
     settings = []
-    for part in configured:
+    for part in filter(None, (pipe.scheduler, getattr(pipe, "vae", None))):
         settings += [(key, str(value)) for key, value in part.config.items() if not key.startswith("_")]
     names = f"{type(pipe).__name__} {type(pipe.scheduler).__name__}"
     digest = hashlib.sha256(f"{names} {sorted(settings)}".encode())
-    networks = {name: part for name, part in pipe.components.items() if isinstance(part, torch.nn.Module)}
-    for name, network in sorted(networks.items()):
+    for name, network in sorted(_networks(pipe).items()):
         for key, value in network.state_dict().items():
             first = value.detach().flatten()[:16]
             values = first.float().tolist() if first.is_floating_point() else first.tolist()
             digest.update(f"{name}.{key} {tuple(value.shape)} {value.dtype} {values}".encode())
     return digest.hexdigest()[:16]
+
+
+def _networks(pipe) -> dict[str, torch.nn.Module]:
+    return {name: part for name, part in pipe.components.items() if isinstance(part, torch.nn.Module)}
 
 
 def _call_settings(pipe, prompts: Sequence[str], size: int | None) -> dict:
@@ -189,12 +190,12 @@ def generate(
     Raises SubstituteError: a prompt is too long.
     """
     settings = _call_settings(pipe, prompts, size) | settings
+    settings = {"num_inference_steps": steps, "guidance_scale": guidance} | settings
     images = []
     for start in range(0, len(prompts), batch_size):
         batch = slice(start, start + batch_size)
         noise = [torch.Generator().manual_seed(int(seed)) for seed in seeds[batch]]
-        about = {"generator": noise, "num_inference_steps": steps, "guidance_scale": guidance, **settings}
-        images.extend(pipe(prompt=list(prompts[batch]), **about).images)
+        images.extend(pipe(prompt=list(prompts[batch]), generator=noise, **settings).images)
     return images
 
 
