@@ -97,7 +97,7 @@ def asked_entries(options: argparse.Namespace) -> list[dict]:
 def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
     """All points of an entry: each combination of the values in its `grid`, each with its `draws` of seeds.
 
-    Raises ValueError: an unknown key or notebook; naming it, a name it does not know, a value of a wrong type.
+    Raises ValueError: an unknown key, notebook or name, a value of a wrong type.
     """
     if not isinstance(entry, dict) or "notebook" not in entry or not entry.keys() <= set(ENTRY):
         raise ValueError(f"An entry of a grid is a mapping with the keys {', '.join(ENTRY)}, not {entry!r}.")
