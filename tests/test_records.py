@@ -2,10 +2,14 @@
 
 import json
 import logging
+import multiprocessing
+import os
 import random
+import signal
 import subprocess
 import sys
 from datetime import datetime, timezone
+from pathlib import Path
 from unittest.mock import Mock
 
 import matplotlib.pyplot as plt
@@ -179,6 +183,10 @@ def test_recording_again_replaces_and_a_void_mark_is_no_key(run, tmp_path):
     kept = read_records(tmp_path)
     assert dict(zip(kept.k, kept.value, strict=True)) == {2: 2, 1: 4}
     assert kept.void.fillna("").tolist() == ["", "void: fails reads the name"]
+    with pytest.raises(ValueError, match="needs 'metric' and 'value'"):
+        run.record([{"metric": "accuracy"}], **SOURCE)
+    with pytest.raises(ValueError, match="tells them apart"):
+        run.record([row(1, k=1), row(2, k=1)], **SOURCE)
 
 
 def test_drawn_data_are_told_by_what_lies_beside_them(tmp_path, monkeypatch):
@@ -206,19 +214,14 @@ def test_tables_are_recorded_each_part_under_its_data_and_model(run, tmp_path):
     ]
 
 
-def test_rows_must_be_tidy(run):
-    with pytest.raises(ValueError, match="needs 'metric' and 'value'"):
-        run.record([{"metric": "accuracy"}], **SOURCE)
-    with pytest.raises(ValueError, match="tells them apart"):
-        run.record([row(1, k=1), row(2, k=1)], **SOURCE)
-
-
-def test_newest_run_is_last(tmp_path):
+def test_newest_run_is_last_and_a_damaged_one_is_named_and_left_out(tmp_path, caplog):
     for seed in (2, 1):
         each = started(tmp_path, seed=seed)
         each.record([row(seed)], **SOURCE)
         each.finish()
-    assert list(read_records(tmp_path).value) == [2, 1]
+    (tmp_path / "12-broken").mkdir()
+    (tmp_path / "12-broken" / "run.json").write_text("{")
+    assert list(read_records(tmp_path).value) == [2, 1] and "12-broken" in caplog.text
     kept = tmp_path / "kept"
     each.folder, each.started = kept, datetime.now(timezone.utc)
     each.record([row(9)], **SOURCE)
@@ -243,42 +246,25 @@ def test_a_full_folder_loses_nothing(run, tmp_path, monkeypatch, capsys):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_damaged_run_is_named_and_left_out(run, tmp_path, caplog):
+def finish_and_be_killed(run):
+    write = Path.write_text
+
+    def killed(path, text):
+        write(path, text[: len(text) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Path.write_text = killed
+    run.finish()
+
+
+def test_a_run_killed_while_it_writes_is_as_it_was_before(run, tmp_path):
     run.record([row(1)], **SOURCE)
     run.finish()
-    (tmp_path / "12-broken").mkdir()
-    (tmp_path / "12-broken" / "run.json").write_text("{")
-    assert len(read_records(tmp_path)) == 1 and "12-broken" in caplog.text
-    assert "value" in read_records(tmp_path / "none")
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from xaihelpers.records import Run
-import torch
-run = Run("11", {"seed": 0}, torch.device("cpu"), Path(sys.argv[1]))
-where = {"paper": "alignment", "table": 3, "data": "d", "model": "m"}
-run.record([{"metric": "accuracy", "value": 1}], **where)
-run.finish()
-run.record([{"metric": "accuracy", "value": 2}], **where)
-write = Path.write_text
-
-
-def killed(path, text):
-    write(path, text[: len(text) // 2])
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-Path.write_text = killed
-run.finish()
-"""
-
-
-def test_a_run_killed_while_it_writes_is_as_it_was_before(tmp_path):
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)])
-    assert done.returncode == -9
-    assert read_records(tmp_path).value.tolist() == [1]
+    run.record([row(2)], **SOURCE)
+    process = multiprocessing.get_context("fork").Process(target=finish_and_be_killed, args=(run,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL and read_records(tmp_path).value.tolist() == [1]
     half = [path for path in tmp_path.rglob("run.json") if path.parent.parent != tmp_path]
     assert len(half) == 1  # it was killed in the middle, and nobody takes it for a run
 

@@ -1,6 +1,5 @@
 """The runner of `make run`, of grids and of array jobs, on small notebooks written here."""
 
-import os
 import re
 import signal
 import subprocess
@@ -125,16 +124,6 @@ def test_order_skipping_and_failure(folder, capsys):
     assert run(folder, "11", "--force") == 0 and "11_middle: done" in capsys.readouterr().out
     write_notebook(place, name="11_middle", needs=["12"])
     assert run(folder) == 2 and "12" in capsys.readouterr().err  # they wait for each other
-
-
-@notebooks
-def test_cores_are_shared(folder, monkeypatch):
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        monkeypatch.delenv(name, raising=False)
-    write_notebook(folder / "notebooks", "time.sleep(1)")
-    assert run(folder, "11", "-p", "a=1,2", "--jobs", 2) == 0
-    made = lines(folder / "results/made.txt")
-    assert {threads for _, threads in made} == {str(max(1, os.cpu_count() // 2))}
 
 
 @notebooks

@@ -85,25 +85,6 @@ def test_a_damaged_image_is_made_anew(home):
         assert file.with_name(f"{file.name}.damaged").exists()
 
 
-def test_a_full_disk_loses_nothing_that_was_written(home, monkeypatch):
-    pipe, write_whole, written = tiny(), paths.write_whole, []
-
-    def full(file, content):
-        written.append(file)
-        if len(written) == 2:
-            raise OSError(28, "No space left on device")
-        return write_whole(file, content)
-
-    monkeypatch.setattr(paths, "write_whole", full)
-    jobs = [substitute.GenerationJob("Cardinal", seed) for seed in range(6)]
-    with pytest.raises(OSError, match="No space left on device"):
-        substitute.generate_files(pipe, jobs, batch_size=4, **SETTINGS)
-    assert len(list((home / "cache" / "generated").rglob("*.png"))) == 1 and not list(home.rglob("*.tmp"))
-    monkeypatch.setattr(paths, "write_whole", write_whole)
-    files = substitute.generate_files(pipe, jobs, **SETTINGS)
-    assert all(file.exists() for file in all_files(files))
-
-
 def test_killed_at_any_point_it_goes_on(home):
     code = """
 from test_substitute_generated_files import SETTINGS, substitute, tiny
