@@ -214,14 +214,14 @@ def test_tables_are_recorded_each_part_under_its_data_and_model(run, tmp_path):
     ]
 
 
-def test_newest_run_is_last_and_a_damaged_one_is_named_and_left_out(tmp_path, caplog):
+def test_newest_run_is_last_and_a_damaged_one_is_named_and_left_out(tmp_path, capsys):
     for seed in (2, 1):
         each = started(tmp_path, seed=seed)
         each.record([row(seed)], **SOURCE)
         each.finish()
     (tmp_path / "12-broken").mkdir()
     (tmp_path / "12-broken" / "run.json").write_text("{")
-    assert list(read_records(tmp_path).value) == [2, 1] and "12-broken" in caplog.text
+    assert list(read_records(tmp_path).value) == [2, 1] and "12-broken" in capsys.readouterr().out
     kept = tmp_path / "kept"
     each.folder, each.started = kept, datetime.now(timezone.utc)
     each.record([row(9)], **SOURCE)
