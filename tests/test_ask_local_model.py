@@ -154,17 +154,14 @@ def test_reasoning_stands_apart_and_options_count_after_it(llama, monkeypatch):
 
 def test_temperature_0_is_the_most_probable_token_whatever_the_model_ships(llama, tmp_path):
     """A model's own penalties, which make greedy search take another token, are not applied."""
-    asked, shy = (
-        [ask.request(f"bird {word}", max_tokens=24) for word in "ABCDE"],
-        copied(llama, tmp_path / "m"),
-    )
-    file = shy / "generation_config.json"
+    asked = [ask.request(f"bird {word}", max_tokens=24) for word in "ABCDE"]
+    file = copied(llama, tmp_path / "shy") / "generation_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"repetition_penalty": 1.8}))
-    expected = [answer.text for answer in answered(ask.load_vlm(str(llama)), asked)]
-    assert [answer.text for answer in answered(ask.load_vlm(str(shy)), asked)] == expected
+    plain, shy = (answered(ask.load_vlm(str(place)), asked) for place in (llama, file.parent))
+    assert [answer.text for answer in shy] == [answer.text for answer in plain]
 
 
-def test_what_cannot_be_taken_is_the_error_of_its_own_request(llama, tmp_path, monkeypatch, caplog):
+def test_what_cannot_be_taken_is_the_error_of_its_own_request(llama, tmp_path):
     """Too long, or of a shape that the processor refuses."""
     asked = [ask.request("bird " * n, max_tokens=8) for n in (5, 200, 7)]
     first, long, last = answered(ask.load_vlm(str(llama)), asked)
@@ -182,18 +179,14 @@ def test_a_batch_too_large_for_the_memory_is_asked_one_by_one(llava, monkeypatch
     whole, generate = answered(model, asked), model.model.generate
 
     def small(input_ids, **more):
-        if len(input_ids) > room:
+        if len(input_ids) > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return generate(input_ids=input_ids, **more)
 
-    room = 1
     monkeypatch.setattr(model.model, "generate", small)
     for one, other in zip(answered(model, asked), whole, strict=True):
         same(one, other)
     assert "are asked one by one (OutOfMemoryError: CUDA out of memory)" in caplog.text
-    room = 0
-    with pytest.raises(ask.AskError, match="One request alone does not fit into the memory of cpu"):
-        answered(model, asked)
 
 
 def test_models_that_cannot_be_asked(llava, llama, tmp_path):
@@ -212,10 +205,6 @@ def test_models_that_cannot_be_asked(llava, llama, tmp_path):
     (half / "model.safetensors").write_bytes((half / "model.safetensors").read_bytes()[:5000])
     with pytest.raises(ask.AskError, match="half' cannot be loaded"):
         ask.load_vlm(str(half))
-    mute = copied(llama, tmp_path / "mute")
-    (mute / "chat_template.jinja").unlink()
-    with pytest.raises(ask.AskError, match="no chat template: take one that was trained to answer"):
-        ask.load_vlm(str(mute))
     ids = {"blue A": [5, 2], " blue A": [1, 5, 2], "blue B": [5, 3], " blue B": [1, 5, 3]}
     with pytest.raises(ask.AskError, match="blue A, blue B begin with the same token .* letter them"):
         logits.first_tokens(lambda text, **more: {"input_ids": ids[text]}, ["blue A", "blue B"])

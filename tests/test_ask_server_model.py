@@ -14,7 +14,7 @@ from PIL import Image
 
 from xaihelpers import ask, paths
 from xaihelpers.ask import server_model
-from xaihelpers.ask.failures import failure_kind
+from xaihelpers.ask.messages import failure_kind
 
 KEY = "sk-secret-of-the-user"
 
@@ -98,28 +98,19 @@ def test_what_the_server_will_never_answer_is_this_request_s_error(serve, caplog
     assert faulty.came["q0"] == 1 and faulty.came["q1"] == 2, "asked again next time"
 
 
-@pytest.mark.parametrize(
-    "status, error, says",
-    [
-        (
-            401,
-            {"message": f"Incorrect API key {KEY}"},
-            r"refuses \(401\): check OPENAI_BASE_URL, OPENAI_API_KEY",
-        ),
-        (404, {"message": "no model m"}, r"refuses \(404\).*no model m"),
+def test_a_server_that_refuses_everything(serve, capsys, caplog):
+    for status, error, says in (
+        (401, {"message": f"Incorrect key {KEY}"}, r"refuses \(401\): check OPENAI_BASE_URL, OPENAI_API_KEY"),
         (429, {"message": "exceeded", "code": "insufficient_quota"}, r"refuses \(429\).*account's credit"),
-    ],
-)
-def test_a_server_that_refuses_everything(serve, status, error, says, capsys, caplog):
-    refusal = (status, {"x-should-retry": "false"}, {"error": error})
-    faulty = serve(by_text({f"q{i}": refusal for i in range(1, 50)}))
-    model = ask.load_vlm("server:m", batch_size=1)
-    with pytest.raises(ask.AskError, match=says) as caught:
-        ask.ask(model, questions(50))
-    assert len(faulty.bodies) == 2, "nothing more is asked"
-    shown = "".join([str(caught.value), *capsys.readouterr(), caplog.text, repr(model), repr(vars(model))])
-    assert KEY not in shown
-    assert ask.ask(model, questions(1))[0].text and len(faulty.bodies) == 2, "what came before is kept"
+    ):
+        refusal = (status, {"x-should-retry": "false"}, {"error": error})
+        faulty = serve(by_text({f"q{i}": refusal for i in range(1, 50)}))
+        model = ask.load_vlm(f"server:m{status}", batch_size=1)
+        with pytest.raises(ask.AskError, match=says) as caught:
+            ask.ask(model, questions(50))
+        assert len(faulty.bodies) == 2, "nothing more is asked"
+        assert KEY not in "".join([str(caught.value), *capsys.readouterr(), caplog.text, repr(vars(model))])
+        assert ask.ask(model, questions(1))[0].text and len(faulty.bodies) == 2, "what came before is kept"
 
 
 def test_a_dead_server_is_found_dead(monkeypatch):
@@ -193,23 +184,38 @@ def test_probabilities_of_the_options_worked_by_hand(serve):
     assert found == [*map(pytest.approx, (0.625 / 0.875, 0.5, 0.2)), None, None]
 
 
-def test_reasoning_and_what_was_cut(serve):
+def test_what_stands_in_a_reply_and_why_it_may_not_hold(serve):
+    """Text, reasoning, and whether it was cut; what failed, was cut, refused or cannot be read, apart."""
+    thought, cut = ("B", "it is blue", ""), "a very long ans"
+    too_long = {"error": {"message": "context too long", "code": "context_length_exceeded"}}
     replies = {
-        "field": said("B", message={"reasoning_content": "it is blue"}),
-        "other field": said("B", message={"reasoning": "it is blue"}),
-        "tags": said("<think>it is blue</think>\nB"),
-        "cut": said("a very long ans", "length"),
-        "cut in thought": said("<think>it is", "length"),
-        "no text": said(None),
-        "parts": said([{"type": "text", "text": "A "}, {"type": "text", "text": "bird"}]),
+        "field": (said("B", message={"reasoning_content": "it is blue"}), thought),
+        "other field": (said("B", message={"reasoning": "it is blue"}), thought),
+        "tags": (said("<think>it is blue</think>\nB"), thought),
+        "parts": (said([{"type": "text", "text": "A "}, {"text": "bird"}]), ("A bird", "", "unparsable")),
+        "no text": (said(None), ("", "", "unparsable")),
+        "cut": (said(cut, "length"), (cut, "", "truncated")),
+        "cut in thought": (said("<think>it is", "length"), ("", "it is", "truncated")),
+        "failed": (too_long, ("", "", "failed")),
+        "by the model": (said("I'm sorry."), ("I'm sorry.", "", "refused")),
+        "in a field": (said(None, message={"refusal": "No."}), ("No.", "", "refused")),
+        "by a filter": (said("", "content_filter"), ("", "", "refused")),
+        "before": ({"error": {"message": "flagged", "code": "content_filter"}}, (None, "", "refused")),
     }
-    serve(lambda body, times: (200, {}, replies[body["messages"][-1]["content"]]))
-    answers = ask.ask(ask.load_vlm("server:m"), [ask.request(name) for name in replies])
-    whole = ("B", "it is blue", False)
-    cut = [("a very long ans", "", True), ("", "it is", True), ("", "", False), ("A bird", "", False)]
-    found = [(answer.text, answer.reasoning, answer.truncated) for answer in answers]
-    assert found == [whole, whole, whole, *cut]
+
+    def reply(body, times):
+        content, _ = replies[body["messages"][-1]["content"]]
+        return 400 if "error" in content else 200, {}, content
+
+    faulty = serve(reply)
+    asked = [ask.request(name) for name in replies]
+    answers = ask.ask(ask.load_vlm("server:m"), asked)
+    for answer, (_, (text, *others)) in zip(answers, replies.values(), strict=True):
+        assert [answer.reasoning, failure_kind(answer, answer.text == "B")] == others
+        assert text in (answer.text, None)
     assert (answers[0].tokens_in, answers[0].tokens_out) == (5, 2)
+    ask.ask(ask.load_vlm("server:m"), asked)
+    assert faulty.came["failed"] == 2 and faulty.came["before"] == 1, "only what failed"
 
 
 def test_what_the_server_is_sent(serve, tmp_path):
@@ -276,23 +282,3 @@ def test_a_run_that_is_killed_goes_on_where_it_was(serve, tmp_path):
     assert KEY not in out + err + second.stdout + second.stderr
     kept = [file.read_bytes() for file in (tmp_path / "kept").rglob("*") if file.is_file()]
     assert KEY.encode() not in b"".join(kept)
-
-
-def test_failed_truncated_refused_and_unparsable_are_kept_apart(serve):
-    replies = {
-        "whole": (200, {}, said("B")),
-        "failed": (400, {}, {"error": {"message": "context too long", "code": "context_length_exceeded"}}),
-        "truncated": (200, {}, said("The bird is", "length")),
-        "refused by the model": (200, {}, said("I'm sorry, but I can't help with that.")),
-        "refused in a field": (200, {}, said(None, message={"refusal": "No."})),
-        "refused by a filter": (200, {}, said("", "content_filter")),
-        "refused before": (400, {}, {"error": {"message": "flagged", "code": "content_filter"}}),
-        "unparsable": (200, {}, said("a bird")),
-    }
-    faulty = serve(lambda body, times: replies[body["messages"][-1]["content"]])
-    asked = [ask.request(name) for name in replies]
-    answers = ask.ask(ask.load_vlm("server:m"), asked)
-    kinds = [failure_kind(answer, answer.text == "B") for answer in answers]
-    assert kinds == ["", *(name.split()[0] for name in list(replies)[1:])]
-    ask.ask(ask.load_vlm("server:m"), asked)
-    assert faulty.came["failed"] == 2 and faulty.came["refused before"] == 1, "only what failed"

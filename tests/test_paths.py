@@ -33,6 +33,8 @@ def test_the_data_folder_comes_before_the_working_folder(home, tmp_path):
     assert paths.find("things") == home / "things"
     assert paths.find("things", tmp_path) == tmp_path / "here/things"  # where else it looks is told
     assert paths.find(tmp_path / "here/things") == tmp_path / "here/things"
+    (tmp_path / "here/things/config.json").write_text("{}")
+    assert paths.find("things", holding="config.json") == tmp_path / "here/things"
 
 
 def test_files_of_the_user_go_by_name_or_path(home):
@@ -61,15 +63,6 @@ def test_where_is_written(home, tmp_path, monkeypatch):
     assert rating.ratings_file("./mine") == tmp_path / "here/mine"
     monkeypatch.setenv("XAI_RESULTS", "/elsewhere")  # a whole set of runs, unless one names its own
     assert str(paths.results_home()) == "/elsewhere" and paths.results_home("mine") == home / "mine"
-
-
-def test_a_folder_without_the_file_it_must_hold_is_passed_over(home, tmp_path):
-    (home / "model").mkdir()
-    assert paths.find("model", holding="config.json") is None
-    (tmp_path / "here/model").mkdir()
-    (tmp_path / "here/model/config.json").write_text("{}")
-    assert paths.find("model") == home / "model"
-    assert paths.find("model", holding="config.json") == tmp_path / "here/model"
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path, monkeypatch):

@@ -2,10 +2,14 @@
 
 import json
 import logging
+import multiprocessing
+import os
 import random
+import signal
 import subprocess
 import sys
 from datetime import datetime, timezone
+from pathlib import Path
 from unittest.mock import Mock
 
 import matplotlib.pyplot as plt
@@ -49,13 +53,13 @@ def run(tmp_path):
     return started(tmp_path)
 
 
-# parameters
-
-
-def test_defaults_and_injected_values():
+def test_parameters_given_and_injected():
     values = check_parameters(namespace_after(CELL, "# Parameters\nseed = 3\nlambdas = [1]\n", "import os"))
     assert values == {"seed": 3, "device": "cpu", "lambdas": [1.0], "l1_ratio": 0.99, "results": "results"}
     assert all(type(x) is float for x in values["lambdas"])
+    one = parameters_hash(values)
+    assert one == parameters_hash(values | {"device": "cuda", "results": "b"}), "where, not what"
+    assert one != parameters_hash(values | {"seed": 1})
 
 
 def test_wrong_parameters_are_named():
@@ -69,35 +73,20 @@ def test_wrong_parameters_are_named():
     ):
         with pytest.raises(ParameterError, match=message):
             check_parameters(namespace_after(CELL, f"# Parameters\n{injected}\n"))
-
-
-def test_cells_run_again_and_out_of_order():
-    cells = [CELL, "# Parameters\nsed = 1\n", "# Parameters\nseed = 1\n"]  # the injected cell was corrected
-    other = CELL.replace("seed: int = 0", "seed: int = 7")
-    for seed, ran in ((1, cells), (7, [*cells, other]), (5, [CELL, "seed = 5"]), (0, ["x = 1", CELL])):
-        assert check_parameters(namespace_after(*ran))["seed"] == seed
-    rebound = namespace_after(CELL, "lambdas = object()  # the notebook's own use of the name")
-    assert check_parameters(rebound)["lambdas"] == [0.1, 1.0]
     with pytest.raises(ParameterError, match="Run the cell tagged 'parameters'"):
         check_parameters(namespace_after("x = 1"))
 
 
-def test_without_a_history_of_cells():
-    namespace = {"In": [""]}  # as under nbval
-    exec(CELL, namespace)
+def test_cells_run_again_and_out_of_order_and_without_a_history():
+    cells = [CELL, "# Parameters\nsed = 1\n", "# Parameters\nseed = 1\n"]  # the injected cell was corrected
+    other = CELL.replace("seed: int = 0", "seed: int = 7")
+    for seed, ran in ((1, cells), (7, [*cells, other]), (5, [CELL, "seed = 5"]), (0, ["x = 1", CELL])):
+        assert check_parameters(namespace_after(*ran))["seed"] == seed
+    namespace = namespace_after(CELL) | {"In": [""]}  # as under nbval
     assert check_parameters(namespace) == check_parameters(namespace_after(CELL))
     with pytest.raises(ParameterError, match="'seed' must be int"):
         check_parameters(namespace | {"seed": 1.5})
     assert check_parameters({"seed": "a plain dictionary declares nothing"}) == {}
-
-
-def test_identity_leaves_out_where_and_on_what():
-    one = parameters_hash({"seed": 0, "results": "a", "device": "cpu"})
-    assert one == parameters_hash({"device": "cuda", "results": "b", "seed": 0})
-    assert one != parameters_hash({"seed": 1, "results": "a", "device": "cpu"})
-
-
-# start
 
 
 def test_start_seeds_everything_and_finds_its_device_and_folder(tmp_path, monkeypatch):
@@ -115,9 +104,6 @@ def test_start_seeds_everything_and_finds_its_device_and_folder(tmp_path, monkey
     (tmp_path / "file").write_text("")
     with pytest.raises(FolderError, match="Cannot write in .*results .*name another folder"):
         started(tmp_path / "file" / "results")
-
-
-# records
 
 
 def row(value, **keys):
@@ -188,23 +174,19 @@ def test_a_verdict_is_shown_and_kept(run, tmp_path, caplog):
     assert kept[1]["rewritten"] == [list(otherwise), list(found)] and kept[1]["figure"] == "table1"
 
 
-def test_recording_again_replaces(run, tmp_path):
+def test_recording_again_replaces_and_a_void_mark_is_no_key(run, tmp_path):
     run.record([row(1, k=1), row(2, k=2)], **SOURCE)
     run.record([row(3, k=1)], **SOURCE)
     run.finish()
-    run.record([row(4, k=1)], **SOURCE)
+    run.record([row(4, k=1) | {"void": "void: fails reads the name"}], **SOURCE)
     run.finish()
-    assert dict(zip(read_records(tmp_path).k, read_records(tmp_path).value, strict=True)) == {2: 2, 1: 4}
-
-
-def test_a_void_number_is_marked_and_keeps_its_row(run, tmp_path):
-    """The mark is no key: a number that becomes void stays the number of the same row."""
-    shown = run.record([row(1, of="a")], **SOURCE)
-    assert "void" not in shown
-    marked = run.record([row(2, of="a") | {"void": "void: fails reads the name"}], **SOURCE)
-    assert marked.row.tolist() == shown.row.tolist()
-    run.finish()
-    assert read_records(tmp_path).void.tolist() == ["void: fails reads the name"]
+    kept = read_records(tmp_path)
+    assert dict(zip(kept.k, kept.value, strict=True)) == {2: 2, 1: 4}
+    assert kept.void.fillna("").tolist() == ["", "void: fails reads the name"]
+    with pytest.raises(ValueError, match="needs 'metric' and 'value'"):
+        run.record([{"metric": "accuracy"}], **SOURCE)
+    with pytest.raises(ValueError, match="tells them apart"):
+        run.record([row(1, k=1), row(2, k=1)], **SOURCE)
 
 
 def test_drawn_data_are_told_by_what_lies_beside_them(tmp_path, monkeypatch):
@@ -232,19 +214,14 @@ def test_tables_are_recorded_each_part_under_its_data_and_model(run, tmp_path):
     ]
 
 
-def test_rows_must_be_tidy(run):
-    with pytest.raises(ValueError, match="needs 'value'"):
-        run.record([{"metric": "accuracy"}], **SOURCE)
-    with pytest.raises(ValueError, match="tells them apart"):
-        run.record([row(1, k=1), row(2, k=1)], **SOURCE)
-
-
-def test_newest_run_is_last(tmp_path):
+def test_newest_run_is_last_and_a_damaged_one_is_named_and_left_out(tmp_path, capsys):
     for seed in (2, 1):
         each = started(tmp_path, seed=seed)
         each.record([row(seed)], **SOURCE)
         each.finish()
-    assert list(read_records(tmp_path).value) == [2, 1]
+    (tmp_path / "12-broken").mkdir()
+    (tmp_path / "12-broken" / "run.json").write_text("{")
+    assert list(read_records(tmp_path).value) == [2, 1] and "12-broken" in capsys.readouterr().out
     kept = tmp_path / "kept"
     each.folder, each.started = kept, datetime.now(timezone.utc)
     each.record([row(9)], **SOURCE)
@@ -269,52 +246,27 @@ def test_a_full_folder_loses_nothing(run, tmp_path, monkeypatch, capsys):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_damaged_run_is_named_and_left_out(run, tmp_path, caplog):
+def finish_and_be_killed(run):
+    write = Path.write_text
+
+    def killed(path, text):
+        write(path, text[: len(text) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Path.write_text = killed
+    run.finish()
+
+
+def test_a_run_killed_while_it_writes_is_as_it_was_before(run, tmp_path):
     run.record([row(1)], **SOURCE)
     run.finish()
-    (tmp_path / "12-broken").mkdir()
-    (tmp_path / "12-broken" / "run.json").write_text("{")
-    assert len(read_records(tmp_path)) == 1 and "12-broken" in caplog.text
-    assert "value" in read_records(tmp_path / "none")
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from xaihelpers.records import Run
-import torch
-run = Run("11", {"seed": 0}, torch.device("cpu"), Path(sys.argv[1]))
-where = {"paper": "alignment", "table": 3, "data": "d", "model": "m"}
-run.record([{"metric": "accuracy", "value": 1}], **where)
-run.finish()
-run.record([{"metric": "accuracy", "value": 2}], **where)
-write = Path.write_text
-
-
-def killed(path, text):
-    write(path, text[: len(text) // 2])
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-Path.write_text = killed
-run.finish()
-"""
-
-
-def test_a_run_killed_while_it_writes_is_as_it_was_before(tmp_path):
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)])
-    assert done.returncode == -9
-    assert read_records(tmp_path).value.tolist() == [1]
+    run.record([row(2)], **SOURCE)
+    process = multiprocessing.get_context("fork").Process(target=finish_and_be_killed, args=(run,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL and read_records(tmp_path).value.tolist() == [1]
     half = [path for path in tmp_path.rglob("run.json") if path.parent.parent != tmp_path]
     assert len(half) == 1  # it was killed in the middle, and nobody takes it for a run
-
-
-def test_import_is_light():
-    code = "import sys, xaihelpers\nassert not {'torch', 'numpy', 'pandas'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-# the plain papermill command
 
 
 @pytest.mark.notebooks

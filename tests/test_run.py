@@ -1,6 +1,5 @@
 """The runner of `make run`, of grids and of array jobs, on small notebooks written here."""
 
-import os
 import re
 import signal
 import subprocess
@@ -37,7 +36,7 @@ def asked(folder, *arguments):
     options = runner.make_parser().parse_args([*map(str, arguments), *place])
     entries = grids.asked_entries(options)
     points = [point for entry in entries for point in grids.points_of(entry, options.notebooks, folder)]
-    return [point.changed for point in points]
+    return [point.changed for point in grids.take_part(points, options.part)]
 
 
 def test_what_a_command_line_asks_for(folder):
@@ -53,6 +52,7 @@ def test_what_a_command_line_asks_for(folder):
     (folder / "notebooks/presets/A1.long.yaml").write_text("a: 5\n")
     assert asked(folder, "A1", "-f", "long") == [{"a": 5.0}] and asked(folder) == [{}, {}]
     assert asked(folder, "11", "-f", "paper", "--draws", 2) == [{"a": 7.0, "seed": 3}, {"a": 7.0, "seed": 4}]
+    assert asked(folder, "11", "-p", "a=1,2,3", "--part", "2/2") == [{"a": 2.0}]
     grid = folder / "grid.yaml"
     grid.write_text("[{notebook: 11, preset: paper, fixed: {mark: x}, grid: {a: [1, 2]}}, {notebook: '11'}]")
     assert asked(folder, grid) == [{"seed": 3, "mark": "x"}, {"a": 2.0, "seed": 3, "mark": "x"}, {}]
@@ -86,15 +86,6 @@ def test_what_cannot_be_run_is_said_before_anything_runs(folder, capsys, monkeyp
         assert run(folder, *arguments.split()) == 2, arguments
         assert re.search(message, capsys.readouterr().err)
     assert not lines(folder / "results/begun.txt")
-
-
-def test_an_array_job_takes_its_part(folder, capsys):
-    write_notebook(folder / "notebooks")
-    parts = []
-    for part in ("1/2", "2/2"):
-        assert run(folder, "11", "-p", "a=1,2,3", "--part", part, "--plan") == 0
-        parts.append(capsys.readouterr().out.splitlines())
-    assert [len(part) for part in parts] == [2, 1] and parts[1] == ["never run: 11_tiny, a = 2.0"]
 
 
 @notebooks
@@ -133,16 +124,6 @@ def test_order_skipping_and_failure(folder, capsys):
     assert run(folder, "11", "--force") == 0 and "11_middle: done" in capsys.readouterr().out
     write_notebook(place, name="11_middle", needs=["12"])
     assert run(folder) == 2 and "12" in capsys.readouterr().err  # they wait for each other
-
-
-@notebooks
-def test_cores_are_shared(folder, monkeypatch):
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        monkeypatch.delenv(name, raising=False)
-    write_notebook(folder / "notebooks", "time.sleep(1)")
-    assert run(folder, "11", "-p", "a=1,2", "--jobs", 2) == 0
-    made = lines(folder / "results/made.txt")
-    assert {threads for _, threads in made} == {str(max(1, os.cpu_count() // 2))}
 
 
 @notebooks

@@ -10,8 +10,6 @@ from xaihelpers.spending import FREE, Price, SpendingError, read_prices
 from xaihelpers.text_files import TextFileError
 
 ELSEWHERE, HERE = "https://api.openai.com/v1", "http://localhost:8000/v1"
-
-
 OWN_TABLE = "model,currency,in_per_million,out_per_million,image_tokens\nm,EUR,1000000,1000000,0\n"
 
 
@@ -45,14 +43,8 @@ def test_who_costs_what(tmp_path):
     message = "server:gpt-4o has no price in .*prices.csv: name by the parameter"
     with pytest.raises(SpendingError, match=message):
         own.price_of("gpt-4o", ELSEWHERE)
-
-
-def test_a_bad_table_is_named(tmp_path):
-    dear = OWN_TABLE.replace("1000000,1000000", "dear,2")
-    twice = OWN_TABLE + "m,EUR,1,2,0\n"
-    for text, message in ((dear, "line 2: in_per_million is 'dear'"), (twice, "'m' stands twice")):
-        with pytest.raises(TextFileError, match=message):
-            read_prices(table(tmp_path, text))
+    with pytest.raises(TextFileError, match="'m' stands twice"):
+        read_prices(table(tmp_path, OWN_TABLE + "m,EUR,1,2,0\n"))
 
 
 def reply(body, times):

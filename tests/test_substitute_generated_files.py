@@ -56,7 +56,7 @@ def test_what_an_image_depends_on(home):
     pipe, job = tiny(), JOBS[1]
     before = substitute.generate_files(pipe, [job], **SETTINGS)
     others = [substitute.generate_files(pipe, [job], **SETTINGS | {"steps": 3})]
-    drawn = substitute.DrawnPipeline(size=64)
+    drawn = substitute.DrawnPipeline()
     for change in (
         {"seed": 9},
         {"tie": (10.0, 0.2, 0.6)},
@@ -83,25 +83,6 @@ def test_a_damaged_image_is_made_anew(home):
     assert [file.read_bytes() for file in files] == contents
     for file in files[1:3]:
         assert file.with_name(f"{file.name}.damaged").exists()
-
-
-def test_a_full_disk_loses_nothing_that_was_written(home, monkeypatch):
-    pipe, write_whole, written = tiny(), paths.write_whole, []
-
-    def full(file, content):
-        written.append(file)
-        if len(written) == 2:
-            raise OSError(28, "No space left on device")
-        return write_whole(file, content)
-
-    monkeypatch.setattr(paths, "write_whole", full)
-    jobs = [substitute.GenerationJob("Cardinal", seed) for seed in range(6)]
-    with pytest.raises(substitute.SubstituteError, match="No space left on device.*make room"):
-        substitute.generate_files(pipe, jobs, batch_size=4, **SETTINGS)
-    assert len(list((home / "cache" / "generated").rglob("*.png"))) == 1 and not list(home.rglob("*.tmp"))
-    monkeypatch.setattr(paths, "write_whole", write_whole)
-    files = substitute.generate_files(pipe, jobs, **SETTINGS)
-    assert all(file.exists() for file in all_files(files))
 
 
 def test_killed_at_any_point_it_goes_on(home):

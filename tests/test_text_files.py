@@ -42,27 +42,23 @@ def test_tables_that_cannot_be_read_as_they_stand(tmp_path):
         text_files.read_text(tmp_path / "b.csv")
 
 
-def column(tmp_path, *values):
-    (tmp_path / "a.csv").write_text("image,value\n" + "".join(f'i,"{value}"\n' for value in values))
-    return text_files.read_table(tmp_path / "a.csv")["value"]
+def test_splits_and_numbers_in_any_spelling_that_is_one(tmp_path):
+    def column(*values):
+        (tmp_path / "a.csv").write_text("image,value\n" + "".join(f'i,"{value}"\n' for value in values))
+        return text_files.read_table(tmp_path / "a.csv")["value"]
 
-
-def test_splits_in_any_spelling(tmp_path):
-    good = column(tmp_path, "train", "TRAINING", " 1", "Test", "testing ", "0")
+    good = column("train", "TRAINING", " 1", "Test", "testing ", "0")
     assert text_files.are_training(good, "a.csv").tolist() == [True] * 3 + [False] * 3
     for wrong in ("tain", "", "2", "yes"):
         with pytest.raises(TextFileError, match=f"a.csv, line 3: value is '{wrong}': write train or test"):
-            text_files.are_training(column(tmp_path, "train", wrong), "a.csv")
-
-
-def test_numbers_in_their_scale(tmp_path):
-    good = text_files.numbers(column(tmp_path, "4", " 2.5 ", "1e0", ""), "a.csv", 0, 5, empty_ok=True)
+            text_files.are_training(column("train", wrong), "a.csv")
+    good = text_files.numbers(column("4", " 2.5 ", "1e0", ""), "a.csv", 0, 5, empty_ok=True)
     np.testing.assert_array_equal(good, [4, 2.5, 1, np.nan])
     for wrong in ("4/5", "4,0", "6", "-1", "nan", "inf", "1_0", "four", ""):
         with pytest.raises(
             TextFileError, match=f"a.csv, line 3: value is '{wrong}', not a number from 0 to 5"
         ):
-            text_files.numbers(column(tmp_path, "4", wrong), "a.csv", 0, 5)
+            text_files.numbers(column("4", wrong), "a.csv", 0, 5)
 
 
 def test_lists_keep_their_first_line_and_every_place(tmp_path):

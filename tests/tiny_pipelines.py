@@ -20,42 +20,24 @@ def t5_tokenizer(length=20):
     return transformers.T5Tokenizer(vocab=special + words, extra_ids=0, model_max_length=length)
 
 
-def clip_text(kind=transformers.CLIPTextModel, width=16, positions=100):
-    return kind(
-        transformers.CLIPTextConfig(
-            vocab_size=200,
-            hidden_size=width,
-            intermediate_size=32,
-            projection_dim=width,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            max_position_embeddings=positions,
-            bos_token_id=0,
-            eos_token_id=1,
-            pad_token_id=1,
-        )
-    ).eval()
+def clip_text(kind=transformers.CLIPTextModel):
+    sizes = {"hidden_size": 16, "projection_dim": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+    sizes |= {"vocab_size": 200, "num_attention_heads": 2, "max_position_embeddings": 100}
+    tokens = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+    return kind(transformers.CLIPTextConfig(**sizes, **tokens)).eval()
 
 
-def t5_text(width=16):
-    return transformers.T5EncoderModel(
-        transformers.T5Config(
-            vocab_size=64,
-            d_model=width,
-            d_kv=8,
-            num_heads=2,
-            d_ff=32,
-            num_layers=1,
-        )
-    ).eval()
+def t5_text():
+    sizes = {"vocab_size": 64, "d_model": 16, "d_kv": 8, "num_heads": 2, "d_ff": 32, "num_layers": 1}
+    return transformers.T5EncoderModel(transformers.T5Config(**sizes)).eval()
 
 
-def vae(channels):
+def vae():
     return diffusers.AutoencoderKL(
         block_out_channels=(8, 8),
         down_block_types=("DownEncoderBlock2D",) * 2,
         up_block_types=("UpDecoderBlock2D",) * 2,
-        latent_channels=channels,
+        latent_channels=4,
         norm_num_groups=4,
         sample_size=SIZE,
         shift_factor=0.0,
@@ -63,20 +45,12 @@ def vae(channels):
 
 
 def flux():
-    transformer = diffusers.FluxTransformer2DModel(
-        in_channels=16,
-        num_layers=1,
-        num_single_layers=1,
-        attention_head_dim=16,
-        num_attention_heads=2,
-        joint_attention_dim=16,
-        pooled_projection_dim=16,
-        guidance_embeds=True,
-        axes_dims_rope=(4, 6, 6),
-    )
+    sizes = {"num_layers": 1, "num_single_layers": 1, "attention_head_dim": 16, "num_attention_heads": 2}
+    sizes |= {"in_channels": 16, "joint_attention_dim": 16, "pooled_projection_dim": 16}
+    transformer = diffusers.FluxTransformer2DModel(guidance_embeds=True, axes_dims_rope=(4, 6, 6), **sizes)
     return diffusers.FluxPipeline(
         diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
-        vae(4),
+        vae(),
         clip_text(),
         clip_tokenizer(),
         t5_text(),
@@ -101,7 +75,7 @@ def stable_diffusion_xl():
         use_linear_projection=True,
     )
     return diffusers.StableDiffusionXLPipeline(
-        vae(4),
+        vae(),
         clip_text(),
         clip_text(transformers.CLIPTextModelWithProjection),
         clip_tokenizer(),

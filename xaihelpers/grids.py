@@ -37,15 +37,6 @@ def known_notebooks(folder: Path) -> dict[str, Path]:
     return {path.name[:2]: path for path in [*sorted(numbered), *sorted(appendices)]}
 
 
-def find_notebook(number: object, folder: Path) -> Path:
-    """The file of the notebook with a number, as 11 or "11". Raises ValueError if there is none."""
-    known = known_notebooks(folder)
-    name = str(number).zfill(2)
-    if name not in known:
-        raise ValueError(f"No notebook {name} in {folder}; there are: {' '.join(known) or 'none'}.")
-    return known[name]
-
-
 def parameters_of(notebook: Path) -> dict[str, tuple[str, object]]:
     """What the cell tagged `parameters` declares: name -> (type as written, default)."""
     cells = json.loads(notebook.read_text())["cells"]
@@ -84,43 +75,45 @@ def read_values(text: str, kind: str) -> list:
 
 def asked_entries(options: argparse.Namespace) -> list[dict]:
     """What the command line asks for, as entries of a file of grids. Raises ValueError."""
-    entries, notebooks = [], options.notebooks
-    varied = options.assignments or options.presets or options.draws
+    varied, entries, grid = options.assignments or options.presets or options.draws, [], {}
     if varied and (not options.ids or any(name.endswith(".yaml") for name in options.ids)):
         raise ValueError("Name the notebooks that -p, -f or --draws are for: run 11 -p seed=1,2")
-    for name in options.ids or known_notebooks(notebooks) or [0]:
-        if str(name).endswith(".yaml"):
+    for text in options.assignments:
+        parameter, equals, values = text.partition("=")
+        if not equals or parameter in grid:
+            raise ValueError(f"-p {text}: write -p name=value or -p name=value,value, once for each name.")
+        grid[parameter] = values
+    for name in options.ids or known_notebooks(options.notebooks) or ["00"]:
+        if name.endswith(".yaml"):
             content = read_yaml(name)
             entries += content if isinstance(content, list) else [content]
-            continue
-        notebook, fixed, grid = find_notebook(name, notebooks), {}, {}
-        for preset in options.presets:
-            fixed |= read_preset(preset, notebook, notebooks / "presets")
-        for text in options.assignments:
-            parameter, equals, values = text.partition("=")
-            if not equals or parameter in grid:
-                raise ValueError(
-                    f"-p {text}: write -p name=value or -p name=value,value, once for each name."
-                )
-            kind, _ = parameters_of(notebook).get(parameter, ("str", None))
-            grid[parameter] = read_values(values, kind)
-        entries.append({"notebook": name, "fixed": fixed, "grid": grid, "draws": options.draws})
+        else:
+            entries.append(
+                {"notebook": name, "preset": options.presets, "grid": grid, "draws": options.draws}
+            )
     return entries
 
 
 def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
     """All points of an entry: each combination of the values in its `grid`, each with its `draws` of seeds.
 
-    Raises ValueError, naming the notebook: an unknown key, a name it does not know, a value of a wrong type.
+    Raises ValueError: an unknown key, notebook or name, a value of a wrong type.
     """
     if not isinstance(entry, dict) or "notebook" not in entry or not entry.keys() <= set(ENTRY):
         raise ValueError(f"An entry of a grid is a mapping with the keys {', '.join(ENTRY)}, not {entry!r}.")
-    notebook, points = find_notebook(entry["notebook"], notebooks), []
-    declared = parameters_of(notebook)
-    preset, presets = entry.get("preset"), notebooks / "presets"
-    fixed = read_preset(str(preset), notebook, presets) if preset else {}
-    fixed, grid = fixed | (entry.get("fixed") or {}), dict(entry.get("grid") or {})
+    known, number = known_notebooks(notebooks), str(entry["notebook"]).zfill(2)
+    if number not in known:
+        raise ValueError(f"No notebook {number} in {notebooks}; there are: {' '.join(known) or 'none'}.")
+    notebook, points, fixed = known[number], [], {}
+    presets = entry.get("preset") or []
+    for preset in [presets] if isinstance(presets, str) else presets:
+        fixed |= read_preset(preset, notebook, notebooks / "presets")
+    fixed |= entry.get("fixed") or {}
+    declared, grid = parameters_of(notebook), {}
     try:
+        for name, values in (entry.get("grid") or {}).items():
+            kind, _ = declared.get(name, ("str", None))
+            grid[name] = read_values(values, kind) if isinstance(values, str) else values
         if "results" in fixed or {"results", "device"} & grid.keys():
             raise ValueError("results and device do not tell runs apart: name the folder by --results.")
         defaults, given = complete_parameters(declared, {}), complete_parameters(declared, fixed)
@@ -129,7 +122,7 @@ def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
         for values in itertools.product(*grid.values()):
             given = complete_parameters(declared, fixed | dict(zip(grid, values, strict=True)))
             changed = {name: value for name, value in given.items() if value != defaults[name]}
-            folder = results / f"{notebook.name[:2]}-{parameters_hash(given)}"
+            folder = results / f"{number}-{parameters_hash(given)}"
             copy = f"{notebook.stem}{folder.name[2:] if changed else ''}.ipynb"
             points.append(Point(notebook, changed, folder, results / "notebooks" / copy))
     except (ValueError, KeyError, TypeError) as error:

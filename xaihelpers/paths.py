@@ -40,24 +40,21 @@ def cache_home() -> Path:
 
 
 def results_home(name: str = "results") -> Path:
-    """The folder that notebooks record their results in.
+    """The folder that notebooks record their results in, of a name as of `where_to_write`.
 
-    name: as of `where_to_write`. The default name gives way to the environment variable `XAI_RESULTS`, so
-        that a whole set of runs can be sent elsewhere without a parameter.
+    The default name gives way to the environment variable `XAI_RESULTS`, which sends a whole set of runs
+    elsewhere.
     """
     if name == "results" and os.environ.get("XAI_RESULTS"):
-        name = str(Path(os.environ["XAI_RESULTS"]).expanduser().resolve())
+        return Path(os.environ["XAI_RESULTS"]).expanduser().resolve()
     return where_to_write(name)
 
 
 def find(name: str | Path, *within: Path, holding: str = "") -> Path | None:
     """The file or folder to read that a name or a path means, or None if there is none.
 
-    That is `name` in the first of the folders `within` that holds it, else the path `name` itself, in which
-    `~` is expanded.
-
-    within: by default `data_home()`, the folder that `XAI_DATA` names.
-    holding: a file that the folder must hold, as "config.json"; one without it is passed over.
+    That is `name` in the first of the folders `within`, by default `data_home()`, that holds it, else the
+    path `name` itself, in which `~` is expanded. One without the file `holding` in it is passed over.
     """
     folders = within or (data_home(),)
     for place in (*[folder / name for folder in folders], Path(name).expanduser()):

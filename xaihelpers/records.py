@@ -1,8 +1,7 @@
 """What a notebook run was given and what it found: checked parameters in, tidy rows and figures out.
 
 A run lies in `<results>/<notebook>-<hash of its parameters>/`: `results.csv` (one row per number), `run.json`
-(parameters, the key of its code, versions, the bill of its answers, captions of figures, notes,
-verdicts) and its figures. The folder appears whole or not at all.
+and its figures. The folder appears whole or not at all.
 """
 
 import io
@@ -65,11 +64,9 @@ class Run:
         rows: one per number, with `metric` and `value` and, where they exist, the interval `low`, `high`, the
             number of `cases` and the `chance` level; every further key (`concepts`, `lambda`, ...) says which
             row of the paper's table it is, unless it is NaN. A NaN value is kept. `void` says why a number
-            decides nothing.
+            decides nothing. A row recorded again, as when a cell is run twice, replaces the earlier one.
         paper, table: what the rows stand beside in the report, e.g. "alignment", 3.
         data, model: in words, what they were measured on.
-
-        A row recorded again, as when a cell is run twice, replaces the earlier one.
 
         Raises ValueError for a row without metric or value, and for two rows that nothing tells apart.
         """
@@ -112,14 +109,10 @@ class Run:
     ) -> Verdict:
         """Decide a claim of a paper by the rule of `claims`, show the verdict, and keep it for the ledger.
 
-        claim: its id in data/papers/claims.csv.
-        measured: the claim's quantity with its interval, in its unit.
-        data, model: in words, what it was measured on.
+        claim: its id in data/papers/claims.csv; KeyError for an unknown one.
+        measured: the claim's quantity with its interval, in its unit, on data and model, in words.
         controls: name of a control of the instrument -> whether it was passed.
-        figure: name of the figure that shows it.
-        against: needs, rewritten, readings, rival, available, as of `claims.decide`.
-
-        Raises KeyError for an unknown claim.
+        figure: name of the figure that shows it. against: as of `claims.decide`.
         """
         about = load_claims()[claim]
         controls = {name: bool(passed) for name, passed in (controls or {}).items()}
@@ -212,9 +205,8 @@ def start(notebook: str, namespace: dict) -> Run:
     torch.manual_seed(seed)
     device = resolve_device(parameters.get("device", "auto"), ParameterError)
     folder = ensure_writable(results_home(parameters.get("results", "results")), REMEDY)
-    run = Run(notebook, parameters, device, folder, notes)
     spending.begin(parameters.get("spend_at_most", 0.0), parameters.get("prices", ""))
-    return run
+    return Run(notebook, parameters, device, folder, notes)
 
 
 def _show_log(notes: list[str]) -> None:
@@ -251,11 +243,8 @@ def read_runs(*folders: Path) -> list[dict]:
 
 
 def read_records(*folders: Path) -> pd.DataFrame:
-    """All rows of all runs in results folders, newest last, as of `read_runs`.
-
-    They are as recorded, with the further columns `notebook`, `run` and `parameters` (JSON).
-    """
-    missing = dict.fromkeys(NUMBERS, ["nan"])  # texts that look like missing values stay
+    """All rows of `read_runs`, as recorded, with the columns `notebook`, `run` and `parameters` (JSON)."""
+    missing = dict.fromkeys([*NUMBERS, MARK], ["nan"])  # other texts that look like missing values stay
     how = {"dtype": dict.fromkeys(TEXTS, str), "keep_default_na": False, "na_values": missing}
     tables = [pd.DataFrame(columns=[*COLUMNS, "notebook", "run", "parameters"])]
     for run in read_runs(*folders):
@@ -273,9 +262,8 @@ def drawn_data(data: str | list[str]) -> list[str]:
 
 def _tidy(row: dict) -> dict:
     row = {key: value.item() if hasattr(value, "item") else value for key, value in row.items()}
-    for name in ("metric", "value"):
-        if name not in row:
-            raise ValueError(f"A recorded row needs {name!r}; this one has only {', '.join(row)}.")
+    if not {"metric", "value"} <= row.keys():
+        raise ValueError(f"A recorded row needs 'metric' and 'value'; this one has only {', '.join(row)}.")
     numbers = {name: float("nan") if row.get(name) is None else float(row[name]) for name in NUMBERS}
     keys = {name: value for name, value in row.items() if name not in COLUMNS and not pd.isna(value)}
     compact = ", ".join(f"{name}={value}" for name, value in keys.items())

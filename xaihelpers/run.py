@@ -40,7 +40,7 @@ ROOMS = ("xaihelpers", "worlds", "recipes")  # the code
 SHIPPED = ("models", "papers", "prompts", "devices", "real_runs", "long_runs", "yardsticks")  # of data/
 QUIET = ["--IPKernelApp.log_level=ERROR"]  # a kernel warns of what holds for every kernel
 REPORT = "99"  # the notebook that becomes a page
-README_FIGURES = {"00": "five_answers"}  # notebook -> the figure that the README shows
+README_FIGURE = "five_answers.png"  # of notebook 00
 # A CPU of another kind has other instructions and rounds otherwise: with the same ones, those of AVX2, a run
 # shows the same digits on all x86 machines; strictly, so that a product does not turn with where its rows
 # begin in memory. What the environment says comes first.
@@ -65,8 +65,7 @@ def key_of(notebook: Path, results: Path) -> dict[str, str]:
     libraries = [re.match(r"[\w-]+", text)[0] for text in requires("xaihelpers") if ";" not in text]
     files = [file for name in SHIPPED for file in sorted((PROJECT / "data" / name).rglob("*.*"))]
     if "*" in needs_of(notebook):
-        runs = results.glob("*/run.json")
-        files += sorted(run for run in runs if run.parent.name[:2] != notebook.name[:2])
+        files += sorted(set(results.glob("*/run.json")) - set(results.glob(f"{notebook.name[:2]}*/run.json")))
     data = hashlib.sha256()
     for file in files:
         data.update(f"{file.parent.name}/{file.name}".encode() + file.read_bytes())
@@ -239,9 +238,8 @@ def main(arguments: list[str] | None = None) -> int:
         ensure_writable(results / "notebooks", ROOM)
         workers = on_ray(options.ray, options.cpus, options.gpus) if options.ray else options.jobs
         failures = run_points(asked, workers, options.force, options.inplace)
-        for point in asked:
-            figure = point.folder / f"{README_FIGURES.get(point.notebook.name[:2])}.png"
-            if options.inplace and figure.exists():
+        for point in asked if options.inplace else ():
+            if (figure := point.folder / README_FIGURE).exists():
                 shutil.copy(figure, options.notebooks)
     except (ValueError, OSError, yaml.YAMLError) as error:
         print(error, file=sys.stderr)

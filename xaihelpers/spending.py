@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 SHIPPED_PRICES = paths.PROJECT / "data" / "prices.csv"
 COLUMNS = ("model", "currency", "in_per_million", "out_per_million", "image_tokens")
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+# of a model: requests sent, with those that failed; different requests whose answer was kept from earlier;
+# without an answer; ended by max_tokens; pictures and tokens of what was sent
+COUNTED = ("asked", "cached", "failed", "truncated", "images", "tokens_in", "tokens_out", "cost")
 
 
 class SpendingError(ValueError):
@@ -38,9 +41,8 @@ class Price(NamedTuple):
 
     def at_most(self, request) -> float:
         """What an `ask.Request` may cost: a token for three bytes of text, and the longest answer."""
-        return self.of(
-            len(request.text.encode()) / 3 + self.image_tokens * len(request.images), request.max_tokens
-        )
+        tokens_in = len(request.text.encode()) / 3 + self.image_tokens * len(request.images)
+        return self.of(tokens_in, request.max_tokens)
 
 
 FREE = Price()
@@ -63,21 +65,6 @@ def read_prices(file: str = "") -> dict[str, Price]:
 
 
 @dataclass
-class Line:
-    """What one model was asked; tokens and cost are those of new answers."""
-
-    asked: int = 0  # requests sent, with those that failed
-    cached: int = 0  # different requests whose answer was kept from earlier
-    failed: int = 0  # without an answer
-    truncated: int = 0  # answers that max_tokens ended
-    images: int = 0  # sent with the requests
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost: float = 0.0
-    currency: str = ""
-
-
-@dataclass
 class Account:
     """The answers of a run so far, by model, and what they may cost.
 
@@ -87,7 +74,7 @@ class Account:
 
     limit: float | None = None
     file: str = ""
-    lines: dict[str, Line] = field(default_factory=dict)
+    lines: dict[str, dict] = field(default_factory=dict)  # model -> COUNTED and currency
     under_way: dict[int, float] = field(default_factory=dict)  # by the id of a request
 
     def price_of(self, model: str, address: str) -> Price:
@@ -106,9 +93,9 @@ class Account:
 
     def expect(self, model: str, price: Price, requests: Sequence, n_cached: int) -> None:
         """Say what the requests to a model that costs money may cost, before the first is sent."""
-        self.lines.setdefault(model, Line()).cached += n_cached
-        most = sum(map(price.at_most, requests))
-        if most:
+        line = dict.fromkeys(COUNTED, 0) | {"currency": price.currency}
+        self.lines.setdefault(model, line)["cached"] += n_cached
+        if most := sum(map(price.at_most, requests)):
             limit = "" if self.limit is None else f"; spend_at_most is {self.limit:g}"
             log.info("%s: %d requests, at most %.4f %s%s", model, len(requests), most, price.currency, limit)
 
@@ -118,7 +105,7 @@ class Account:
         Raises SpendingError where that is more than is left.
         """
         most = price.at_most(request)
-        spent = sum(line.cost for line in self.lines.values())
+        spent = sum(line["cost"] for line in self.lines.values())
         if self.limit is not None and most and spent + sum(self.under_way.values()) + most > self.limit:
             raise SpendingError(
                 f"{model} costs money: the next request may cost {most:.4f} {price.currency}, {spent:.2f} is "
@@ -128,21 +115,17 @@ class Account:
         self.under_way[id(request)] = most
 
     def add(self, model: str, answer, request, price: Price) -> None:
-        """Write a new answer of `ask` into the account."""
+        """Write a new answer of `ask`, after `expect`, into the account."""
         self.under_way.pop(id(request), None)
-        line = self.lines.setdefault(model, Line())
-        line.asked += 1
-        line.failed += bool(answer.error)
-        line.truncated += answer.truncated
-        line.images += len(request.images)
-        line.tokens_in += answer.tokens_in
-        line.tokens_out += answer.tokens_out
-        line.cost += price.of(answer.tokens_in, answer.tokens_out)
-        line.currency = price.currency
+        cost = price.of(answer.tokens_in, answer.tokens_out)
+        tokens, failed = (answer.tokens_in, answer.tokens_out), bool(answer.error)
+        found = (1, 0, failed, answer.truncated, len(request.images), *tokens, cost)
+        for name, count in zip(COUNTED, found, strict=True):
+            self.lines[model][name] += count
 
     def rows(self) -> list[dict]:
         """A row for each model that was asked, as run.json holds them."""
-        return [{"model": model, **vars(line)} for model, line in self.lines.items()]
+        return [{"model": model, **line} for model, line in self.lines.items()]
 
 
 _open = Account()

@@ -114,7 +114,8 @@ def numbers(
 
     Raises TextFileError naming the line of what is no such number.
     """
-    found = column.map(_number).astype(float)
+    # an underscore, which Python would pass over, is no digit
+    found = pd.to_numeric(column.str.replace("_", "?"), errors="coerce").astype(float)
     wrong = ~(found.between(low, high) & np.isfinite(found))
     if empty_ok:
         wrong &= column != ""
@@ -126,13 +127,6 @@ def numbers(
             f"digits, with a point and no unit{', or leave it empty' if empty_ok else ''}"
         )
     return found
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text.replace("_", "?"))  # which Python would pass over
-    except ValueError:
-        return np.nan
 
 
 def are_training(column: pd.Series, file: str | Path) -> pd.Series:
@@ -177,9 +171,9 @@ def read_yaml(file: str | Path) -> object:
 
 
 def require_distinct(names: Iterable[str], what: str, said: Callable[[str], str] = plain) -> None:
-    """Raise TextFileError for two names that differ only in case, underscores, blanks or composed letters.
+    """Raise TextFileError for two names of `what` that are the same by `words`.
 
-    what: where they stand, as "classes of /data/birds". said: what a name is shortened to elsewhere.
+    said: what a name is shortened to elsewhere.
     """
     first = {}
     for name in names:

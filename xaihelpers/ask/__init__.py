@@ -3,5 +3,5 @@ function of your own."""
 
 from xaihelpers.ask.cache import ask, ask_whole
 from xaihelpers.ask.loading import load_vlm, vlm_loader
-from xaihelpers.ask.messages import Answer, AskError, Request, request
+from xaihelpers.ask.messages import Answer, AskError, Request, failure_kind, request
 from xaihelpers.ask.prompt_files import lettered_options, prompt

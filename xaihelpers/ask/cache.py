@@ -18,6 +18,7 @@ from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, req
 
 log = logging.getLogger(__name__)
 PATIENCE = 60.0  # seconds in which a file that others write is tried again; diskcache's opening does not wait
+REMEDY = "make room, permit writing there, or set XAI_DATA"
 LONGER = 4  # times as many tokens for an answer that max_tokens ended
 FIELDS = {field.name for field in fields(Answer)}
 # Neither a memory map nor a write-ahead log, whose index is one: where another process truncates a mapped
@@ -56,13 +57,12 @@ def ask(
     for number, key in enumerate(keys):
         numbers.setdefault(key, number)
     cache, answers = open_cache(numbers)
-    failures: list[str] = []
+    n_cached, failures = len(answers), []
+    answers |= shipped_answers(numbers.keys() - answers.keys())
+    n_kept = len(answers)
+    missing = [key for key in numbers if key not in answers]
+    questions = [requests[numbers[key]] for key in missing]
     with closing(cache):
-        n_cached = len(answers)
-        answers |= shipped_answers(numbers.keys() - answers.keys())
-        n_kept = len(answers)
-        missing = [key for key in numbers if key not in answers]
-        questions = [requests[numbers[key]] for key in missing]
         account.expect(model.name, price, questions, n_kept)
         new = model.answer(questions, seed, temperature) if missing else ()
         shown = tqdm(new, f"asking {model.name}", len(missing), disable=not (progress and missing))
@@ -73,21 +73,20 @@ def ask(
                 if answer.error:
                     failures.append(answer.error)
                 else:
-                    asked = {"model": model.identity, **settings, **records[numbers[key]]}
-                    _keep(cache, key, answer, asked)
+                    _keep(cache, key, answer, {"model": model.identity, **settings, **records[numbers[key]]})
                 account.add(model.name, answer, questions[position], price)
         finally:
             account.under_way.clear()  # of requests that were cut off
             n_asked = len(answers) - n_kept
-            told = [f"{n_asked} asked", f"{n_cached} from the cache"]
+            told = f"{n_asked} asked, {n_cached} from the cache"
             if n_kept > n_cached:
-                told.append(f"{n_kept - n_cached} that ship (XAI_RECORD_AGAIN=1 asks anew)")
+                told += f", {n_kept - n_cached} that ship (XAI_RECORD_AGAIN=1 asks anew)"
             if n_asked < len(missing):
-                told.append(f"{len(missing) - n_asked} left")
+                told += f", {len(missing) - n_asked} left"
             if failures:
-                told.append(f"{len(failures)} without an answer (first: {failures[0]})")
+                told += f", {len(failures)} without an answer (first: {failures[0]})"
             if progress or failures:
-                log.info("%s: %s", model.name, ", ".join(told))
+                log.info("%s: %s", model.name, told)
     return [answers[key] for key in keys]
 
 
@@ -119,8 +118,7 @@ def open_cache(keys: Iterable[str] = ()) -> tuple[diskcache.Cache, dict[str, Ans
     Raises AskError: a folder that may not be written, a full disk.
     """
     folder = paths.cache_home() / "answers"
-    may_be_damaged, given_up = True, time.monotonic() + PATIENCE
-    file = folder / diskcache.core.DBNAME
+    file, given_up, n_damaged = folder / diskcache.core.DBNAME, time.monotonic() + PATIENCE, 0
     while True:
         answers, opened = {}, file.exists() and file.stat().st_ino
         try:
@@ -131,16 +129,15 @@ def open_cache(keys: Iterable[str] = ()) -> tuple[diskcache.Cache, dict[str, Ans
                     answers[key] = Answer(**row)
             return cache, answers
         except (sqlite3.Error, OSError) as error:
-            is_busy_or_full = isinstance(error, sqlite3.OperationalError)
-            if is_busy_or_full and "locked" in str(error) and time.monotonic() < given_up:
+            if "locked" in str(error) and time.monotonic() < given_up:
                 time.sleep(0.05)
                 continue
-            if is_busy_or_full or isinstance(error, OSError) or not may_be_damaged:
-                raise AskError(_not_kept(folder, error)) from error
+            if isinstance(error, (sqlite3.OperationalError, OSError)) or n_damaged:
+                raise AskError(f"Answers cannot be kept in {folder} ({error}): {REMEDY}") from error
             with FileLock(folder.with_suffix(".lock")):
                 if file.exists() and file.stat().st_ino == opened:
                     paths.set_aside(folder, error)
-            may_be_damaged = False
+            n_damaged += 1
 
 
 def _keep(cache: diskcache.Cache, key: str, answer: Answer, asked: dict) -> None:
@@ -152,11 +149,7 @@ def _keep(cache: diskcache.Cache, key: str, answer: Answer, asked: dict) -> None
     try:
         cache.set(key, asdict(answer), tag=tag, retry=True)
     except (sqlite3.Error, OSError) as error:
-        raise AskError(_not_kept(cache.directory, error)) from error
-
-
-def _not_kept(folder: object, error: Exception) -> str:
-    return f"Answers cannot be kept in {folder} ({error}): make room, permit writing there, or set XAI_DATA."
+        raise AskError(f"Answers cannot be kept in {cache.directory} ({error}): {REMEDY}") from error
 
 
 def latest_identity(name: str) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from xaihelpers.ask.messages import Answer, Request, is_plain_file, open_image, split_reasoning
+from xaihelpers.ask.messages import Answer, Request, open_image, plain_content, split_reasoning
 
 MEDIA_TYPES = {b"\xff\xd8\xff": "jpeg", b"\x89PN": "png"}  # by the first three bytes of a file
 
@@ -27,11 +27,10 @@ def to_messages(request: Request) -> list[dict]:
 def data_url(image: str | Path | Image.Image) -> str:
     """An image as a data URL, as people see it.
 
-    A JPEG or PNG file is sent as it is where every program shows it alike (`is_plain_file`), anything else as
+    A JPEG or PNG file is sent as it is where every program shows it alike (`plain_content`), anything else as
     a PNG of what `open_image` gives. Raises ValueError: a file that cannot be read, or is incomplete.
     """
-    pixels = open_image(image)
-    content = Path(image).read_bytes() if is_plain_file(image) else b""
+    pixels, content = open_image(image), plain_content(image) or b""
     kind = MEDIA_TYPES.get(content[:3])
     if kind is None:
         buffer = io.BytesIO()

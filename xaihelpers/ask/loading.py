@@ -1,7 +1,10 @@
-"""Models by name: one on this machine, one behind a server, or a function of your own."""
+"""Models by name: one on this machine, one behind a server, or a function in a model's place."""
 
+import gc
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -9,14 +12,62 @@ import torch
 from xaihelpers import paths
 from xaihelpers.ask.cache import latest_identity
 from xaihelpers.ask.local_model import LocalModel
-from xaihelpers.ask.messages import AskError, Request
-from xaihelpers.ask.python_model import FunctionModel, python_model
+from xaihelpers.ask.messages import Answer, AskError, Request, open_image
 from xaihelpers.ask.server_model import ServerModel
 from xaihelpers.devices import resolve_device
-from xaihelpers.own_model import file_hash
+from xaihelpers.own_model import OwnModelError, file_hash, load_function
 
 log = logging.getLogger(__name__)
-SHIPPED = ("annotator", "judge")
+
+
+class FunctionModel:
+    """A function in a model's place: of a user's Python file, or a shipped instrument's.
+
+    function: is given a list of requests (`text`, `images` in RGB, `options`, `max_tokens`) and returns for
+        each a text, an `Answer`, or a dict of its fields. Without probabilities the options are read from the
+        text, as of any model that gives none.
+    identity: by which its answers are kept. batch_size: requests at a time; 0 stands for 16.
+    """
+
+    def __init__(self, name: str, identity: str, function: Callable[[list], list], batch_size: int = 0):
+        self.name, self.identity, self.function, self.batch_size = name, identity, function, batch_size or 16
+
+    def answer(
+        self, requests: Sequence[Request], seed: int, temperature: float
+    ) -> Iterator[tuple[int, Answer]]:
+        """(position, answer) of each request, batch by batch; seed and temperature are not passed on.
+
+        Raises AskError: an exception of the function, with its line; another number of answers, or answers of
+            another kind. Raises ValueError for an image that cannot be read.
+        """
+        for start in range(0, len(requests), self.batch_size):
+            batch = []
+            for one in requests[start : start + self.batch_size]:
+                batch.append(replace(one, images=tuple(map(open_image, one.images))))
+            try:
+                returned = list(self.function(batch))
+                if len(returned) != len(batch):
+                    raise ValueError(f"{len(returned)} answers for {len(batch)} requests")
+                answers = [_as_answer(one, asked) for one, asked in zip(returned, batch, strict=True)]
+            except AskError:
+                raise
+            except (OwnModelError, TypeError, ValueError) as error:
+                raise AskError(
+                    f"{self.name.removeprefix('python:')}: {error}. answer has to return a list with an "
+                    f"answer for each request: a text, or a dict with text and, perhaps, probabilities"
+                ) from error
+            yield from enumerate(answers, start)
+
+
+def _as_answer(returned: object, asked: Request) -> Answer:
+    answer = Answer(**returned) if isinstance(returned, Mapping) else returned
+    answer = Answer(answer) if isinstance(answer, str) else answer
+    if not isinstance(answer, Answer) or not isinstance(answer.text, str):
+        raise TypeError(f"an object of type {type(returned).__name__} is no answer")
+    chances = answer.probabilities
+    if chances is not None and set(chances) != set(asked.options):
+        raise ValueError(f"probabilities are {chances}, the options {', '.join(asked.options) or 'none'}")
+    return replace(answer)  # a function may give one object twice
 
 
 Model = LocalModel | ServerModel | FunctionModel
@@ -27,21 +78,28 @@ def load_vlm(name: str = "annotator", device: str | torch.device = "cpu", batch_
 
     name: the shipped "annotator" or "judge", a folder or a name on Hugging Face; or "server:NAME" for a model
         behind an OpenAI-compatible server, whose address and key are read from OPENAI_BASE_URL and
-        OPENAI_API_KEY; or "python:FILE" for a function of your own. Of a model that cannot be loaded the
-        answers that are kept can be had again.
+        OPENAI_API_KEY; or "python:FILE" for the function `answer(requests)` of a file of your own. Answers of
+        a function are kept by the file's content and by the environment variable XAI_MODEL_LABEL, to be
+        changed where other files, as weights, have changed. Of a model that cannot be loaded the answers that
+        are kept can be had again.
     device: of a local model.
     batch_size: requests at a time; 0 stands for what is usual for the kind of model.
-    Raises AskError: the model cannot be loaded, there is no such device; as `python_model` does; a
-        `batch_size` below 0.
+    Raises AskError: the model cannot be loaded, there is no such device, a `batch_size` below 0.
     """
     if batch_size < 0:
         raise AskError(f"batch_size is {batch_size}: it has to be 1 or more, or 0 for the usual one")
-    if name.startswith("python:"):
-        return python_model(name.removeprefix("python:"), batch_size)
-    if name.startswith("server:"):
-        return ServerModel(name.removeprefix("server:"), batch_size)
+    kind, _, rest = name.partition(":")
+    if kind == "server":
+        return ServerModel(rest, batch_size)
+    if kind == "python":
+        try:
+            function = load_function(rest, "answer")
+        except OwnModelError as error:
+            raise AskError(str(error)) from error
+        identity = f"python {file_hash(rest)} {os.environ.get('XAI_MODEL_LABEL', '')}".strip()
+        return FunctionModel(name, identity, function, batch_size)
     device = resolve_device(device, AskError)
-    if name in SHIPPED:
+    if name in ("annotator", "judge"):
         return shipped_model(name, device, batch_size)
     try:
         return LocalModel(name, device, batch_size)
@@ -80,7 +138,7 @@ def vlm_loader(
     """A function from names to loaded models that holds one at a time, and besides it the one named `keep`.
 
     For notebooks that go through a list of models: one is released before the next is loaded, whoever else
-    still names it. batch_size: as of `load_vlm`. The function raises AskError as `load_vlm` does.
+    still names it. device, batch_size, errors: as of `load_vlm`.
     """
     loaded: dict[str, Model] = {}
 
@@ -89,7 +147,9 @@ def vlm_loader(
             for other in loaded.keys() - {keep}:
                 released = loaded.pop(other)
                 if isinstance(released, LocalModel):
-                    released.release()
+                    released.model = None  # its weights
+                    gc.collect()
+                    torch.cuda.empty_cache()
             loaded[name] = load_vlm(name, device, batch_size)
         return loaded[name]
 

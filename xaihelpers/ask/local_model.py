@@ -1,11 +1,9 @@
 """A model of Hugging Face on this machine: stock classes, the model's own processor and chat template."""
 
-import gc
 import hashlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 
 import torch
@@ -46,7 +44,7 @@ class LocalModel:
     name: a model that ships with the project, a folder (a name under XAI_DATA, or a path), or a name on
         Hugging Face. On a GPU it is spread over all of them where it has to be (`device_map="auto"`).
     batch_size: requests at a time; 0 stands for 16 on a GPU and 32 on a CPU.
-    Raises AskError: the model cannot be loaded, lacks weights, or has no chat template.
+    Raises AskError: the model cannot be loaded, or lacks weights.
 
     Attributes: `identity` tells models apart in the cache of answers: of a folder by its own name, whatever
         its path, and the hash of its files; of a model on Hugging Face by its full name and the commit.
@@ -62,11 +60,6 @@ class LocalModel:
         self.tokenizer.padding_side = "left"
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
-        if not (self.processor.chat_template or self.tokenizer.chat_template):
-            raise AskError(
-                f"The model {name!r} has no chat template: take one that was trained to answer "
-                "(an instruct or chat version)."
-            )
         shipped = self.model.generation_config
         end_tokens = shipped.eos_token_id
         self.end_tokens = set(end_tokens if isinstance(end_tokens, list) else [end_tokens])
@@ -86,17 +79,13 @@ class LocalModel:
 
     def _load(self, source: str, device: torch.device, dtype: torch.dtype):
         """Set `model`, `device`, `processor` and `takes_images`; returns the configuration."""
+        how = {"dtype": dtype, "device_map": "auto" if device.type == "cuda" else None}
         try:
             config = AutoConfig.from_pretrained(source)
             self.takes_images = config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
             model_class = AutoModelForImageTextToText if self.takes_images else AutoModelForCausalLM
             processor_class = AutoProcessor if self.takes_images else AutoTokenizer
-            self.model, loading = model_class.from_pretrained(
-                source,
-                dtype=dtype,
-                device_map="auto" if device.type == "cuda" else None,
-                output_loading_info=True,
-            )
+            self.model, loading = model_class.from_pretrained(source, output_loading_info=True, **how)
             self.processor = processor_class.from_pretrained(source)
         except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
@@ -114,13 +103,6 @@ class LocalModel:
         self.device = self.model.device  # of its first layer, where inputs go
         return config
 
-    def release(self) -> None:
-        """Give the memory of the weights back; the model cannot be asked any more."""
-        self.model = None
-        gc.collect()
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
-
     def answer(
         self, requests: Sequence[Request], seed: int, temperature: float
     ) -> Iterator[tuple[int, Answer]]:
@@ -128,26 +110,18 @@ class LocalModel:
 
         Requests with as many images, options and tokens go into one batch, those of similar length together,
         the longest first; a batch that fails is asked one by one. A request has its `error` that is too long
-        for the model, that its processor or chat template cannot take, or whose image cannot be read.
+        for the model or its memory, that its processor or chat template cannot take, or whose image cannot be
+        read.
 
-        Raises AskError: an image for a model of texts, options that begin with the same token, a request that
-            alone does not fit into the memory.
+        Raises AskError: an image for a model of texts, options that begin with the same token.
         """
         if not self.takes_images and any(request.images for request in requests):
-            raise AskError(
-                f"The model {self.name!r} reads text only, but a request holds an image: "
-                "take an image-text model."
-            )
-
-        def kind(i: int) -> tuple:
-            return requests[i].max_tokens, len(requests[i].images), requests[i].options
-
-        def size(i: int) -> tuple:
-            return kind(i), len(requests[i].text)
-
-        order = sorted(range(len(requests)), key=size, reverse=True)
-        for _, alike in groupby(order, kind):
-            rows = list(alike)
+            raise AskError(f"The model {self.name!r} reads text only, but a request holds an image.")
+        alike: dict[tuple, list[int]] = {}
+        for i in sorted(range(len(requests)), key=lambda i: len(requests[i].text), reverse=True):
+            kind = requests[i].max_tokens, len(requests[i].images), requests[i].options
+            alike.setdefault(kind, []).append(i)
+        for _, rows in sorted(alike.items(), reverse=True):
             for start in range(0, len(rows), self.batch_size):
                 batch = rows[start : start + self.batch_size]
                 answers = self._answer_batch([requests[i] for i in batch], seed, temperature)
@@ -160,11 +134,6 @@ class LocalModel:
         except AskError:
             raise
         except Exception as error:  # processors, templates and models raise whatever they like
-            if isinstance(error, torch.OutOfMemoryError) and len(requests) == 1:
-                raise AskError(
-                    f"One request alone does not fit into the memory of {self.device} beside {self.name!r}: "
-                    "take smaller images, or another device."
-                ) from error
             reason = f"{type(error).__name__}: {error}"
         # here, where the error holds no tensors any more
         if len(requests) > 1:

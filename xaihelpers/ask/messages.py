@@ -1,4 +1,4 @@
-"""Requests and answers: their images, and the keys under which answers are kept."""
+"""Requests and answers: their images, the keys under which answers are kept, and the ways an answer fails."""
 
 import hashlib
 import json
@@ -13,6 +13,14 @@ from xaihelpers.datasets.images import as_seen, load_image, orientation
 
 THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.S)
 PLAIN_MODES = ("1", "L", "P", "RGB")  # of the pixels that every program shows alike
+KINDS = ("failed", "truncated", "refused", "unparsable")  # of failures, see `failure_kind`
+MARKED = 2.0  # % of failed answers from which on a result is marked
+REFUSAL = re.compile(
+    r"\b(?:i['’]?m|i am|we are|we['’]re) (?:sorry|unable|not able)\b"
+    r"|\b(?:i|we) (?:can ?not|can['’]?t|won['’]?t|must decline|am afraid)\b"
+    r"|\bunable to (?:help|assist)\b",
+    re.I,
+)
 
 
 class AskError(ValueError):
@@ -72,12 +80,27 @@ class Answer:
 
 
 def request(text: str, images: Sequence = (), options: Sequence[str] = (), max_tokens: int = 256) -> Request:
-    """A request of one question.
-
-    images: one image or several. Raises AskError as Request does.
-    """
+    """A request of one question; images: one or several. Raises AskError as Request does."""
     images = (images,) if isinstance(images, (str, Path, Image.Image)) else tuple(images)
     return Request(text, images, tuple(options), max_tokens)
+
+
+def failure_kind(answer: Answer, holds: bool) -> str:
+    """Which of `KINDS` an answer is, empty where it holds what was asked for.
+
+    failed: it could not be had, by the server or the network, and is left out. The others are wrong answers.
+    truncated: max_tokens ended it. refused: the model, or a filter of its server, says so.
+    unparsable: anything else that the reader of answers cannot read.
+
+    holds: whether the answer's reader found what it wants.
+    """
+    if answer.error:
+        return "failed"
+    if holds:
+        return ""
+    if answer.truncated and not answer.refused:
+        return "truncated"
+    return "refused" if answer.refused or REFUSAL.search(answer.text) else "unparsable"
 
 
 def split_reasoning(text: str, reasoning: str = "") -> tuple[str, str]:
@@ -101,16 +124,17 @@ def open_image(image: str | Path | Image.Image) -> Image.Image:
     return as_seen(image) if isinstance(image, Image.Image) else load_image(image)
 
 
-def is_plain_file(image: str | Path | Image.Image) -> bool:
-    """Whether an image is a file that shows what it holds: upright, opaque, grey or RGB with 8 bits."""
+def plain_content(image: str | Path | Image.Image) -> bytes | None:
+    """The bytes of a file that shows what it holds: upright, opaque, grey or RGB with 8 bits; else None."""
     if isinstance(image, Image.Image):
-        return False
+        return None
     try:
         with Image.open(image) as opened:
             is_opaque = opened.mode in PLAIN_MODES and not opened.has_transparency_data
-            return is_opaque and orientation(opened) == 1
+            is_plain = is_opaque and orientation(opened) == 1
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return False  # `open_image` says what is wrong with it
+        return None  # `open_image` says what is wrong with it
+    return Path(image).read_bytes() if is_plain else None
 
 
 def request_records(requests: Sequence[Request]) -> list[dict]:
@@ -124,14 +148,22 @@ def request_records(requests: Sequence[Request]) -> list[dict]:
     for asked in requests:
         images = []
         for image in asked.images:
-            is_file = not isinstance(image, Image.Image)
-            place = str(image) if is_file else id(image)
+            in_memory = isinstance(image, Image.Image)
+            place = id(image) if in_memory else str(image)
             if place not in hashes:
                 hashes[place] = _image_hash(image)
-            images.append({"sha256": hashes[place], "name": Path(image).name if is_file else ""})
+            images.append({"sha256": hashes[place], "name": "" if in_memory else Path(image).name})
         record = {"question": asked.text, "images": images, "options": list(asked.options)}
         records.append(record | {"max_tokens": asked.max_tokens})
     return records
+
+
+def _image_hash(image: str | Path | Image.Image) -> str:
+    content = plain_content(image)
+    if content is None:
+        seen = open_image(image)
+        content = repr(seen.size).encode() + seen.tobytes()
+    return hashlib.sha256(content).hexdigest()
 
 
 def request_keys(records: Sequence[dict], model: str, settings: dict) -> list[str]:
@@ -145,10 +177,3 @@ def request_keys(records: Sequence[dict], model: str, settings: dict) -> list[st
         parts = [model, settings, record["options"], record["max_tokens"], [turn]]
         keys.append(hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest())
     return keys
-
-
-def _image_hash(image: str | Path | Image.Image) -> str:
-    if is_plain_file(image):
-        return hashlib.sha256(Path(image).read_bytes()).hexdigest()
-    seen = open_image(image)
-    return hashlib.sha256(repr(seen.size).encode() + seen.tobytes()).hexdigest()

@@ -24,9 +24,7 @@ def prompt(name: str | Path, **fields: str) -> str:
         text = read_text(file).strip()
     except TextFileError as error:
         known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.txt")))
-        raise AskError(
-            f"{name}: no prompt that can be read ({error}); name a text file, or one of {known}"
-        ) from error
+        raise AskError(f"{name}: no prompt that can be read ({error}), nor one of {known}") from error
     for field in fields:
         if f"{{{field}}}" not in text:
             raise AskError(f"{file}: the prompt has no place for {{{field}}}; it needs {', '.join(fields)}")

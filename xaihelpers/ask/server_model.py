@@ -9,7 +9,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from urllib.parse import urlsplit
 
 import openai
@@ -58,8 +58,8 @@ class ServerModel:
     ) -> Iterator[tuple[int, Answer]]:
         """(position, answer) of each request as it comes; an answer that could not be had holds its error.
 
-        After an error nothing more is sent, and what is under way is waited for. Where the caller leaves
-        early, it is not.
+        After an error nothing more is sent, and what is under way is waited for; not so where the caller
+        leaves early.
 
         Raises AskError: no server is named; the server refuses key or name, or the account has no credit;
             `LOST` requests in a row stay without an answer. Raises ValueError for an image that cannot be
@@ -74,20 +74,28 @@ class ServerModel:
         self._lost_in_a_row = 0
         account = spending.account()
         price = account.price_of(self.name, self.base)
-        left, under_way = deque(enumerate(requests)), {}
-        stopped: ValueError | None = None
-        client, pool = self._client(), ThreadPoolExecutor(self.batch_size)
+        left, under_way, stopped = deque(enumerate(requests)), {}, None
+        client = openai.OpenAI(
+            base_url=self.base,
+            api_key=os.environ.get("OPENAI_API_KEY") or "none",
+            max_retries=RETRIES,
+            timeout=TIMEOUT,
+            # no proxy to this machine
+            http_client=openai.DefaultHttpxClient(
+                trust_env=urlsplit(self.base).hostname not in spending.LOCAL_HOSTS
+            ),
+        )
+        pool = ThreadPoolExecutor(self.batch_size)
         try:
             while under_way or (left and not stopped):
                 while left and not stopped and len(under_way) < self.batch_size:
                     position, request = left.popleft()
                     try:
                         account.reserve(self.name, price, request)
+                        sent = pool.submit(self._answer, client, request, seed, temperature)
+                        under_way[sent] = position
                     except spending.SpendingError as error:
                         stopped = error
-                    else:
-                        sent: Future = pool.submit(self._answer, client, request, seed, temperature)
-                        under_way[sent] = position
                 for sent in wait(under_way, return_when=FIRST_COMPLETED).done:
                     position = under_way.pop(sent)
                     try:
@@ -100,28 +108,13 @@ class ServerModel:
         if stopped:
             raise stopped
 
-    def _client(self) -> openai.OpenAI:
-        is_local = urlsplit(self.base).hostname in spending.LOCAL_HOSTS
-        return openai.OpenAI(
-            base_url=self.base,
-            api_key=os.environ.get("OPENAI_API_KEY") or "none",
-            max_retries=RETRIES,
-            timeout=TIMEOUT,
-            http_client=openai.DefaultHttpxClient(trust_env=not is_local),  # no proxy to this machine
-        )
-
     def _answer(self, client: openai.OpenAI, request: Request, seed: int, temperature: float) -> Answer:
         started = time.perf_counter()
         messages = to_messages(request)
         try:
             while True:
-                body = {
-                    "model": self.name,
-                    "messages": messages,
-                    self._limit_name: request.max_tokens,
-                    "temperature": temperature,
-                    "seed": seed,
-                }
+                body = {"model": self.name, "messages": messages, self._limit_name: request.max_tokens}
+                body |= {"temperature": temperature, "seed": seed}
                 if request.options:
                     body |= {"logprobs": True, "top_logprobs": self._top_logprobs}
                 body = {name: value for name, value in body.items() if name not in self._left_out}

@@ -1,6 +1,6 @@
 """The Fast and Slow Effect: candidates, concept chains, and the questions asked with them (paper fse).
 
-One rule for answers that do not hold what was asked for (`ask.failures` has the four kinds). What could not
+One rule for answers that do not hold what was asked for (the four `ask.messages.KINDS`). What could not
 be had at all, from a server or a network that failed, is left out of every share and counted beside it; that
 goes for a chain as for a letter. What was cut off, refused or cannot be read is an answer: it is wrong in
 every share, and its own share stands beside as "invalid".

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from xaihelpers.ask.cache import ask, ask_whole
-from xaihelpers.ask.failures import KINDS, MARKED, failure_kind
-from xaihelpers.ask.messages import Request, request
+from xaihelpers.ask.messages import KINDS, MARKED, Request, failure_kind, request
 from xaihelpers.ask.prompt_files import lettered_options, prompt
 from xaihelpers.datasets import with_article
 from xaihelpers.fastslow.candidates import CANDIDATES, Pool
@@ -40,7 +39,7 @@ class Chains(NamedTuple):
     """What came of a request for concept chains."""
 
     chains: list[dict[str, str] | None]  # None where the answer holds no whole one
-    failures: list[str]  # why not: one of `ask.failures.KINDS`, empty where there is one
+    failures: list[str]  # why not: one of `ask.messages.KINDS`, empty where there is one
 
 
 def annotate_chains(
@@ -153,7 +152,7 @@ def choose(
     prompts: the prompt of each mode, a name or a file. max_tokens: of an answer. settings: of `ask.ask`.
 
     Returns the table with `letter` (missing where the answer names none, or nothing was asked), `correct`,
-    `failure` (one of `ask.failures.KINDS`, empty where a letter is named), `invalid` (no letter, though there
+    `failure` (one of `ask.messages.KINDS`, empty where a letter is named), `invalid` (no letter, though there
     was an answer; it is wrong) and `leak` (whether the concepts name the true class).
     Raises ValueError if a mode is given what it must not see, or lacks what it needs; AskError as `ask.ask`
     does.
@@ -193,7 +192,7 @@ def failure_mark(answers: pd.DataFrame, keys: Sequence[str]) -> str:
     """Log how answers failed, and give what is added to a model's name where many could not be had.
 
     answers: with `failure`, as `choose` returns them, before those that failed are left out.
-    keys: the columns by which they are counted. A part of which more than `ask.failures.MARKED` % could not
+    keys: the columns by which they are counted. A part of which more than `ask.messages.MARKED` % could not
         be had is named in a note.
     Returns an empty text where there is no such part.
     """

@@ -14,8 +14,7 @@ from matplotlib import colormaps
 from PIL import Image
 
 from xaihelpers.ask.cache import ask
-from xaihelpers.ask.failures import failure_kind
-from xaihelpers.ask.messages import request
+from xaihelpers.ask.messages import failure_kind, request
 from xaihelpers.ask.prompt_files import prompt
 from xaihelpers.kernels.masking import mask_images, upsample_maps
 
@@ -129,7 +128,7 @@ def judge(
     length: "short" or "long", or "" for the paper's own prompt (data/prompts). file: name of another prompt.
     max_tokens: of an answer. settings: of `ask`.
     Returns a row per image: score (NaN where the answer holds none), evaluation, justification, text, error
-        (where there is no answer), and failure, one of `ask.failures.KINDS` where there is no score.
+        (where there is no answer), and failure, one of `ask.messages.KINDS` where there is no score.
     Raises AskError for another kind or length, as `prompt`; ValueError for images and objects of different
         number.
     """

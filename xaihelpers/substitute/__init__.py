@@ -13,8 +13,8 @@ from xaihelpers.substitute.attribute_reader import (
     read_attributes,
 )
 from xaihelpers.substitute.counterfactual import counterfactual_pair, portrait_of, write_exact
-from xaihelpers.substitute.drawn_pipeline import FAILURES, GOOD, Drawn, DrawnPipeline, read_drawn
-from xaihelpers.substitute.generated_files import GenerationJob, generate_files
+from xaihelpers.substitute.drawn_pipeline import FAILURES, GOOD, DrawnPipeline, read_drawn
+from xaihelpers.substitute.generated_files import GenerationJob, generate_files, shared_choice
 from xaihelpers.substitute.generation import (
     PAPER_NUMBERS,
     T_MAX,
@@ -36,5 +36,4 @@ from xaihelpers.substitute.pair_prompts import (
     pair_prompts,
     substitutable,
 )
-from xaihelpers.substitute.shared_choice import shared_choice
 from xaihelpers.substitute.tied_guidance import ALL_TIED, UNTIED, tie_anywhere, tied_scheduler, tied_share

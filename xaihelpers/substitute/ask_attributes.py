@@ -38,16 +38,14 @@ def ask_groups(
         counted in the log).
     Raises AskError as `ask` does.
     """
-    texts, cases, requests = {}, [], []
-    for group in {group for of_image in groups for group in of_image}:
-        options = [*map(plain_value, GROUPS[group]), "Other"]
-        options = lettered_options(options, ")")
-        texts[group] = prompt("sub_attribute", group=group.replace("_", " "), options=options)
+    cases, requests = [], []
     for row, of_image in enumerate(groups):
         for group in of_image:
             letters = tuple(ascii_uppercase[: len(GROUPS[group]) + 1])
+            options = lettered_options([*map(plain_value, GROUPS[group]), "Other"], ")")
+            text = prompt("sub_attribute", group=group.replace("_", " "), options=options)
             cases.append((row, ATTRIBUTES.index(f"has_{group}::{GROUPS[group][0]}"), letters[:-1]))
-            requests.append(request(texts[group], [images[row]], letters, max_tokens=8))
+            requests.append(request(text, [images[row]], letters, max_tokens=8))
     answers = ask(model, requests)
     valid = [answer for answer in answers if not answer.error]
     n_without = sum(not answer.probabilities for answer in valid)
@@ -57,8 +55,7 @@ def ask_groups(
             "name a model that runs here, or a server that returns log-probabilities (logprobs)"
         )
     if n_without:
-        said = "%s: %d of %d answers are none of the letters and count as no answer"
-        log.info(said, model.name, n_without, len(answers))
+        log.info("%s: %d answers are none of the letters and count as no answer", model.name, n_without)
     probabilities = torch.full((len(images), len(ATTRIBUTES)), torch.nan)
     for (row, first, letters), answer in zip(cases, answers, strict=True):
         if answer.probabilities:
@@ -88,14 +85,14 @@ def ask_species(
     labels: Sequence[int],
     names: Sequence[str],
     shows: torch.Tensor,
-    n_options: int = 8,
-    seed: int = 0,
+    n_options: int,
+    seed: int,
 ) -> np.ndarray:
     """Whether the model chooses each image's species, bool (N,); no answer is a wrong one.
 
     model: of `ask.load_vlm`. images: N PIL images or files. labels: (N,), rows of `names` and `shows`.
-    shows: bool (K, 312), the species' attributes; those that differ in the fewest are offered.
-    n_options: species offered, at most 26. seed: of their order.
+    shows: bool (K, 312), the species' attributes; the `n_options` (at most 26) that differ in the fewest are
+        offered. seed: of their order.
     Raises AskError as `ask` does.
     """
     apart = torch.cdist(shows.float(), shows.float(), p=1)  # (K, K) attributes that differ

@@ -12,7 +12,7 @@ from torch import nn
 
 from worlds.aviary.individuals import ATTRIBUTES, GROUPS
 from xaihelpers import paths
-from xaihelpers.datasets.images import as_seen, load_image
+from xaihelpers.ask.messages import open_image
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.weights import read_weights
 from xaihelpers.substitute.pair_prompts import SubstituteError, group_of
@@ -37,13 +37,10 @@ class _Residual(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        self.both = nn.Sequential(
-            nn.Conv2d(width, width, 3, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-        )
+        layers = []
+        for _ in range(2):
+            layers += [nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+        self.both = nn.Sequential(*layers[:-1])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.relu(x + self.both(x))
@@ -104,8 +101,8 @@ class SpeciesReader(nn.Module):
 def load_reader(name: str = "aviary_reader", device: str | torch.device = "cpu") -> AttributeReader:
     """A reader of recipes/flux.py, in evaluation mode: the shipped one by its name, or a file of weights.
 
-    Raises SubstituteError: no such reader, weights of another network, no such device.
-    Raises ModelError: a damaged file.
+    Raises SubstituteError: no such reader, weights of another network, no such device. Raises ModelError: a
+        damaged file.
     """
     file = paths.find(f"{name}.safetensors", paths.models_home()) or paths.find(name)
     state = read_weights(file) if file and file.is_file() else {}
@@ -131,8 +128,8 @@ def read_attributes(
     for start in range(0, len(images), batch_size):
         squares = []
         for image in images[start : start + batch_size]:
-            seen = as_seen(image) if isinstance(image, Image.Image) else load_image(image)
-            squares.append(np.array(ImageOps.fit(seen, (PIXELS, PIXELS), Image.Resampling.LANCZOS)))
+            square = ImageOps.fit(open_image(image), (PIXELS, PIXELS), Image.Resampling.LANCZOS)
+            squares.append(np.array(square))
         pixels = torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
         with torch.inference_mode():
             logits = reader(pixels.to(device).float() / 127.5 - 1)

@@ -44,9 +44,8 @@ def counterfactual_pair(seed: int, number: int, bird: str, attribute: str) -> Co
     number: which bird, from 0; it is the same individual for every attribute that it lacks and whose part is
         visible.
     bird: a species of the aviary. attribute: `group::value`.
-    Raises SubstituteError: a species all of whose birds have the attribute.
-    Raises DatasetError: an unknown attribute.
-    Raises ValueError: an unknown species.
+    Raises SubstituteError: a species all of whose birds have the attribute. Raises DatasetError: an unknown
+        attribute. Raises ValueError: an unknown species.
     """
     attribute = known_attribute(attribute)
     column = individuals.ATTRIBUTES.index(attribute)

@@ -53,35 +53,30 @@ class Drawn(NamedTuple):
 
 
 class DrawnPipeline:
-    """Draws a bird with an attribute, or fails at known rates."""
+    """Draws a bird with an attribute, or fails at known rates.
 
-    def __init__(
-        self, failures: Mapping[str, float] = FAILURES, unknown: Sequence[str] = (), size: int = 128
-    ):
-        """A generator that draws.
+    failures: name of each of `FAILURES` -> its share of the images of a species with an attribute. What is
+        left to 1 is good.
+    unknown: species that it does not know: it draws the one most like them.
+    Raises SubstituteError: shares below 0 or above 1 in sum. Raises ValueError: an unknown species.
+    """
 
-        failures: name of each of `FAILURES` -> its share of the images of a species with an attribute. What
-            is left to 1 is good.
-        unknown: species that it does not know: it draws the one most like them. size: of its images.
-        Raises SubstituteError: shares below 0 or above 1 in sum.
-        Raises ValueError: an unknown species.
-        """
+    def __init__(self, failures: Mapping[str, float] = FAILURES, unknown: Sequence[str] = ()):
         if min(failures.values(), default=0) < 0 or sum(failures.values()) > 1 + 1e-9:
             raise SubstituteError(
                 f"failures are shares of the images, 0 or more and at most 1 together, not {dict(failures)}"
             )
         self.failures = dict(failures)
         self.unknown = frozenset(individuals.species_id(name) for name in unknown)
-        self.size = size
         key = json.dumps([self.failures, sorted(self.unknown), aviary_files.RENDERER_VERSION])
         self._fingerprint = hashlib.sha256(key.encode()).hexdigest()[:16]
 
-    def draw(self, bird: str, attribute: str = "", seed: int = 0, size: int | None = None) -> Image.Image:
+    def draw(self, bird: str, attribute: str = "", seed: int = 0, size: int = 128) -> Image.Image:
         """An image of a bird, with an attribute that it lacks or as it is; it hangs on the seed alone.
 
-        bird: a species of the aviary. attribute: `group::value`. size: side in pixels; by default the own.
-        Raises SubstituteError: no bird of the species that lacks the attribute would show it.
-        Raises ValueError: an unknown species. Raises DatasetError: an unknown attribute.
+        bird: a species of the aviary. attribute: `group::value`. size: side in pixels.
+        Raises SubstituteError: no bird of the species that lacks the attribute would show it. Raises
+            ValueError: an unknown species. Raises DatasetError: an unknown attribute.
         """
         rng, fate = np.random.default_rng([WORLD, seed]), GOOD
         attribute = known_attribute(attribute) if attribute else ""
@@ -103,36 +98,23 @@ class DrawnPipeline:
             picture = bird_renderer.draw(changed)
             visible = aviary_files.is_visible(picture)
             if visible[asked].all():
-                return _finished(picture, became, changed, visible, size or self.size)
+                portrait = portrait_of(picture, size)
+                if became == "blurred":
+                    portrait = portrait.filter(ImageFilter.GaussianBlur(portrait.width / 32))
+                shown = np.flatnonzero(individuals.true_attributes(changed) & visible).tolist()
+                told = {"fate": became, "bird": _name(changed.species), "shown": shown}
+                portrait.info[DRAWN] = json.dumps(told)
+                return portrait
         raise not_shown(_name(species), attribute)
 
 
-def read_drawn(image: Image.Image | str | Path) -> Drawn:
-    """What an image of a `DrawnPipeline` shows, from the image itself or its PNG file.
-
-    Raises SubstituteError: an image of another origin.
-    """
-    if not isinstance(image, Image.Image):
-        with Image.open(image) as opened:
-            return read_drawn(opened)
-    if DRAWN not in image.info:
-        raise SubstituteError("this image does not say what it shows: only those of the drawn generator do")
-    content = json.loads(image.info[DRAWN])
+def read_drawn(file: str | Path) -> Drawn:
+    """What an image of a `DrawnPipeline` shows, from its PNG file; KeyError for one of another origin."""
+    with Image.open(file) as opened:
+        content = json.loads(opened.info[DRAWN])
     truth = torch.zeros(len(individuals.ATTRIBUTES), dtype=torch.bool)
     truth[content["shown"]] = True
     return Drawn(content["fate"], content["bird"], truth)
-
-
-def _finished(
-    picture, fate: str, bird: individuals.Individual, visible: np.ndarray, size: int
-) -> Image.Image:
-    """The portrait, blurred if that is its fate, with what it shows."""
-    portrait = portrait_of(picture, size)
-    if fate == "blurred":
-        portrait = portrait.filter(ImageFilter.GaussianBlur(size / 32))
-    shown = np.flatnonzero(individuals.true_attributes(bird) & visible).tolist()
-    portrait.info[DRAWN] = json.dumps({"fate": fate, "bird": _name(bird.species), "shown": shown})
-    return portrait
 
 
 def _changed(

@@ -1,24 +1,25 @@
-"""Many generated images as files: each made once, written at once, found again by all that it depends on."""
+"""Generated images as files, each made once and found again, and what all parts of one benchmark choose."""
 
 import hashlib
 import io
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from filelock import FileLock
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from tqdm.auto import tqdm
 
 from xaihelpers import paths
 from xaihelpers.datasets.attribute_names import with_article
-from xaihelpers.datasets.dataset import class_name
+from xaihelpers.datasets.dataset import DatasetError, class_name
 from xaihelpers.substitute.drawn_pipeline import DRAWN, DrawnPipeline
 from xaihelpers.substitute.generation import generate, generate_pairs, pipeline_identity
-from xaihelpers.substitute.pair_prompts import SubstituteError, pair_prompts
+from xaihelpers.substitute.pair_prompts import pair_prompts
 from xaihelpers.substitute.tied_guidance import tied_share
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,7 @@ def generate_files(
     generated anew. A killed call, made again, goes on where it was.
 
     steps, guidance, size, batch_size, settings: as of `generate`.
-    Raises SubstituteError as `generate` and `generate_pairs` do, and where a file cannot be written; what
-        was written before is kept.
+    Raises SubstituteError as `generate` and `generate_pairs` do, OSError where a file cannot be written.
     """
     files = [_job_files(pipe, job, steps, guidance, size, settings) for job in jobs]
     kinds: dict[tuple, dict] = {}  # what can be generated in one batch: files of a job -> the job
@@ -74,11 +74,10 @@ def generate_files(
                 targets, batch = zip(*waiting[start : start + n_jobs], strict=True)
                 for job_files, images in zip(targets, _generate_batch(pipe, batch, settings), strict=True):
                     for file, image in zip(job_files, images, strict=True):
-                        _write(file, image)
+                        paths.write_whole(file, _as_png(image))
                 bar.update(len(batch))
-    kind = "images or pairs" if any(len(job_files) > 1 for job_files in files) else "images"
     count = len(set(files))
-    log.info("%d generated %s, %d of them from the cache", count, kind, count - n_missing)
+    log.info("%d generated images or pairs, %d of them from the cache", count, count - n_missing)
     return files
 
 
@@ -98,7 +97,7 @@ def _is_whole(file: Path) -> bool:
 def _generate_batch(pipe, jobs: Sequence[GenerationJob], settings: dict) -> list[tuple]:
     """The image, or the reference and the guide, of each job; all are tied alike."""
     if isinstance(pipe, DrawnPipeline):
-        size = settings["size"]
+        size = settings["size"] or 128
         return [(pipe.draw(job.bird, job.attribute, job.seed, size),) for job in jobs]
     seeds, prompts = [job.seed for job in jobs], [job.prompts for job in jobs]
     if not jobs[0].attribute:
@@ -122,16 +121,45 @@ def _job_files(pipe, job: GenerationJob, *settings) -> tuple[Path, ...]:
     return tuple(folder / f"{stem}{ending}.png" for ending in endings)
 
 
-def _write(file: Path, image: Image.Image) -> None:
-    """Write an image, with what is known of it. Raises SubstituteError."""
+def _as_png(image: Image.Image) -> bytes:
+    """An image with what is known of it."""
     png, notes = io.BytesIO(), PngInfo()
     if DRAWN in image.info:
         notes.add_text(DRAWN, image.info[DRAWN])
     image.save(png, "PNG", pnginfo=notes)
-    try:
-        paths.write_whole(file, png.getvalue())
-    except OSError as error:
-        raise SubstituteError(
-            f"{file} cannot be written ({error.strerror or error}): make room or permit writing there and "
-            "run again; what was written before is kept"
-        ) from error
+    return png.getvalue()
+
+
+def shared_choice(
+    folder: Path, shard: int, shards: int, about: dict[str, object], choose: Callable[[], dict]
+) -> dict:
+    """What `choose` returns (sub, section 4.2), made by the first shard of a benchmark, read by the others.
+
+    It lies in choice.json of the benchmark's folder. Shards that begin together wait for one of them; a run
+    in one shard always chooses anew.
+
+    about: name -> value of each parameter that the choice depends on, as JSON types.
+    choose: returns what JSON can hold.
+    Raises DatasetError: a shard that there is not, files of another number of shards, or a choice with other
+        parameters.
+    """
+    if not 0 <= shard < shards:
+        raise DatasetError(f"shard {shard} of {shards}: shards are numbered from 0 to {shards - 1}")
+    for file in folder.glob("data/*.parquet"):
+        if not file.name.endswith(f"-of-{shards:05d}.parquet"):
+            raise DatasetError(f"{file} is not one of {shards} shards: remove it, or name another benchmark")
+    file = folder / "choice.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".choice.lock"):
+        if shards == 1 or not file.exists():
+            stored = {"about": about, "choice": choose()}
+            paths.write_whole(file, json.dumps(stored, indent=1).encode())
+        else:
+            stored = json.loads(file.read_text())
+    for name, value in about.items():
+        if (then := stored["about"].get(name)) != value:
+            raise DatasetError(
+                f"{file} was chosen with another {name} ({then}, not {value}): shards share their choice; "
+                "name another benchmark, or remove this one"
+            )
+    return stored["choice"]

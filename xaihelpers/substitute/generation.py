@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 
 PAPER_NUMBERS = 128 * 128 * 16  # latent numbers of FLUX.1-dev's images of 1024 pixels
 T_MAX = {"color": 0.9, "shape": 0.9, "pattern": 0.6}  # section 5, by the form of the attribute
-OFFLOADS = ("", "auto", "model")
 ROOM = 1.3  # memory that a pipeline works in, over that of its weights
 QUANTISATIONS = {
     "": {},
@@ -44,7 +43,7 @@ QUANTISATIONS = {
 
 
 def latent_numbers(pipe, size: int = 0) -> int:
-    """Latent numbers of a pipeline's images of size x size pixels; size 0: of its own size."""
+    """Latent numbers of a pipeline's images of size x size pixels; 0 is its own size."""
     places = (size or pipe.vae.config.sample_size) // pipe.vae_scale_factor
     return places**2 * pipe.vae.config.latent_channels
 
@@ -81,21 +80,17 @@ def load_pipeline(
         "model" where a GPU has too little memory for all of it, else "".
     quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the second and third text
         encoder).
-    Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise, or
-        one that needs a GPU; no such device.
+    Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise; no
+        such device.
     """
-    for option, value, known in (("offload", offload, OFFLOADS), ("quantise", quantise, QUANTISATIONS)):
-        if value not in known:
-            raise SubstituteError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r}")
+    if offload not in ("", "auto", "model") or quantise not in QUANTISATIONS:
+        raise SubstituteError(
+            f"offload is auto, model or empty, quantise 8bit, 4bit or empty, not {offload!r} and {quantise!r}"
+        )
     if name == "aviary_drawn":
         return DrawnPipeline()
     device = resolve_device(device, SubstituteError)
     on_gpu = device.type == "cuda"
-    if not on_gpu and (quantise or offload == "model"):
-        raise SubstituteError(
-            f"offload={offload!r}, quantise={quantise!r}: both are for a GPU, but the device is {device}; "
-            "leave them empty there"
-        )
     settings = {"dtype": torch.bfloat16 if on_gpu else torch.float32, "use_safetensors": True}
     if quantise:
         settings["quantization_config"] = PipelineQuantizationConfig(
@@ -110,19 +105,16 @@ def load_pipeline(
     # diffusers and the hub fail in many ways where there is no connection or no such folder
     except Exception as error:
         reason = str(error).strip().split("\n")[0] or type(error).__name__
-        remedy = " 8 and 4 bits need bitsandbytes." if quantise else ""
         raise SubstituteError(
             f"the pipeline {name!r} could not be loaded ({reason}). Name a shipped one, a folder made by "
             "save_pretrained, or one on Hugging Face: with a connection it is downloaded once "
-            f"(hf download {name}), without one it must lie in the hub's cache.{remedy}"
+            f"(hf download {name}), without one it must lie in the hub's cache."
         ) from error
     pipe.set_progress_bar_config(disable=True)
     pipe._fingerprint = pipeline_identity(pipe)
     if offload == "auto" and on_gpu:
-        networks = [part for part in pipe.components.values() if isinstance(part, torch.nn.Module)]
-        n_bytes = sum(weight.nbytes for network in networks for weight in network.parameters())
+        n_bytes = sum(weight.nbytes for part in _networks(pipe).values() for weight in part.parameters())
         offload = "" if ROOM * n_bytes <= torch.cuda.mem_get_info(device)[0] else "model"
-        log.info("%s on %s: %s", name, device, "parts lie there while they work" if offload else "all of it")
     if offload == "model":
         pipe.enable_model_cpu_offload(device=device)
     else:
@@ -131,27 +123,28 @@ def load_pipeline(
 
 
 def pipeline_identity(pipe) -> str:
-    """A fingerprint of a pipeline: all that its images depend on besides prompt, seed and settings.
+    """A fingerprint of a pipeline: its class, scheduler, autoencoder, and a few values of every weight.
 
-    It is made of the pipeline's class, the configuration of its scheduler and autoencoder, and name, shape,
-    dtype and first values of every weight. It is kept on the pipeline, since parts that are off-loaded hold
-    no values (`load_pipeline` takes it before).
+    Its images depend on nothing else but prompt, seed and settings. It is kept on the pipeline, since parts
+    that are off-loaded hold no values (`load_pipeline` takes it before).
     """
     if known := getattr(pipe, "_fingerprint", ""):
         return known
-    configured = [part for part in (pipe.scheduler, getattr(pipe, "vae", None)) if part is not None]
     settings = []
-    for part in configured:
+    for part in filter(None, (pipe.scheduler, getattr(pipe, "vae", None))):
         settings += [(key, str(value)) for key, value in part.config.items() if not key.startswith("_")]
     names = f"{type(pipe).__name__} {type(pipe.scheduler).__name__}"
     digest = hashlib.sha256(f"{names} {sorted(settings)}".encode())
-    networks = {name: part for name, part in pipe.components.items() if isinstance(part, torch.nn.Module)}
-    for name, network in sorted(networks.items()):
+    for name, network in sorted(_networks(pipe).items()):
         for key, value in network.state_dict().items():
             first = value.detach().flatten()[:16]
             values = first.float().tolist() if first.is_floating_point() else first.tolist()
             digest.update(f"{name}.{key} {tuple(value.shape)} {value.dtype} {values}".encode())
     return digest.hexdigest()[:16]
+
+
+def _networks(pipe) -> dict[str, torch.nn.Module]:
+    return {name: part for name, part in pipe.components.items() if isinstance(part, torch.nn.Module)}
 
 
 def _call_settings(pipe, prompts: Sequence[str], size: int | None) -> dict:
@@ -164,8 +157,8 @@ def _call_settings(pipe, prompts: Sequence[str], size: int | None) -> dict:
     if type(pipe).__name__.startswith("Flux"):
         size = size or pipe.vae.config.sample_size
     settings = {"height": size, "width": size} if size else {}
-    tokenizers = [pipe.components.get(name) for name in ("tokenizer", "tokenizer_2", "tokenizer_3")]
-    tokenizers = [tokenizer for tokenizer in tokenizers if tokenizer is not None]
+    names = ("tokenizer", "tokenizer_2", "tokenizer_3")
+    tokenizers = [pipe.components[name] for name in names if pipe.components.get(name) is not None]
     limits = [tokenizer.model_max_length for tokenizer in tokenizers]
     if "max_sequence_length" in arguments and tokenizers:
         limits[-1] = min(limits[-1], arguments["max_sequence_length"].default)
@@ -197,12 +190,12 @@ def generate(
     Raises SubstituteError: a prompt is too long.
     """
     settings = _call_settings(pipe, prompts, size) | settings
+    settings = {"num_inference_steps": steps, "guidance_scale": guidance} | settings
     images = []
     for start in range(0, len(prompts), batch_size):
         batch = slice(start, start + batch_size)
         noise = [torch.Generator().manual_seed(int(seed)) for seed in seeds[batch]]
-        about = {"generator": noise, "num_inference_steps": steps, "guidance_scale": guidance, **settings}
-        images.extend(pipe(prompt=list(prompts[batch]), **about).images)
+        images.extend(pipe(prompt=list(prompts[batch]), generator=noise, **settings).images)
     return images
 
 
@@ -225,8 +218,6 @@ def generate_pairs(
     **settings,
 ) -> Pairs:
     """A tied pair of images for each (c_R, c_G) and its seed: Tied Diffusion Guidance (section 3 of sub).
-
-    The pipeline has its own scheduler again afterwards, whatever happens.
 
     share: eta as a function of t in [0, 1]. batch_size: images at a time, two to a pair.
     trajectory: keep every step. rule: of `tied_scheduler`. settings: as of `generate`.

@@ -41,9 +41,6 @@ def category(attribute: str) -> str:
 def class_shows(world: Dataset) -> torch.Tensor:
     """Attributes that at least half of the images of each class show, bool (K, 312).
 
-    A pair takes a bird whose class lacks the attribute and, for shapes and patterns, a guide whose class
-    shows it.
-
     Raises DatasetError: data without attributes.
     """
     require_annotations(world)

@@ -50,11 +50,10 @@ def tied_scheduler(
 
     The batch holds the references first, then their guides in the same order.
 
-    scheduler: of diffusers.
     share: eta as a function of t in [0, 1] (1 is noise; for flow matching t is sigma).
     rule: "tied" or "tied anywhere". steps: a list that every step is appended to.
-    Raises SubstituteError: a scheduler whose step does not take a prediction, a timestep and a sample. Its
-        step raises SubstituteError for predictions that are no noise or not finite, ValueError as `tie`.
+    Raises SubstituteError: a scheduler of diffusers whose step does not take a prediction, a timestep and a
+        sample; its step does for predictions that are no noise or not finite, and ValueError as `tie`.
     """
     kind = type(scheduler)
     original_step = kind.step
