@@ -177,14 +177,12 @@ def test_a_verdict_stands_under_the_kind_of_its_data(tmp_path):
 
 
 def test_what_a_claim_lacks_is_a_command():
-    known = claims.load_claims()
-    command = "python -m xaihelpers.run"
-    asked = ledger.command(known[PEOPLE_FOLLOWED], claims.PEOPLE, [])
-    assert asked == f"{command} 42 -p people=FILE -p accepted=FILE"
-    assert ledger.command(known[KEEPS], claims.TOO_FEW, []) == f"{command} 51 -f stored"
+    claim, start = claims.load_claims()[KEEPS], "python -m xaihelpers.run"
+    assert ledger.command(claim, []) == f"{start} 51"
     (stored,) = [made for made in read_runs(long_runs.FOLDER) if made["notebook"] == "51"]
-    assert ledger.command(known[KEEPS], claims.TOO_FEW, [stored]) == f"{command} 51 -f paper"
-    assert ledger.command(known[KEEPS], claims.INSTRUMENT, []) == f"{command} 51 -f paper"
+    assert ledger.command(claim, [stored]) == f"{start} 51 -f paper"
+    of_paper = stored | {"parameters": stored["parameters"] | ledger.presets("51")["paper"]}
+    assert ledger.command(claim, [of_paper]) == ""
 
 
 @pytest.mark.notebooks

@@ -23,10 +23,17 @@ from xaihelpers.scores import sub
 from xaihelpers.scores.sub import __main__ as command
 
 FILES = Path(__file__).with_name("predictions")
-SEEING, BEFORE = (str(FILES / f"{name}.csv") for name in ("seeing", "seeing_before"))
 TARGETS = ["has_crown_color::black", "has_wing_color::white", "has_eye_color::yellow"]
 BIRDS = ["Cardinal", "Blue Jay", "Mallard"]
 THIRD = 100 / 3
+
+
+def write_predictions(folder, ids, name="seeing"):
+    """One of the files, whose images are numbered, with their ids."""
+    table = pd.read_csv(FILES / f"{name}.csv")
+    table["image_id"] = np.array(ids)[table.image_id]
+    table.to_csv(folder / f"{name}.csv", index=False)
+    return str(folder / f"{name}.csv")
 
 
 def write_benchmark(folder, **more):
@@ -51,18 +58,22 @@ def images(benchmark, world):
     return sub.benchmark_images(datasets.load(benchmark), world)
 
 
-def judged(world, images, **more):
-    held = sub.read_predictions(SEEING, images.id)
-    return sub.judge_predictions(images, world, held.concepts, held.values[None], **more)
+@pytest.fixture
+def judged(world, tmp_path):
+    def judge(images, before=False, **more):
+        names = ["seeing", "seeing_before"][: 1 + before]
+        files = [write_predictions(tmp_path, images.id, name) for name in names]
+        held = [sub.read_predictions(file, images.id) for file in files]
+        values = [one.values[None] for one in held]
+        found = sub.judge_predictions(images, world, held[0].concepts, *values, **more)
+        return found.rows.set_index(["scoring", "metric"])
+
+    return judge
 
 
-def by_metric(rows):
-    return rows.set_index(["scoring", "metric"])
-
-
-def test_scores_worked_out_by_hand(world, images):
+def test_scores_worked_out_by_hand(images, judged):
     """Seen: crown and wings. Gone: the red crown, and of the wings the blue; black ones are still claimed."""
-    assert by_metric(judged(world, images).rows).value.to_dict() == pytest.approx(
+    assert judged(images).value.to_dict() == pytest.approx(
         {
             ("authors'", "S+"): 100,  # of two images: the eye is none of the 112
             ("authors'", "S-"): 0,  # of one: only the black wings are among the 112
@@ -72,15 +83,14 @@ def test_scores_worked_out_by_hand(world, images):
             ("corrected", "AUC"): 100,  # among birds whose group was left as it was
         }
     )
-    low = by_metric(judged(world, images, threshold=0.25).rows).value
+    low = judged(images, threshold=0.25).value
     assert low["corrected", "S+"] == 100 and low["corrected", "S-"] == pytest.approx(THIRD)  # 1, 0, 0
 
 
-def test_scores_with_the_birds_before(world, images):
+def test_scores_with_the_birds_before(images, judged):
     """The crown was called black before; a yellow eye is less probable before in two birds of three."""
-    before = sub.read_predictions(BEFORE, images.id).values[None]
-    rows = judged(world, images, before=before).rows
-    found, coin = by_metric(rows).value, by_metric(rows).chance
+    rows = judged(images, before=True)
+    found, coin = rows.value, rows.chance
     assert found["corrected", "false alarms"] == found["corrected", "gain"] == pytest.approx(THIRD)
     assert found["corrected", "AUC"] == pytest.approx(100 * (1 + 1 + 2 / 3) / 3)
     assert rows.cases.tolist() == [2, 1, 3, 3, 3, 3, 3, 3]
@@ -88,20 +98,19 @@ def test_scores_with_the_birds_before(world, images):
     assert coin["corrected", "both"] == pytest.approx(100 * (2 / 4 + 1 / 8) / 3)
 
 
-def test_the_greatest_of_a_group(world, images):
-    rows = by_metric(judged(world, images, rule="group").rows)
+def test_the_greatest_of_a_group(images, judged):
+    rows = judged(images, rule="group")
     # the black wings are likelier than the white
     assert rows.value["corrected", "S+"] == pytest.approx(THIRD)
     assert rows.value["corrected", "both"] == pytest.approx(THIRD)
     assert rows.chance["corrected", "S+"] == pytest.approx(100 * (1 / 4 + 1 / 4 + 1 / 3) / 3)
 
 
-def test_the_benchmark_may_say_what_is_gone(world, tmp_path):
+def test_the_benchmark_may_say_what_is_gone(world, judged, tmp_path):
     """Where the picture keeps its black wings, only blue counts; the class's label is the authors' still."""
     gone = [["has_crown_color::red"], ["has_wing_color--blue"], []]
     folder = write_benchmark(tmp_path / "exact", removed=gone)
-    images = sub.benchmark_images(datasets.load(folder), world)
-    found = by_metric(judged(world, images).rows)
+    found = judged(sub.benchmark_images(datasets.load(folder), world))
     assert found.value["corrected", "S-"] == 100 and found.cases["corrected", "S-"] == 2
     assert found.value["corrected", "both"] == 100 and found.value["authors'", "S-"] == 0
 
@@ -158,19 +167,16 @@ def test_bounds_and_a_rival_of_the_auc(seed, n_draws, n_images):
 
 
 def test_any_order_and_any_names(tmp_path):
-    """Shuffled rows, plain names of attributes, ids, parquet: the same; some of them, in another order."""
+    """Shuffled rows and plain names of attributes: the same; some of them, in another order."""
     ids = ["a.png", "b.png", "c.png"]
-    known = sub.read_predictions(SEEING, ids)
+    file = write_predictions(tmp_path, ids)
+    known = sub.read_predictions(file, ids)
     assert known.concepts[0] == "has_wing_color::blue"  # in CUB's order
-    table = pd.read_csv(SEEING).sample(frac=1, random_state=0)
-    table["image_id"] = np.array(ids)[table.image_id]
-    table["attribute"] = table.attribute.map(datasets.plain_name)
-    table.to_parquet(tmp_path / "own.parquet")
-    table.to_csv(tmp_path / "own.csv", index=False)
-    for name in ("own.parquet", "own.csv"):
-        own = sub.read_predictions(tmp_path / name, ids)
-        assert own.concepts == known.concepts and torch.equal(own.values, known.values)
-    some = sub.read_predictions(SEEING, ids, known.concepts[::-2])
+    table = pd.read_csv(file).sample(frac=1, random_state=0)
+    table.assign(attribute=table.attribute.map(datasets.plain_name)).to_csv(file, index=False)
+    own = sub.read_predictions(file, ids)
+    assert own.concepts == known.concepts and torch.equal(own.values, known.values)
+    some = sub.read_predictions(file, ids, known.concepts[::-2])
     assert some.concepts == known.concepts[::-2] and torch.equal(some.values, known.values.flip(1)[:, ::2])
 
 
@@ -188,8 +194,7 @@ def test_a_file_that_is_wrong_is_named(tmp_path):
         with pytest.raises(ValueError, match=message) as caught:
             sub.read_predictions(file, ["a", "b"])
         assert str(file) in str(caught.value)
-    (tmp_path / "own.parquet").write_text("no such thing")
-    for name in ("own.parquet", "own.safetensors", "nowhere.csv", "nowhere.py"):
+    for name in ("own.safetensors", "nowhere.csv", "nowhere.py"):
         with pytest.raises(ValueError, match=name):
             sub.read_predictions(tmp_path / name, ["a"])
 
@@ -209,19 +214,20 @@ def test_outputs_of_a_bottleneck(tmp_path, caplog):
         sub.read_predictions(save_outputs(outputs, tmp_path / "own.safetensors"), ["a.png"])
 
 
-def test_the_command_measures_on_real_birds_and_says_what_is_wrong(world, benchmark, tmp_path, capsys):
-    """A model that knows the class by heart has a recall and a T of 100 on real birds."""
-    concepts = sub.read_predictions(SEEING, list("012")).concepts
+def test_who_knows_the_class_by_heart_is_right_about_real_birds(world, images):
+    concepts = [*TARGETS, "has_crown_color::red"]
     by_heart = datasets.concept_labels(world, concepts, "class")[~world.train]
-    table = pd.DataFrame(by_heart.numpy(), columns=concepts).rename_axis("image_id").reset_index()
-    file, out = str(tmp_path / "real.parquet"), tmp_path / "out.csv"
-    table.astype({"image_id": str}).melt("image_id", None, "attribute", "probability").to_parquet(file)
-    arguments = [SEEING, "--benchmark", benchmark, "--test", file, "--csv", str(out), "--before", BEFORE]
-    assert command.main(arguments) == 0
-    assert "recall 100.0" in " ".join(capsys.readouterr().out.split())
-    found = pd.read_csv(out).set_index("metric").value
-    assert found["recall"] == found["T"] == 100 and "false alarms" in found
-    assert command.main([SEEING, "--benchmark", "aviary"]) == 2
+    values = torch.zeros(1, 3, 4)
+    found = sub.judge_predictions(images, world, concepts, values, real=by_heart[None]).rows
+    assert (found.set_index("metric").value[["recall", "T"]] == 100).all()
+
+
+def test_the_command_prints_a_table_and_says_what_is_wrong(benchmark, images, tmp_path, capsys):
+    file, out = write_predictions(tmp_path, images.id), tmp_path / "out.csv"
+    assert command.main([file, "--benchmark", benchmark, "--csv", str(out)]) == 0
+    assert "S+ 66.7" in " ".join(capsys.readouterr().out.split())
+    assert pd.read_csv(out).value.iloc[0] == 100
+    assert command.main([file, "--benchmark", "aviary"]) == 2
     assert "is no substitution benchmark" in capsys.readouterr().err
 
 

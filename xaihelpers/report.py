@@ -44,13 +44,16 @@ def with_interval(value: float, low: float, high: float) -> str:
 
 
 def shown(
-    rows: list[dict] | pd.DataFrame, columns: list[str] | None = None, caption: str = "", **look
+    rows: list[dict] | pd.DataFrame,
+    columns: list[str] | None = None,
+    caption: str = "",
+    html: bool = False,
+    index: bool = False,
 ) -> HTML:
     """A table as pandas writes it, a dash where there is nothing; a long one scrolls.
 
-    look: `index`, whether the index is shown; `html`, whether texts are HTML already.
+    html: whether texts are HTML already. index: whether the index is shown.
     """
-    html, index = look.get("html", False), look.get("index", False)
     text = pd.DataFrame(rows, columns=columns).to_html(index=index, border=0, na_rep="–", escape=not html)
     if caption:
         text = text.replace("<thead>", f"<caption>{escape(caption)}</caption><thead>")
@@ -65,9 +68,8 @@ def verdict_cell(outcome: str, colour: str, row: dict | None, below: str) -> str
     if row is None:
         return "–"
     number = with_interval(row["value"], row["low"], row["high"])
-    nowrap = f'<span style="white-space: nowrap">{number}</span>'
     look = f"border-left: 9px solid {colour}; padding-left: 5px"
-    return f'<b style="{look}">{escape(outcome)}</b><br>{nowrap}<br><small>{escape(below)}</small>'
+    return f'<b style="{look}">{escape(outcome)}</b><br>{number}<br><small>{escape(below)}</small>'
 
 
 def paper_tables(

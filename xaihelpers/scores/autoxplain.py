@@ -24,16 +24,19 @@ def attention_matrix(correct, scores, threshold: float = 2.5, clusters=None, dra
     threshold: scores from here on are high. clusters, draws: as of `scores.interval`.
     Returns rows CH, CL, WH and WL in %, and Avg, with the columns metric and those of an Interval.
     """
-    correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
-    scored = ~np.isnan(scores)
-    correct, scores = correct[scored], scores[scored]
-    factors = {"clusters": clusters, "draws": draws}
-    factors = {name: np.asarray(of)[scored] for name, of in factors.items() if of is not None}
-    high = scores >= threshold
-    cells = {"CH": correct & high, "CL": correct & ~high, "WH": ~correct & high, "WL": ~correct & ~high}
-    intervals = {name: interval(100.0 * cells[name], bounds=PERCENT, **factors) for name in CELLS}
-    intervals["Avg"] = interval(scores, bounds=(0, 5), **factors)
-    return pd.DataFrame([{"metric": name, **of_cell._asdict()} for name, of_cell in intervals.items()])
+    factors, scores = {"clusters": clusters, "draws": draws}, np.asarray(scores, float)
+    rows = []
+    for name, of_cell in zip(CELLS, _in_cells(correct, scores, threshold), strict=True):
+        rows.append({"metric": name, **interval(of_cell, bounds=PERCENT, **factors)._asdict()})
+    rows.append({"metric": "Avg", **interval(scores, bounds=(0, 5), **factors)._asdict()})
+    return pd.DataFrame(rows)
+
+
+def _in_cells(correct, scores: np.ndarray, threshold: float) -> list[np.ndarray]:
+    """For each of CELLS 100 for who is in it, else 0, (N,); NaN without a score."""
+    correct, high = np.asarray(correct, bool), scores >= threshold
+    cells = correct & high, correct & ~high, ~correct & high, ~correct & ~high
+    return [np.where(np.isnan(scores), np.nan, 100.0 * cell) for cell in cells]
 
 
 def dealt_at_random(correct, scores, threshold: float = 2.5) -> dict[str, float]:
@@ -41,11 +44,10 @@ def dealt_at_random(correct, scores, threshold: float = 2.5) -> dict[str, float]
 
     It is the product of the matrix's margins. correct, scores, threshold: as of `attention_matrix`.
     """
-    correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
-    scored = ~np.isnan(scores)
-    right, high = correct[scored].mean(), (scores >= threshold)[scored].mean()
-    of_cells = right * high, right * (1 - high), (1 - right) * high, (1 - right) * (1 - high)
-    return {cell: 100 * share for cell, share in zip(CELLS, of_cells, strict=True)}
+    scored = ~np.isnan(np.asarray(scores, float))
+    right, high = np.asarray(correct, bool)[scored].mean(), (np.asarray(scores)[scored] >= threshold).mean()
+    of_cells = np.outer([right, 1 - right], [high, 1 - high]).ravel()
+    return dict(zip(CELLS, 100 * of_cells, strict=True))
 
 
 def above_random(correct, scores, threshold: float = 2.5, clusters=None, draws=None) -> Interval:

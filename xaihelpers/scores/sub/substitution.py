@@ -60,10 +60,9 @@ def group_argmax(similarities: Tensor, attributes: Sequence[str]) -> Tensor:
 
     similarities: (..., L), of images and the texts of L attributes, whole groups of them.
     """
-    groups = groups_of(attributes)
     predicted = torch.zeros_like(similarities, dtype=torch.bool)
-    for group in dict.fromkeys(groups):
-        columns = torch.from_numpy(np.flatnonzero(groups == group)).to(similarities.device)
+    for columns in pd.Series(range(len(attributes))).groupby(groups_of(attributes)).indices.values():
+        columns = torch.from_numpy(columns).to(similarities.device)
         best = columns[similarities[..., columns].argmax(-1)]
         predicted.scatter_(-1, best[..., None], True)
     return predicted
@@ -77,10 +76,7 @@ def predicted_attributes(
     values: (..., L), probabilities or, for the rule "group", any numbers to be compared.
     rule: "threshold" predicts what is at least `threshold`, as bottlenecks do (section 5.5); "group" the
         greatest of each attribute group, as vision-language models do (section 5.6).
-    Raises ValueError: another rule.
     """
-    if rule not in ("threshold", "group"):
-        raise ValueError(f'rule must be "threshold" or "group", not {rule!r}')
     return values >= threshold if rule == "threshold" else group_argmax(values, concepts)
 
 
@@ -165,20 +161,18 @@ def image_scores(
     values: (D, N, L), probabilities of the concepts after the change. removed: bool (N, L).
     before: (D, N, L), of the same birds before the change.
     absent: bool, of `lacking`: which concepts the birds of `before`, or without them those of `values`, lack.
-    rule, threshold: of `predicted_attributes`. Raises DatasetError as `own_attribute`.
+    rule, threshold: of `predicted_attributes`.
     """
     targets = images.attribute.tolist()
 
-    def scored(probabilities):
-        predicted = predicted_attributes(probabilities, concepts, rule, threshold)
-        return substitution_scores(predicted, targets, removed, concepts)
-
-    s_plus, s_minus = scored(values)
+    predicted = predicted_attributes(values, concepts, rule, threshold)
+    s_plus, s_minus = substitution_scores(predicted, targets, removed, concepts)
     both = ((s_plus == 1) & (s_minus == 1)).float()
     found = {"S+": s_plus, "S-": s_minus, "both": both.where((s_plus + s_minus).isfinite(), torch.nan)}
     if before is not None:
-        found["false alarms"] = scored(before).s_plus
-        found["gain"] = found["S+"] - found["false alarms"]
+        predicted = predicted_attributes(before, concepts, rule, threshold)
+        found["false alarms"] = substitution_scores(predicted, targets, removed, concepts).s_plus
+        found["gain"] = s_plus - found["false alarms"]
     if absent is not None:
         others = values if before is None else before
         found["AUC"] = _rank_above_absent(values, others, absent, own_attribute(targets, concepts))
@@ -240,10 +234,7 @@ def exactly_a_class(claims: Tensor, of_classes: Tensor) -> Tensor:
 
     claims: bool (D, N, L). of_classes: bool (K, L).
     """
-    found = torch.zeros(claims.shape[:2], dtype=torch.bool)
-    for vector in of_classes.unique(dim=0):
-        found |= (claims == vector).all(2)
-    return 100.0 * found
+    return 100.0 * torch.stack([(claims == vector).all(2) for vector in of_classes]).any(0)
 
 
 def clusters(images: pd.DataFrame) -> list[np.ndarray]:
