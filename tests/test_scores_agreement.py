@@ -90,17 +90,6 @@ def test_ratings_that_cannot_be_read_as_they_stand(tmp_path):
         agreement.read_ratings(file, ("item", "rating"))
 
 
-def test_ratings_as_programs_save_them(tmp_path):
-    """A byte order mark, line endings, blanks, letters composed or not, names like numbers or gaps."""
-    lines = ["item , rater,rating,note", "maïs, 007,4.0,", "mai\u0308s,y , 1,None", "NA,x,,", "NA,y,2,NA"]
-    (tmp_path / "own.csv").write_bytes(("\ufeff" + "\r".join(lines)).encode())
-    table = agreement.read_ratings(tmp_path / "own.csv")
-    assert table.groupby("item").rating.mean().to_dict() == {"maïs": 2.5, "NA": 2.0}
-    assert table["rater"].tolist() == ["007", "y", "x", "y"]
-    assert table["rating"].isna().sum() == 1 and table["note"].tolist() == ["", "None", "", "NA"]
-    assert agreement.rating_matrix(table).stack().dropna().tolist() == [2, 4, 1]
-
-
 def of(name):
     return frozenset(name)
 

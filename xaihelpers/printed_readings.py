@@ -157,8 +157,10 @@ def _reading(entry: dict, parts: dict, floor: float, n: float | str | None) -> I
         values = numbers.eval(entry["value"])
         if "least_of" in entry:
             values = values.groupby([key for key in by if key != entry["least_of"]]).min()
-        clusters = None if entry.get("clusters") == "none" else _clusters(values.index)
-        return interval(values, clusters=clusters)
+        # the keys of three levels or more that stand for several cells: of two none tells where a third lies
+        levels = [values.index.get_level_values(name) for name in values.index.names]
+        clusters = [one for one in levels if one.nunique() >= 3 and one.has_duplicates]
+        return interval(values, clusters=None if entry.get("clusters") == "none" else clusters or None)
     if source == "correlation":
         clusters = numbers.index.get_level_values(entry["clusters"])
         return interval(numbers.a, numbers.b, statistic="correlation", clusters=clusters)
@@ -170,12 +172,6 @@ def _reading(entry: dict, parts: dict, floor: float, n: float | str | None) -> I
         n = smallest(fits([text for spec in parts.values() for text in cells(spec).value], LARGEST))
     of_part = {name: _limits(entry, spec, n) for name, spec in parts.items()}
     return combined(entry["value"], of_part, floor=floor)
-
-
-def _clusters(index: pd.Index) -> list[np.ndarray] | None:
-    """The keys of three levels or more that stand for several cells: of two none tells where a third lies."""
-    levels = [index.get_level_values(name) for name in index.names]
-    return [one.to_numpy() for one in levels if one.nunique() >= 3 and one.has_duplicates] or None
 
 
 def _limits(entry: dict, spec: dict | str, n: float | str | None) -> list[Interval]:

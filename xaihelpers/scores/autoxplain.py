@@ -19,24 +19,18 @@ CELLS = ("CH", "CL", "WH", "WL")  # correct or wrong prediction, high or low sco
 def attention_matrix(correct, scores, threshold: float = 2.5, clusters=None, draws=None) -> pd.DataFrame:
     """The attention confusion matrix and the average score (section 3.3).
 
-    correct: (N,) bool, whether the prediction is right.
-    scores: (N,) from 0 to 5, NaN where the judge gave none; these are left out.
+    correct: (N,) bool. scores: (N,) from 0 to 5, NaN where the judge gave none; these are left out.
     threshold: scores from here on are high. clusters, draws: as of `scores.interval`.
     Returns rows CH, CL, WH and WL in %, and Avg, with the columns metric and those of an Interval.
     """
-    factors, scores = {"clusters": clusters, "draws": draws}, np.asarray(scores, float)
-    rows = []
-    for name, of_cell in zip(CELLS, _in_cells(correct, scores, threshold), strict=True):
-        rows.append({"metric": name, **interval(of_cell, bounds=PERCENT, **factors)._asdict()})
+    correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
+    high, factors, rows = scores >= threshold, {"clusters": clusters, "draws": draws}, []
+    cells = correct & high, correct & ~high, ~correct & high, ~correct & ~high
+    for name, cell in zip(CELLS, cells, strict=True):
+        share = np.where(np.isnan(scores), np.nan, 100.0 * cell)
+        rows.append({"metric": name, **interval(share, bounds=PERCENT, **factors)._asdict()})
     rows.append({"metric": "Avg", **interval(scores, bounds=(0, 5), **factors)._asdict()})
     return pd.DataFrame(rows)
-
-
-def _in_cells(correct, scores: np.ndarray, threshold: float) -> list[np.ndarray]:
-    """For each of CELLS 100 for who is in it, else 0, (N,); NaN without a score."""
-    correct, high = np.asarray(correct, bool), scores >= threshold
-    cells = correct & high, correct & ~high, ~correct & high, ~correct & ~high
-    return [np.where(np.isnan(scores), np.nan, 100.0 * cell) for cell in cells]
 
 
 def dealt_at_random(correct, scores, threshold: float = 2.5) -> dict[str, float]:
@@ -81,7 +75,8 @@ def lead_of_kinds(
         value as well where a kind is missing.
     """
     table = pd.DataFrame({"value": np.asarray(values, float), "segmenter": np.asarray(is_segmenter, bool)})
-    for name, given in (("backbone", backbones), ("image", images), ("draw", draws)):
+    keys = ["backbone", "image", "draw"]
+    for name, given in zip(keys, (backbones, images, draws), strict=True):
         table[name] = 0 if given is None else np.asarray(given)
     table = table.dropna(subset="value")
     if table["segmenter"].nunique() < 2:
@@ -90,25 +85,20 @@ def lead_of_kinds(
     means = table.groupby(["backbone", "segmenter"])["value"].mean().unstack()
     if means.isna().any(axis=None):
         kinds = [means[kind].dropna() for kind in (True, False)]
-        value = kinds[0].mean() - kinds[1].mean()
         limits = np.nan, np.nan
         if networks_are_cases and min(map(len, kinds)) > 1:
             limits = ttest_ind(*kinds, equal_var=False).confidence_interval()
-        return Interval(value, *limits, len(table), float(n_backbones))
+        return Interval(kinds[0].mean() - kinds[1].mean(), *limits, len(table), float(n_backbones))
     once = table.groupby(["backbone", "segmenter"])["draw"].transform("nunique") == 1
     every = sorted(table["draw"].unique())  # what has no draws is the same in each
     table = pd.concat([table[~once], *(table[once].assign(draw=draw) for draw in every)])
-    keys = ["backbone", "image", "draw"]
     wide = table.groupby([*keys, "segmenter"])["value"].mean().unstack()
     gaps = (wide[True] - wide[False]).dropna()
     backbone, image, draw = (gaps.index.get_level_values(key) for key in keys)
-    clusters = [backbone, image] if networks_are_cases else image
-    found = interval(gaps, clusters=clusters, draws=draw)
-    if networks_are_cases:
-        found = found._replace(effective=float(n_backbones))
-        if n_backbones < 2:
-            found = found._replace(low=np.nan, high=np.nan)
-    return found
+    if not networks_are_cases:
+        return interval(gaps, clusters=image, draws=draw)
+    found = interval(gaps, clusters=[backbone, image], draws=draw)._replace(effective=float(n_backbones))
+    return found if n_backbones > 1 else found._replace(low=np.nan, high=np.nan)
 
 
 def box_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
@@ -121,9 +111,8 @@ def box_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
     """
     found = []
     for pair in zip(lit.cpu().numpy(), objects.cpu().numpy(), strict=True):
-        of_lit, of_object = (_largest_box(pixels) for pixels in pair)
-        overlap = box_iou(of_lit, of_object).sum() if len(of_object) else np.nan  # no pair: 0
-        found.append(float(overlap))
+        of_lit, of_object = map(_largest_box, pair)
+        found.append(float(box_iou(of_lit, of_object).sum()) if len(of_object) else np.nan)  # no pair: 0
     return np.array(found)
 
 
@@ -168,14 +157,11 @@ def inside_at_equal_area(maps: torch.Tensor, object_pixels: torch.Tensor) -> tor
 
     maps: (N, H, W). object_pixels: (N, H, W) bool.
     """
-    inside = []
-    for values, is_object in zip(maps.flatten(1), object_pixels.flatten(1).bool(), strict=True):
-        count = int(is_object.sum())
-        if not count:
-            inside.append(maps.new_tensor(torch.nan))
-            continue
-        level = values.topk(count).values[-1]
-        above, at = values > level, values == level
-        left = (count - above.sum()) / at.sum()
-        inside.append(((above & is_object).sum() + left * (at & is_object).sum()) / count)
-    return torch.stack(inside)
+    inside = maps.new_full([len(maps)], torch.nan)
+    for n, (values, is_object) in enumerate(zip(maps.flatten(1), object_pixels.flatten(1), strict=True)):
+        if count := int(is_object.sum()):
+            level = values.topk(count).values[-1]
+            above, at = values > level, values == level
+            left = (count - above.sum()) / at.sum()
+            inside[n] = ((above & is_object).sum() + left * (at & is_object).sum()) / count
+    return inside

@@ -134,7 +134,7 @@ def shuffled_correlation(scores: np.ndarray, maps: pd.DataFrame, seed: int = 0) 
     """What is left of a pooled correlation when scores are exchanged among the maps of one network.
 
     scores: (N,), NaN where there is none.
-    Returns the mean over draws, and between which percentiles 95 % of them lie; NaN of a constant.
+    Returns the mean over draws, with their percentiles; NaN of a constant.
     """
     given = maps.assign(score=scores).dropna(subset=["score", "reference"])
     cases, rng = len(given), np.random.default_rng(seed)

@@ -59,5 +59,5 @@ def map_correlations(one: torch.Tensor, other: torch.Tensor) -> np.ndarray:
     """Spearman's correlation of maps (N, h, w) in pairs, (N,); NaN where one of a pair is constant."""
     ranks = [rankdata(maps.flatten(1).cpu().numpy(), axis=1) for maps in (one, other)]
     a, b = (rank - rank.mean(1, keepdims=True) for rank in ranks)
-    norm = np.sqrt((a**2).sum(1) * (b**2).sum(1))
-    return np.divide((a * b).sum(1), norm, out=np.full(len(a), np.nan), where=norm > 0)
+    with np.errstate(invalid="ignore"):
+        return (a * b).sum(1) / np.sqrt((a**2).sum(1) * (b**2).sum(1))

@@ -43,18 +43,17 @@ def subset_cases(metrics: pd.DataFrame, target, draws: int = 4, seed: int = 0) -
         raise ValueError(f"{len(y)} items have all metrics and a rating: too few for {FOLDS} folds")
     nothing = np.where(complete, np.zeros((draws, 1)), np.nan)
     columns_of = {}
-    for size in range(len(x.T) + 1):
+    for size in range(1, len(x.T) + 1):
         for columns in combinations(range(len(x.T)), size):
             columns_of[frozenset(metrics.columns[list(columns)])] = list(columns)
-    cases = {subset: nothing.copy() for subset in columns_of}
+    cases = {subset: nothing.copy() for subset in [frozenset(), *columns_of]}
     for draw in range(draws):
         for train, test in KFold(FOLDS, shuffle=True, random_state=seed + draw).split(y):
             z = StandardScaler().fit(x[train]).transform(x)
             for subset, columns in columns_of.items():
-                if columns:
-                    ridge = Ridge().fit(z[train][:, columns], y[train])
-                    predictions = ridge.predict(z[test][:, columns]).round(12)
-                    cases[subset][draw, rows[test]] = _parts_of_tau(predictions, y[test])
+                ridge = Ridge().fit(z[train][:, columns], y[train])
+                predictions = ridge.predict(z[test][:, columns]).round(12)
+                cases[subset][draw, rows[test]] = _parts_of_tau(predictions, y[test])
     return cases
 
 

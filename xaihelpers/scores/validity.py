@@ -42,8 +42,7 @@ SEES = VERDICTS[0]
 def dose_response(doses: Sequence[float], scores: Sequence[float], draws: Sequence[int]) -> Interval:
     """Spearman's ρ of scores and doses with its 95 % interval over draws.
 
-    doses, scores, draws: (n,), a row for each model that was scored; rows without a score are left out.
-    A constant score has ρ = 0.
+    doses, scores, draws: (n,), a row for each scored model; NaN is left out. A constant score has ρ = 0.
     """
     rows = pd.DataFrame({"dose": doses, "score": scores, "draw": draws}).dropna()
     n = len(rows)
