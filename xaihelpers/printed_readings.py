@@ -46,9 +46,8 @@ def readings(entry: dict) -> list[Interval]:
 def own_table(claim: Claim, several: list[Interval], undocumented: bool = False) -> str:
     """What a paper's own printed numbers say of its claim.
 
-    several: its readings. undocumented: whether a step that the paper leaves open could turn it round.
-    Supported, or depends on that step: all hold. Contradicted: all fail. Depends on the reading: one holds,
-    another fails. Else, and without any, it cannot be told.
+    Supported: all of several readings hold; undocumented, if a step that the paper leaves open could turn it
+    round. Contradicted: all fail. Depends on the reading: one holds, another fails. Else it cannot be told.
     """
     said = {by_interval(claim, one)[0] for one in several}
     if said == {claims.HOLDS}:
@@ -61,10 +60,9 @@ def own_table(claim: Claim, several: list[Interval], undocumented: bool = False)
 def own_tables(ledger: dict[str, Claim]) -> tuple[pd.DataFrame, dict[str, list[Interval]]]:
     """The verdict of `own_table` on each claim, and its readings.
 
-    ledger: as of `claims.load_claims`.
-    Returns a row for each claim, `paper`, `claim`, `metric` (its unit), `verdict`, `readings` (what they
-    say), `why`, the first reading's value with the widest interval that a reading gives it; and claim ->
-    readings.
+    Returns a row for each claim of `claims.load_claims`: `paper`, `claim`, `metric` (its unit), `verdict`,
+    `readings` (what they say), `why`, and the first reading's value with the widest interval that a reading
+    gives it; and claim -> readings.
     """
     relations = load_relations()
     rows, several = [], {}

@@ -142,10 +142,7 @@ def named_concepts(outputs: ConceptOutputs, k: int, naming: str = "value") -> Na
 
 
 def describe(concepts: Sequence[str], weights: Sequence[float], template: Template, decimals: int = 2) -> str:
-    """P(·): one text of concepts and weights in the given order; without any, the empty template.
-
-    decimals: of a float weight; an integer is written as it is.
-    """
+    """P(·): one text of concepts and weights in the given order. decimals: of a weight that is no integer."""
     pairs = []
     for concept, weight in zip(concepts, weights, strict=True):
         if not isinstance(weight, int):
@@ -157,10 +154,7 @@ def describe(concepts: Sequence[str], weights: Sequence[float], template: Templa
 def concept_texts(
     outputs: ConceptOutputs, k: int, template: Template, naming: str = "value", decimals: int = 2
 ) -> list[str]:
-    """P(ĉ) of N images: the concepts that are named of each, with their weights.
-
-    outputs, k, naming: as in `named_concepts`, whose errors it raises. decimals: of the weights.
-    """
+    """P(ĉ) of N images: the concepts that are named of each, as of `named_concepts`, with their weights."""
     named = named_concepts(outputs, k, naming)
     pairs = [named.pairs(n, outputs.concepts) for n in range(len(named.indices))]
     return [describe(words, weights, template, decimals) for words, weights in pairs]
@@ -188,11 +182,9 @@ def reference_texts(present: torch.Tensor, concepts: Sequence[str], template: Te
 
 
 def concept_score(cosine: torch.Tensor, weight: float = 2.5) -> torch.Tensor:
-    """ConceptScore, eq. 1: ω · max(cosine, 0).
+    """ConceptScore, eq. 1: ω · max(cosine, 0), (N,).
 
-    cosine: (N,), of each image's embedding and its text's.
     weight: ω; the paper prints none, 2.5 is CLIPScore's and fits the range of its tables.
-    Returns (N,), in [0, ω].
     """
     return weight * cosine.clamp(min=0)
 

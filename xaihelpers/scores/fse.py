@@ -82,8 +82,8 @@ def cri_table(answers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 def paper_rows(table: pd.DataFrame, keys: Sequence[str], metric: str = "CRI") -> pd.DataFrame:
     """Rows of a table of the paper, to be recorded: data, model, its keys, and the numbers.
 
-    table: with `data`, `model` and the columns of an Interval. keys: of the paper's table; "dataset" is the
-        paper's name of the data, and the model goes by its name there.
+    table: with `data`, `model` and the columns of an Interval. keys: of the paper's table; "dataset" and
+        model go by their names there.
     """
     table = table.assign(metric=metric, chance=20.0 if metric == "CRI" else 0.0, dataset="")
     named = [paper_names(*pair) for pair in zip(table["model"], table["data"], strict=True)]

@@ -58,14 +58,13 @@ def completeness(concept_accuracy: float, network_accuracy: float, n_classes: in
     """How much of what the network decides can be decided from its concepts: 1 all, 0 nothing.
 
     concept_accuracy: of the best classifier on the concept values. network_accuracy: of the network itself.
-    Both are shares from 0 to 1. n_classes: whose chance level is 1 / n_classes.
+    Both are shares from 0 to 1.
     Raises ValueError where the network is no better than chance, for then nothing is to be explained.
     """
     chance = 1 / n_classes
     if network_accuracy <= chance:
         raise ValueError(
-            f"the network's accuracy {network_accuracy:.3f} does not exceed chance, {chance:.3f}: there is "
-            "nothing that concepts could be complete for"
+            f"the network's accuracy {network_accuracy:.3f} does not exceed chance, {chance:.3f}"
         )
     return (concept_accuracy - chance) / (network_accuracy - chance)
 

@@ -60,7 +60,7 @@ def _constant(scores: np.ndarray) -> bool:
 
 
 def spearman(doses: np.ndarray, scores: np.ndarray) -> float:
-    """Spearman's ρ of doses and scores, (n,) each; 0 where one of the two does not vary."""
+    """Spearman's ρ, (n,) each; 0 where one of the two does not vary."""
     return pearson(rankdata(doses), rankdata(scores))
 
 

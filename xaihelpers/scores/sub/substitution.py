@@ -44,7 +44,7 @@ def same_group(targets: Sequence[str], attributes: Sequence[str]) -> Tensor:
 def own_attribute(targets: Sequence[str], attributes: Sequence[str]) -> Tensor:
     """Which of L attributes is each image's substituted one, bool (N, L); none where the model lacks it.
 
-    Raises DatasetError where no image's attribute is among them: the names are of another vocabulary.
+    Raises DatasetError where no image's attribute is among them.
     """
     columns = torch.from_numpy(pd.Index(attributes).get_indexer(targets))
     if len(columns) and columns.max() < 0:
@@ -113,7 +113,6 @@ def substitution_scores(
     """S+ and S- of each image (section 5.5).
 
     predicted: bool (..., N, L). targets: N substituted attributes. removed: bool (N, L).
-    Raises DatasetError as `own_attribute`.
     """
     own = own_attribute(targets, attributes)
     known = own.any(1)
@@ -206,7 +205,6 @@ def paired_rise(
     Ties count half; NaN where an image's attribute is none of the concepts, and where there is no other.
 
     before, after: (D, N, L), probabilities. absent: bool (N, L), what the birds lack before and after.
-    Raises DatasetError as `own_attribute`.
     """
     targets = images.attribute.tolist()
     own = own_attribute(targets, concepts)
