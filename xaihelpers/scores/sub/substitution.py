@@ -10,8 +10,6 @@ Beside these stands what the two alone do not say (not in the paper):
     gain         S+ less the false alarm on the same bird
     AUC          how many images that lack the attribute are less probable to have it
     rise         the new attribute is more probable after the change than before
-    deviating    of ordinary birds: attributes that a bird has by its own label and its class has not, of
-                 which who recites the class claims none
 
 N images, L attributes (group::value), D draws of a model, trained alike but for the seed. `images` are N rows
 with the columns attribute, the substituted one, bird, and label, of the bird's class.
@@ -212,27 +210,6 @@ def paired_rise(
     rises = 50 + 50 * (after - before).sign()
     chosen = {"rise": own, "rise of absent": others}
     return {name: ((rises * some).sum(2).double() / some.sum(1)).numpy() for name, some in chosen.items()}
-
-
-def kinds_of_attributes(has: Tensor, of_class: Tensor) -> dict[str, Tensor]:
-    """Attributes of a bird that deviate from its class, that are typical, that neither has: bool (M, L) each.
-
-    Only attributes that deviate in some bird, so that all three are of the same ones.
-
-    has: bool (M, L), by the labels of the birds. of_class: bool (M, L), by those of their classes.
-    """
-    deviating = has & ~of_class
-    ever = deviating.any(0)
-    typical, absent = has & of_class & ever, ~has & ~of_class & ever
-    return {"deviating": deviating, "typical": typical, "absent": absent}
-
-
-def exactly_a_class(claims: Tensor, of_classes: Tensor) -> Tensor:
-    """Which vectors of claims are exactly those of a class, (D, N) float: 100 or 0 (section 1, in a number).
-
-    claims: bool (D, N, L). of_classes: bool (K, L).
-    """
-    return 100.0 * torch.stack([(claims == vector).all(2) for vector in of_classes]).any(0)
 
 
 def clusters(images: pd.DataFrame) -> list[np.ndarray]:
