@@ -1,11 +1,9 @@
-"""S+, S- and T by hand; and anybody's predictions: read, matched with a benchmark, scored and printed.
+"""S+, S- and T by hand; and anybody's predictions: read, matched with a benchmark and scored.
 
 Images 0 to 2 are a Cardinal given a black crown, a Blue Jay given white wings and a Mallard given a yellow
 eye. By the labels of the classes a red crown goes; blue and black wings; a black eye. Red crowns, blue wings
 and yellow eyes are none of the 112 concepts.
 """
-
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,25 +20,27 @@ from xaihelpers.outputs import ConceptOutputs, save_outputs
 from xaihelpers.scores import sub
 from xaihelpers.scores.sub import __main__ as command
 
-FILES = Path(__file__).with_name("predictions")
+COLOURS = {"wing": ("blue", "black", "white"), "eye": ("yellow", "black"), "crown": ("blue", "black", "red")}
+CONCEPTS = [f"has_{part}_color::{colour}" for part, colours in COLOURS.items() for colour in colours]
+# of the three images, what a model says of them, and of the same birds before the change
+SEEING = torch.tensor(
+    [[0.1, 0.1, 0.1, 0.1, 0.9, 0.1, 0.9, 0.2], [0.3, 0.8, 0.6, 0.2, 0.8, 0.9, 0.1, 0.1]]
+    + [[0.1, 0.1, 0.7, 0.3, 0.9, 0.1, 0.1, 0.1]]
+)
+BEFORE = torch.tensor(
+    [[0.1, 0.1, 0.1, 0.1, 0.9, 0.1, 0.6, 0.9], [0.9, 0.8, 0.2, 0.4, 0.8, 0.9, 0.1, 0.1]]
+    + [[0.1, 0.1, 0.7, 0.1, 0.9, 0.1, 0.1, 0.1]]
+)
 TARGETS = ["has_crown_color::black", "has_wing_color::white", "has_eye_color::yellow"]
 BIRDS = ["Cardinal", "Blue Jay", "Mallard"]
 THIRD = 100 / 3
 
 
-def write_predictions(folder, ids, name="seeing"):
-    """One of the files, whose images are numbered, with their ids."""
-    table = pd.read_csv(FILES / f"{name}.csv")
-    table["image_id"] = np.array(ids)[table.image_id]
-    table.to_csv(folder / f"{name}.csv", index=False)
-    return str(folder / f"{name}.csv")
-
-
 def write_benchmark(folder, **more):
-    """The benchmark that the files are of."""
+    """The benchmark of the three images."""
     images = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue", "green")]
     write_sub(folder, images, TARGETS, BIRDS, TARGETS, BIRDS, **more)
-    return str(folder)
+    return datasets.load(folder)
 
 
 @pytest.fixture(scope="module")
@@ -49,31 +49,18 @@ def world():
 
 
 @pytest.fixture(scope="module")
-def benchmark(tmp_path_factory):
-    return write_benchmark(tmp_path_factory.mktemp("benchmark") / "three")
+def images(tmp_path_factory, world):
+    return sub.benchmark_images(write_benchmark(tmp_path_factory.mktemp("benchmark") / "three"), world)
 
 
-@pytest.fixture
-def images(benchmark, world):
-    return sub.benchmark_images(datasets.load(benchmark), world)
+def judged(images, world, *before, **more):
+    found = sub.judge_predictions(images, world, CONCEPTS, SEEING[None], *before, **more)
+    return found.rows.set_index(["scoring", "metric"])
 
 
-@pytest.fixture
-def judged(world, tmp_path):
-    def judge(images, before=False, **more):
-        names = ["seeing", "seeing_before"][: 1 + before]
-        files = [write_predictions(tmp_path, images.id, name) for name in names]
-        held = [sub.read_predictions(file, images.id) for file in files]
-        values = [one.values[None] for one in held]
-        found = sub.judge_predictions(images, world, held[0].concepts, *values, **more)
-        return found.rows.set_index(["scoring", "metric"])
-
-    return judge
-
-
-def test_scores_worked_out_by_hand(images, judged):
+def test_scores_worked_out_by_hand(images, world):
     """Seen: crown and wings. Gone: the red crown, and of the wings the blue; black ones are still claimed."""
-    assert judged(images).value.to_dict() == pytest.approx(
+    assert judged(images, world).value.to_dict() == pytest.approx(
         {
             ("authors'", "S+"): 100,  # of two images: the eye is none of the 112
             ("authors'", "S-"): 0,  # of one: only the black wings are among the 112
@@ -83,13 +70,13 @@ def test_scores_worked_out_by_hand(images, judged):
             ("corrected", "AUC"): 100,  # among birds whose group was left as it was
         }
     )
-    low = judged(images, threshold=0.25).value
+    low = judged(images, world, threshold=0.25).value
     assert low["corrected", "S+"] == 100 and low["corrected", "S-"] == pytest.approx(THIRD)  # 1, 0, 0
 
 
-def test_scores_with_the_birds_before(images, judged):
+def test_scores_with_the_birds_before(images, world):
     """The crown was called black before; a yellow eye is less probable before in two birds of three."""
-    rows = judged(images, before=True)
+    rows = judged(images, world, BEFORE[None])
     found, coin = rows.value, rows.chance
     assert found["corrected", "false alarms"] == found["corrected", "gain"] == pytest.approx(THIRD)
     assert found["corrected", "AUC"] == pytest.approx(100 * (1 + 1 + 2 / 3) / 3)
@@ -98,19 +85,19 @@ def test_scores_with_the_birds_before(images, judged):
     assert coin["corrected", "both"] == pytest.approx(100 * (2 / 4 + 1 / 8) / 3)
 
 
-def test_the_greatest_of_a_group(images, judged):
-    rows = judged(images, rule="group")
+def test_the_greatest_of_a_group(images, world):
+    rows = judged(images, world, rule="group")
     # the black wings are likelier than the white
     assert rows.value["corrected", "S+"] == pytest.approx(THIRD)
     assert rows.value["corrected", "both"] == pytest.approx(THIRD)
     assert rows.chance["corrected", "S+"] == pytest.approx(100 * (1 / 4 + 1 / 4 + 1 / 3) / 3)
 
 
-def test_the_benchmark_may_say_what_is_gone(world, judged, tmp_path):
+def test_the_benchmark_may_say_what_is_gone(world, tmp_path):
     """Where the picture keeps its black wings, only blue counts; the class's label is the authors' still."""
     gone = [["has_crown_color::red"], ["has_wing_color--blue"], []]
-    folder = write_benchmark(tmp_path / "exact", removed=gone)
-    found = judged(sub.benchmark_images(datasets.load(folder), world))
+    exact = write_benchmark(tmp_path / "exact", removed=gone)
+    found = judged(sub.benchmark_images(exact, world), world)
     assert found.value["corrected", "S-"] == 100 and found.cases["corrected", "S-"] == 2
     assert found.value["corrected", "both"] == 100 and found.value["authors'", "S-"] == 0
 
@@ -168,16 +155,14 @@ def test_bounds_and_a_rival_of_the_auc(seed, n_draws, n_images):
 
 def test_any_order_and_any_names(tmp_path):
     """Shuffled rows and plain names of attributes: the same; some of them, in another order."""
-    ids = ["a.png", "b.png", "c.png"]
-    file = write_predictions(tmp_path, ids)
-    known = sub.read_predictions(file, ids)
-    assert known.concepts[0] == "has_wing_color::blue"  # in CUB's order
-    table = pd.read_csv(file).sample(frac=1, random_state=0)
-    table.assign(attribute=table.attribute.map(datasets.plain_name)).to_csv(file, index=False)
+    ids, names, file = ["a.png", "b.png", "c.png"], map(datasets.plain_name, CONCEPTS), tmp_path / "own.csv"
+    table = pd.DataFrame(SEEING.numpy(), ids, list(names)).rename_axis("image_id").reset_index()
+    table = table.melt("image_id", None, "attribute", "probability").sample(frac=1, random_state=0)
+    table.to_csv(file, index=False)
     own = sub.read_predictions(file, ids)
-    assert own.concepts == known.concepts and torch.equal(own.values, known.values)
-    some = sub.read_predictions(file, ids, known.concepts[::-2])
-    assert some.concepts == known.concepts[::-2] and torch.equal(some.values, known.values.flip(1)[:, ::2])
+    assert own.concepts == CONCEPTS and torch.equal(own.values, SEEING)  # in CUB's order
+    some = sub.read_predictions(file, ids, CONCEPTS[::-2])
+    assert some.concepts == CONCEPTS[::-2] and torch.equal(some.values, SEEING.flip(1)[:, ::2])
 
 
 def test_a_file_that_is_wrong_is_named(tmp_path):
@@ -222,12 +207,8 @@ def test_who_knows_the_class_by_heart_is_right_about_real_birds(world, images):
     assert (found.set_index("metric").value[["recall", "T"]] == 100).all()
 
 
-def test_the_command_prints_a_table_and_says_what_is_wrong(benchmark, images, tmp_path, capsys):
-    file, out = write_predictions(tmp_path, images.id), tmp_path / "out.csv"
-    assert command.main([file, "--benchmark", benchmark, "--csv", str(out)]) == 0
-    assert "S+ 66.7" in " ".join(capsys.readouterr().out.split())
-    assert pd.read_csv(out).value.iloc[0] == 100
-    assert command.main([file, "--benchmark", "aviary"]) == 2
+def test_the_command_says_what_is_wrong(capsys):
+    assert command.main(["own.csv", "--benchmark", "aviary"]) == 2
     assert "is no substitution benchmark" in capsys.readouterr().err
 
 

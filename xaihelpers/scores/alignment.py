@@ -258,9 +258,9 @@ def concept_location(
 
 
 def region_iou(regions: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
-    """IoU (P,) of regions with masks, both bool (P, M₁, M₂); NaN of an empty mask.
+    """IoU (P,) of regions, as of `kernels.coam.location_region`, with masks; NaN of an empty mask.
 
-    A region Ω, the ⌊α M₁ M₂/12⌋ highest pixels of a map, is `kernels.coam.location_region`.
+    Both are bool (P, M₁, M₂).
     """
     shared = (regions & masks).sum((1, 2))
     return (shared / (regions | masks).sum((1, 2))).where(masks.any(2).any(1), torch.nan)

@@ -125,15 +125,6 @@ def _largest_box(pixels: np.ndarray) -> torch.Tensor:
     return torch.tensor([[columns.start, rows.start, columns.stop, rows.stop]], dtype=torch.float64)
 
 
-def outline_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
-    """Intersection over union of what is lit and the object, (N,); NaN without an object.
-
-    lit, objects: (N, H, W) bool.
-    """
-    shares = (lit & objects).sum((1, 2)) / (lit | objects).sum((1, 2))
-    return shares.where(objects.any(2).any(1), torch.nan).cpu().numpy()
-
-
 def soft_iou(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
     """Soft intersection over union, (N,) in [0, 1]: the sum of the lesser over that of the greater.
 
