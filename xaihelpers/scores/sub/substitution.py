@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from xaihelpers.datasets.dataset import DatasetError
-from xaihelpers.scores.intervals import PERCENT, Interval, interval
+from xaihelpers.scores.intervals import PERCENT, Interval, over_draws
 
 
 def groups_of(attributes: Sequence[str]) -> np.ndarray:
@@ -161,7 +161,6 @@ def image_scores(
     rule, threshold: of `predicted_attributes`.
     """
     targets = images.attribute.tolist()
-
     predicted = predicted_attributes(values, concepts, rule, threshold)
     s_plus, s_minus = substitution_scores(predicted, targets, removed, concepts)
     both = ((s_plus == 1) & (s_minus == 1)).float()
@@ -215,8 +214,7 @@ def paired_rise(
 def clusters(images: pd.DataFrame) -> list[np.ndarray]:
     """Which images belong together: arrays (N,), their attribute and their bird, crossed.
 
-    Of what is the same for all images there is nothing to be drawn again: it is left out, where the other is
-    left.
+    What is the same for all images is left out, where the other is not.
     """
     codes = [pd.factorize(images[column])[0] for column in ("attribute", "bird")]
     return [one for one in codes if one.max(initial=0) > 0] or codes[:1]
@@ -227,8 +225,4 @@ def score_interval(scores: np.ndarray, images: pd.DataFrame, metric: str = "S+")
 
     metric: "gain" is from -100 on, any other from 0.
     """
-    n_draws = len(scores)
-    factors = [np.tile(one, n_draws) for one in clusters(images)]
-    draws = np.arange(n_draws).repeat(len(images))
-    bounds = (-100, 100) if metric == "gain" else PERCENT
-    return interval(scores, clusters=factors, draws=draws, bounds=bounds)
+    return over_draws(scores, clusters(images), bounds=(-100, 100) if metric == "gain" else PERCENT)
