@@ -2,7 +2,6 @@
 
 from math import isnan, nan
 
-import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +11,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from xaihelpers.scores import agreement, metric_selection
+from xaihelpers.scores import agreement, rank_correlation
 
 
 def ratings(matrix):
@@ -46,15 +45,6 @@ def test_alpha_and_kappa_by_hand():
     assert isnan(agreement.fleiss_kappa(apart).value)
     with pytest.raises(ValueError, match="no item has ratings of two raters"):
         agreement.krippendorff_alpha(apart)
-
-
-def test_alpha_is_the_librarys_and_takes_gaps():
-    matrix = [[1, 2, 1], [4, None, 4], [3, 3, 2], [None, 2, None], [1, 1, None], [4, 3, 4]]
-    result = agreement.krippendorff_alpha(ratings(matrix))
-    with_nan = np.array([[nan if value is None else value for value in row] for row in matrix])
-    how = {"value_domain": [1, 2, 3, 4], "level_of_measurement": "ordinal"}
-    assert result.value == pytest.approx(krippendorff.alpha(with_nan.T, **how))
-    assert result.cases == 5 and result.low < result.value < result.high <= 1
 
 
 def test_one_rater_left_out_by_hand():
@@ -100,11 +90,11 @@ VALUES[of("abc")] = 0.45
 
 def test_shapley_and_greedy_by_hand():
     """a joins first (2 of 6 orders) for 0.3, after b for 0.2, after c for 0.5, last (2) for 0.25; so on."""
-    result = metric_selection.shapley_values(VALUES)
+    result = rank_correlation.shapley_values(VALUES)
     assert result["a"] == pytest.approx((2 * 0.3 + 0.2 + 0.5 + 2 * 0.25) / 6)
     assert result["b"] == pytest.approx((2 * 0.2 + 0.1 + 0.2 + 2 * -0.05) / 6)
     assert result["c"] == pytest.approx((2 * 0.0 + 0.2 + 0.0 + 2 * 0.05) / 6)
-    chosen = metric_selection.greedy_selection(VALUES)
+    chosen = rank_correlation.greedy_selection(VALUES)
     assert chosen["metric"].tolist() == ["a", "c", "b"] and chosen["value"].tolist() == [0.3, 0.5, 0.45]
 
 
@@ -123,12 +113,12 @@ def test_the_items_parts_add_up_to_the_value():
     metrics = pd.DataFrame(people[:, None] + rng.normal(0, 2, (54, 2)), columns=["a", "b"])
     metrics = pd.concat([metrics, pd.DataFrame({"a": [nan]})])
     people = np.append(people, 3.0)  # gaps in either are left out
-    cases = metric_selection.subset_cases(metrics, people, draws=3, seed=7)
+    cases = rank_correlation.subset_cases(metrics, people, draws=3, seed=7)
     assert cases[of("ab")].shape == (3, 55) and (cases[of("")][:, :53] == 0).all()
     for draw in range(3):
         expected = predictive_tau(metrics.to_numpy()[:53], people[:53], 7 + draw)
         assert np.nanmean(cases[of("ab")][draw]) == pytest.approx(expected)
-    parts = metric_selection.shapley_values(cases)
+    parts = rank_correlation.shapley_values(cases)
     assert np.nanmean(parts["a"] + parts["b"]) == pytest.approx(np.nanmean(cases[of("ab")]))
     with pytest.raises(ValueError, match="9 items have all metrics and a rating: too few for 5 folds"):
-        metric_selection.subset_cases(pd.DataFrame({"a": range(10)}), [nan, *range(9)])
+        rank_correlation.subset_cases(pd.DataFrame({"a": range(10)}), [nan, *range(9)])

@@ -61,37 +61,24 @@ def test_agreement_of_claimed_effects_with_real_ones():
     assert math.isnan(interventions.effect_agreement(0 * real, 0 * real))
 
 
-N, L, K = 200, 4, 4
-
-
-@pytest.fixture
-def bottleneck():
-    """Values, truth, weights, offset and labels that follow from the truth, of a linear bottleneck."""
+def test_curve_of_corrections():
+    """Beside pytorch-concepts, of a bottleneck of four concepts whose labels follow from the truth."""
     draw = torch.Generator().manual_seed(3)
-    truth = (torch.rand(N, L, generator=draw) < 0.4).float()
-    weights, offset = torch.randn(L, K, generator=draw), torch.randn(K, generator=draw)
+    truth = (torch.rand(200, 4, generator=draw) < 0.4).float()
+    weights, offset = torch.randn(4, 4, generator=draw), torch.randn(4, generator=draw)
     # each value is wrong by an amount of its own column, so that the oracle's order is one for all images
-    sign = (torch.rand(N, L, generator=draw) < 0.5).float() * 2 - 1
-    values = truth + sign * torch.arange(L, 0, -1) / 2
-    return values, truth, weights, offset, (truth @ weights + offset).argmax(1)
-
-
-def accuracy(labels, scores, average=None):
-    """Share of right decisions, as PyC's functions take a scorer."""
-    return (scores.argmax(1) == labels).mean()
-
-
-def test_curve_of_corrections(bottleneck):
-    values, truth, weights, offset, labels = bottleneck
+    sign = (torch.rand(200, 4, generator=draw) < 0.5).float() * 2 - 1
+    values, labels = truth + sign * torch.arange(4, 0, -1) / 2, (truth @ weights + offset).argmax(1)
     curve = interventions.intervention_curve(values, truth, weights, offset, labels, "oracle")
-    groups, options = [list(range(number)) for number in range(L + 1)], {"scorer": accuracy, "auc": False}
 
     def head(concepts):
         return concepts @ weights + offset
 
-    theirs = intervention_score(
-        head, values, truth, labels, groups, activation=torch.nn.Identity(), **options
-    )
+    def accuracy(labels, scores, average=None):
+        return (scores.argmax(1) == labels).mean()
+
+    asked = head, values, truth, labels, [list(range(number)) for number in range(5)]
+    theirs = intervention_score(*asked, activation=torch.nn.Identity(), scorer=accuracy, auc=False)
     assert curve.mean(1).tolist() == pytest.approx([float(one) for one in theirs])
     assert curve[0].mean() < 0.9 and curve[-1].mean() == 1  # there was something to correct
 

@@ -149,7 +149,8 @@ def inside_at_equal_area(maps: torch.Tensor, object_pixels: torch.Tensor) -> tor
     maps: (N, H, W). object_pixels: (N, H, W) bool.
     """
     inside = maps.new_full([len(maps)], torch.nan)
-    for n, (values, is_object) in enumerate(zip(maps.flatten(1), object_pixels.flatten(1), strict=True)):
+    pairs = zip(maps.flatten(1), object_pixels.flatten(1).bool(), strict=True)
+    for n, (values, is_object) in enumerate(pairs):
         if count := int(is_object.sum()):
             level = values.topk(count).values[-1]
             above, at = values > level, values == level
