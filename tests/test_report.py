@@ -74,19 +74,14 @@ def fill(folder):
     printed = {"claim": HALF, "verdict": claims.UNDOCUMENTED, "why": "5,794 test birds", "metric": "%"}
     printed |= {"value": 50.7, "low": 49.4, "high": 52.0, "cases": 5794}
     recorded(folder, "63", {("alignment", "own table"): [printed]}, "printed tables", "as printed").finish()
-    # keys that the report could take for its own
-    told = [{"source": "seed", "block": "first", "metric": "AUC", "value": 0.5}]
-    made = recorded(folder, "62", {("collection", "told"): told})
     row = {"model": "judge", "asked": 7, "cost": 0.25, "currency": "USD"}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("xaihelpers.spending.Account.rows", lambda account: [row])
-        made.finish()
-    preset = yaml.safe_load((FOLDER / "presets" / "12.paper.yaml").read_text())
-    long = {("collection", "told"): told}
-    made = recorded(folder.parent / "kept", "12", long, **real)
-    made.parameters |= preset
+        recorded(folder, "62", {}).finish()
+    made = recorded(folder.parent / "kept", "12", {}, **real)
+    made.parameters |= yaml.safe_load((FOLDER / "presets" / "12.paper.yaml").read_text())
     made.finish()
-    recorded(folder.parent / "long_runs", "12", long, n_samples=99).finish()
+    recorded(folder.parent / "long_runs", "12", {}, n_samples=99).finish()
     (folder / "22-0123456789").mkdir()
     (folder / "22-0123456789" / "run.json").write_text("{")
     (folder / "notebooks").mkdir()
@@ -177,14 +172,12 @@ def test_a_verdict_stands_under_the_kind_of_its_data(tmp_path):
 
 
 def test_what_a_claim_lacks_is_a_command():
-    known = claims.load_claims()
-    command = "python -m xaihelpers.run"
-    asked = ledger.command(known[PEOPLE_FOLLOWED], claims.PEOPLE, [])
-    assert asked == f"{command} 42 -p people=FILE -p accepted=FILE"
-    assert ledger.command(known[KEEPS], claims.TOO_FEW, []) == f"{command} 51 -f stored"
+    claim, start = claims.load_claims()[KEEPS], "python -m xaihelpers.run"
+    assert ledger.command(claim, []) == f"{start} 51"
     (stored,) = [made for made in read_runs(long_runs.FOLDER) if made["notebook"] == "51"]
-    assert ledger.command(known[KEEPS], claims.TOO_FEW, [stored]) == f"{command} 51 -f paper"
-    assert ledger.command(known[KEEPS], claims.INSTRUMENT, []) == f"{command} 51 -f paper"
+    assert ledger.command(claim, [stored]) == f"{start} 51 -f paper"
+    of_paper = stored | {"parameters": stored["parameters"] | ledger.presets("51")["paper"]}
+    assert ledger.command(claim, [of_paper]) == ""
 
 
 @pytest.mark.notebooks
@@ -209,7 +202,6 @@ def test_paper_and_runs_stand_beside_each_other_each_under_its_own_data(made):
     seed_5 = ["41.3 void", "[38.3, 44.3]", "1,040"]
     assert first == ["entire test set", "theta", "1", "CEM", "39.2", *real, *drawn, *seed_5]
     assert "Of the l concepts that mattered most" in text  # the caption
-    assert table_of(page, "collection, told")[-1][:3] == ["seed", "first", "AUC"]
 
 
 @pytest.mark.notebooks
@@ -234,10 +226,3 @@ def test_what_a_reader_of_the_page_finds(made):
     assert page.find("img", alt="Birds & concepts.") and not page.find_all(href=True)
     assert not re.search("https?://|url\\(|@import", str(page))
     assert "def partners" not in text and "Exercise" not in text
-
-
-@pytest.mark.notebooks
-def test_an_empty_folder_gives_a_sentence(tmp_path):
-    page, text = executed(tmp_path / "none")
-    assert "Nothing recorded yet: run `make run`" in text
-    assert "39.2" in text  # the papers' tables are there

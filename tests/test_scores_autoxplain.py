@@ -58,7 +58,6 @@ def test_overlaps_by_hand():
     lit[1, 2:6, 4:8] = lit[1, 9, 9] = True
     lit[3, :2, :2] = True
     assert autoxplain.box_overlap(lit, objects) == pytest.approx([1, 8 / 24, 0, np.nan], nan_ok=True)
-    assert autoxplain.outline_overlap(lit, objects) == pytest.approx([1, 8 / 25, 0, np.nan], nan_ok=True)
     diagonal = torch.eye(10, dtype=torch.bool)[None]
     square = torch.ones(1, 10, 10, dtype=torch.bool)
     assert autoxplain.box_overlap(square, diagonal)[0] == pytest.approx(1 / 100)  # of a diagonal's first cell

@@ -20,9 +20,7 @@ def test_worked_by_hand():
     row = cri_table(answers([1, 0, 0, 0], invalid=[False, True, False, True]), ["mode"]).iloc[0]
     assert (row["mode"], row.value, row.invalid, row.cases) == ("slow", 25.0, 50.0, 4)
     assert row.low <= 25 <= row.high
-
-
-def test_answers_that_could_not_be_had_are_left_out():
+    # answers that could not be had are left out
     row = cri_table(answers([1, 0, 0, 0], failure=["", "", "failed", "failed"]), ["mode"]).iloc[0]
     assert (row.value, row.cases, row.failed) == (50, 2, 50)
     row = cri_table(answers([0, 0], failure="failed"), ["mode"]).iloc[0]
@@ -34,12 +32,6 @@ def test_a_case_asked_in_turns_counts_once_by_those_that_came():
     failure = ["", "", "failed", "failed", "failed"]
     turns = answers([1, 0, 0, 0, 1], row=[7, 7, 7, 9, 9], centre=0, label=0, failure=failure)
     assert right_by_case(turns).droplevel([0, 1, 2, 3, 5]).to_dict() == {7: 50}
-
-
-def test_the_part_that_is_meant_alone_is_taken():
-    both = answers([1, 0, 1, 1], row=[1, 2, 1, 2], centre=0, label=0, mode=[*"aabb"])
-    assert right_by_case(both, mode="a").tolist() == [100, 0]
-    assert (right_by_case(both, mode="a") - right_by_case(both, mode="b")).tolist() == [0, -100]
 
 
 def test_cases_of_one_set_and_of_one_class_hang_together():

@@ -1,4 +1,4 @@
-"""Recitation by hand: attributes that deviate, vectors of a class; and what guessers say of substitutions."""
+"""What guessers say of substitutions."""
 
 import torch
 
@@ -6,16 +6,6 @@ from xaihelpers import datasets
 from xaihelpers.scores import sub
 from xaihelpers.substitute import write_exact
 from xaihelpers.yardsticks.guessers import guessers
-
-
-def test_attributes_that_deviate_and_vectors_of_a_class():
-    of_class = torch.tensor([[1, 1, 0, 0], [1, 0, 0, 1]]).bool()
-    has = torch.tensor([[1, 0, 1, 0], [1, 0, 0, 0]]).bool()  # the first has the third, its class not
-    kinds = sub.kinds_of_attributes(has, of_class)
-    assert kinds["deviating"].tolist() == [[0, 0, 1, 0], [0, 0, 0, 0]]
-    assert not kinds["typical"].any() and kinds["absent"].tolist() == [[0, 0, 0, 0], [0, 0, 1, 0]]
-    claims = torch.stack([of_class, has])  # a reciter, and the truth
-    assert sub.exactly_a_class(claims, of_class).tolist() == [[100, 100], [0, 0]]
 
 
 def test_guessers_gain_nothing_and_the_truth_is_right(tmp_path):

@@ -1,11 +1,9 @@
-"""S+, S- and T by hand; and anybody's predictions: read, matched with a benchmark, scored and printed.
+"""S+, S- and T by hand; and anybody's predictions: read, matched with a benchmark and scored.
 
 Images 0 to 2 are a Cardinal given a black crown, a Blue Jay given white wings and a Mallard given a yellow
 eye. By the labels of the classes a red crown goes; blue and black wings; a black eye. Red crowns, blue wings
 and yellow eyes are none of the 112 concepts.
 """
-
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,18 +20,27 @@ from xaihelpers.outputs import ConceptOutputs, save_outputs
 from xaihelpers.scores import sub
 from xaihelpers.scores.sub import __main__ as command
 
-FILES = Path(__file__).with_name("predictions")
-SEEING, BEFORE = (str(FILES / f"{name}.csv") for name in ("seeing", "seeing_before"))
+COLOURS = {"wing": ("blue", "black", "white"), "eye": ("yellow", "black"), "crown": ("blue", "black", "red")}
+CONCEPTS = [f"has_{part}_color::{colour}" for part, colours in COLOURS.items() for colour in colours]
+# of the three images, what a model says of them, and of the same birds before the change
+SEEING = torch.tensor(
+    [[0.1, 0.1, 0.1, 0.1, 0.9, 0.1, 0.9, 0.2], [0.3, 0.8, 0.6, 0.2, 0.8, 0.9, 0.1, 0.1]]
+    + [[0.1, 0.1, 0.7, 0.3, 0.9, 0.1, 0.1, 0.1]]
+)
+BEFORE = torch.tensor(
+    [[0.1, 0.1, 0.1, 0.1, 0.9, 0.1, 0.6, 0.9], [0.9, 0.8, 0.2, 0.4, 0.8, 0.9, 0.1, 0.1]]
+    + [[0.1, 0.1, 0.7, 0.1, 0.9, 0.1, 0.1, 0.1]]
+)
 TARGETS = ["has_crown_color::black", "has_wing_color::white", "has_eye_color::yellow"]
 BIRDS = ["Cardinal", "Blue Jay", "Mallard"]
 THIRD = 100 / 3
 
 
 def write_benchmark(folder, **more):
-    """The benchmark that the files are of."""
+    """The benchmark of the three images."""
     images = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue", "green")]
     write_sub(folder, images, TARGETS, BIRDS, TARGETS, BIRDS, **more)
-    return str(folder)
+    return datasets.load(folder)
 
 
 @pytest.fixture(scope="module")
@@ -42,27 +49,18 @@ def world():
 
 
 @pytest.fixture(scope="module")
-def benchmark(tmp_path_factory):
-    return write_benchmark(tmp_path_factory.mktemp("benchmark") / "three")
+def images(tmp_path_factory, world):
+    return sub.benchmark_images(write_benchmark(tmp_path_factory.mktemp("benchmark") / "three"), world)
 
 
-@pytest.fixture
-def images(benchmark, world):
-    return sub.benchmark_images(datasets.load(benchmark), world)
+def judged(images, world, *before, **more):
+    found = sub.judge_predictions(images, world, CONCEPTS, SEEING[None], *before, **more)
+    return found.rows.set_index(["scoring", "metric"])
 
 
-def judged(world, images, **more):
-    held = sub.read_predictions(SEEING, images.id)
-    return sub.judge_predictions(images, world, held.concepts, held.values[None], **more)
-
-
-def by_metric(rows):
-    return rows.set_index(["scoring", "metric"])
-
-
-def test_scores_worked_out_by_hand(world, images):
+def test_scores_worked_out_by_hand(images, world):
     """Seen: crown and wings. Gone: the red crown, and of the wings the blue; black ones are still claimed."""
-    assert by_metric(judged(world, images).rows).value.to_dict() == pytest.approx(
+    assert judged(images, world).value.to_dict() == pytest.approx(
         {
             ("authors'", "S+"): 100,  # of two images: the eye is none of the 112
             ("authors'", "S-"): 0,  # of one: only the black wings are among the 112
@@ -72,15 +70,14 @@ def test_scores_worked_out_by_hand(world, images):
             ("corrected", "AUC"): 100,  # among birds whose group was left as it was
         }
     )
-    low = by_metric(judged(world, images, threshold=0.25).rows).value
+    low = judged(images, world, threshold=0.25).value
     assert low["corrected", "S+"] == 100 and low["corrected", "S-"] == pytest.approx(THIRD)  # 1, 0, 0
 
 
-def test_scores_with_the_birds_before(world, images):
+def test_scores_with_the_birds_before(images, world):
     """The crown was called black before; a yellow eye is less probable before in two birds of three."""
-    before = sub.read_predictions(BEFORE, images.id).values[None]
-    rows = judged(world, images, before=before).rows
-    found, coin = by_metric(rows).value, by_metric(rows).chance
+    rows = judged(images, world, BEFORE[None])
+    found, coin = rows.value, rows.chance
     assert found["corrected", "false alarms"] == found["corrected", "gain"] == pytest.approx(THIRD)
     assert found["corrected", "AUC"] == pytest.approx(100 * (1 + 1 + 2 / 3) / 3)
     assert rows.cases.tolist() == [2, 1, 3, 3, 3, 3, 3, 3]
@@ -88,8 +85,8 @@ def test_scores_with_the_birds_before(world, images):
     assert coin["corrected", "both"] == pytest.approx(100 * (2 / 4 + 1 / 8) / 3)
 
 
-def test_the_greatest_of_a_group(world, images):
-    rows = by_metric(judged(world, images, rule="group").rows)
+def test_the_greatest_of_a_group(images, world):
+    rows = judged(images, world, rule="group")
     # the black wings are likelier than the white
     assert rows.value["corrected", "S+"] == pytest.approx(THIRD)
     assert rows.value["corrected", "both"] == pytest.approx(THIRD)
@@ -99,9 +96,8 @@ def test_the_greatest_of_a_group(world, images):
 def test_the_benchmark_may_say_what_is_gone(world, tmp_path):
     """Where the picture keeps its black wings, only blue counts; the class's label is the authors' still."""
     gone = [["has_crown_color::red"], ["has_wing_color--blue"], []]
-    folder = write_benchmark(tmp_path / "exact", removed=gone)
-    images = sub.benchmark_images(datasets.load(folder), world)
-    found = by_metric(judged(world, images).rows)
+    exact = write_benchmark(tmp_path / "exact", removed=gone)
+    found = judged(sub.benchmark_images(exact, world), world)
     assert found.value["corrected", "S-"] == 100 and found.cases["corrected", "S-"] == 2
     assert found.value["corrected", "both"] == 100 and found.value["authors'", "S-"] == 0
 
@@ -158,20 +154,15 @@ def test_bounds_and_a_rival_of_the_auc(seed, n_draws, n_images):
 
 
 def test_any_order_and_any_names(tmp_path):
-    """Shuffled rows, plain names of attributes, ids, parquet: the same; some of them, in another order."""
-    ids = ["a.png", "b.png", "c.png"]
-    known = sub.read_predictions(SEEING, ids)
-    assert known.concepts[0] == "has_wing_color::blue"  # in CUB's order
-    table = pd.read_csv(SEEING).sample(frac=1, random_state=0)
-    table["image_id"] = np.array(ids)[table.image_id]
-    table["attribute"] = table.attribute.map(datasets.plain_name)
-    table.to_parquet(tmp_path / "own.parquet")
-    table.to_csv(tmp_path / "own.csv", index=False)
-    for name in ("own.parquet", "own.csv"):
-        own = sub.read_predictions(tmp_path / name, ids)
-        assert own.concepts == known.concepts and torch.equal(own.values, known.values)
-    some = sub.read_predictions(SEEING, ids, known.concepts[::-2])
-    assert some.concepts == known.concepts[::-2] and torch.equal(some.values, known.values.flip(1)[:, ::2])
+    """Shuffled rows and plain names of attributes: the same; some of them, in another order."""
+    ids, names, file = ["a.png", "b.png", "c.png"], map(datasets.plain_name, CONCEPTS), tmp_path / "own.csv"
+    table = pd.DataFrame(SEEING.numpy(), ids, list(names)).rename_axis("image_id").reset_index()
+    table = table.melt("image_id", None, "attribute", "probability").sample(frac=1, random_state=0)
+    table.to_csv(file, index=False)
+    own = sub.read_predictions(file, ids)
+    assert own.concepts == CONCEPTS and torch.equal(own.values, SEEING)  # in CUB's order
+    some = sub.read_predictions(file, ids, CONCEPTS[::-2])
+    assert some.concepts == CONCEPTS[::-2] and torch.equal(some.values, SEEING.flip(1)[:, ::2])
 
 
 def test_a_file_that_is_wrong_is_named(tmp_path):
@@ -188,8 +179,7 @@ def test_a_file_that_is_wrong_is_named(tmp_path):
         with pytest.raises(ValueError, match=message) as caught:
             sub.read_predictions(file, ["a", "b"])
         assert str(file) in str(caught.value)
-    (tmp_path / "own.parquet").write_text("no such thing")
-    for name in ("own.parquet", "own.safetensors", "nowhere.csv", "nowhere.py"):
+    for name in ("own.safetensors", "nowhere.csv", "nowhere.py"):
         with pytest.raises(ValueError, match=name):
             sub.read_predictions(tmp_path / name, ["a"])
 
@@ -209,19 +199,16 @@ def test_outputs_of_a_bottleneck(tmp_path, caplog):
         sub.read_predictions(save_outputs(outputs, tmp_path / "own.safetensors"), ["a.png"])
 
 
-def test_the_command_measures_on_real_birds_and_says_what_is_wrong(world, benchmark, tmp_path, capsys):
-    """A model that knows the class by heart has a recall and a T of 100 on real birds."""
-    concepts = sub.read_predictions(SEEING, list("012")).concepts
+def test_who_knows_the_class_by_heart_is_right_about_real_birds(world, images):
+    concepts = [*TARGETS, "has_crown_color::red"]
     by_heart = datasets.concept_labels(world, concepts, "class")[~world.train]
-    table = pd.DataFrame(by_heart.numpy(), columns=concepts).rename_axis("image_id").reset_index()
-    file, out = str(tmp_path / "real.parquet"), tmp_path / "out.csv"
-    table.astype({"image_id": str}).melt("image_id", None, "attribute", "probability").to_parquet(file)
-    arguments = [SEEING, "--benchmark", benchmark, "--test", file, "--csv", str(out), "--before", BEFORE]
-    assert command.main(arguments) == 0
-    assert "recall 100.0" in " ".join(capsys.readouterr().out.split())
-    found = pd.read_csv(out).set_index("metric").value
-    assert found["recall"] == found["T"] == 100 and "false alarms" in found
-    assert command.main([SEEING, "--benchmark", "aviary"]) == 2
+    values = torch.zeros(1, 3, 4)
+    found = sub.judge_predictions(images, world, concepts, values, real=by_heart[None]).rows
+    assert (found.set_index("metric").value[["recall", "T"]] == 100).all()
+
+
+def test_the_command_says_what_is_wrong(capsys):
+    assert command.main(["own.csv", "--benchmark", "aviary"]) == 2
     assert "is no substitution benchmark" in capsys.readouterr().err
 
 

@@ -1,10 +1,8 @@
 """What the papers print, and recorded rows beside it."""
 
 import pandas as pd
-import pytest
 
 from xaihelpers import tables
-from xaihelpers.paths import FolderError
 from xaihelpers.records import COLUMNS
 from xaihelpers.tables import PAPER, Source, beside
 
@@ -27,8 +25,6 @@ def test_a_key_has_one_spelling():
 def test_tables_are_held_in_their_order():
     assert tables.tables_of("alignment") == [str(n) for n in range(1, 9)]
     assert sorted(["text", "10", "6-8", "6"], key=tables.table_order) == ["6-8", "6", "10", "text"]
-    with pytest.raises(FolderError, match="no alignment_table99.csv"):
-        tables.paper_table("alignment", 99)
     assert tables.printed("alignment", "99").empty
 
 

@@ -118,8 +118,9 @@ def decide(
     if any(map(math.isnan, measured[:3])):
         return Verdict(NOT_APPLICABLE)
     outcome, needed = by_interval(claim, measured)
-    said = {(by_interval(claim, one)[0], _too_high(claim, one)) for one in (measured, *rewritten)}
-    if len(said) > 1:
+    highest = claim.reference + claim.smallest if claim.direction == "within" else math.inf
+    said = {(by_interval(claim, one)[0], one.low > highest) for one in (measured, *rewritten)}
+    if len(said) > 1:  # an equivalence may fail on either side
         return Verdict(ILL_POSED)
     others = {by_interval(claim, one)[0] for one in readings}
     if {HOLDS, FAILS} <= others or (outcome != TOO_FEW and others - {outcome}):
@@ -127,11 +128,6 @@ def decide(
     if outcome == HOLDS and rival is not None and not rival.low > 0:
         return Verdict(RIVAL)
     return Verdict(outcome, math.ceil(needed) if needed <= available else None)
-
-
-def _too_high(claim: Claim, measured: Interval) -> bool:
-    """Whether an equivalence fails because the quantity is too high, and not too low."""
-    return claim.direction == "within" and measured.low > claim.reference + claim.smallest
 
 
 def by_interval(claim: Claim, measured: Interval) -> tuple[str, float]:
@@ -159,13 +155,12 @@ def control_passed(
 ) -> bool:
     """Whether the whole interval of a control lies above one level, below another; logs value and interval.
 
-    name: of the control. measured: its quantity, in `unit`. An interval that is not known passes nothing.
+    measured: its quantity, in `unit`. An interval that is not known passes nothing.
     """
     passed = bool(measured.low > above and measured.high < below)
-    levels = {f"above {above:g}": above > -math.inf, f"below {below:g}": below < math.inf}
-    wanted = " and ".join(level for level, asked in levels.items() if asked)
-    outcome = "passed" if passed else "failed"
-    log.info("Control, %s: %s, wanted %s: %s", name, spoken(measured, unit), wanted, outcome)
+    wanted = [f"above {above:g}"] * (above > -math.inf) + [f"below {below:g}"] * (below < math.inf)
+    said = spoken(measured, unit), " and ".join(wanted), "passed" if passed else "failed"
+    log.info("Control, %s: %s, wanted %s: %s", name, *said)
     return passed
 
 

@@ -22,7 +22,6 @@ from xaihelpers.report import number_text, with_interval
 
 KINDS = ("paper", "real", "long", "default", "other")  # of runs, in the order in which they count
 COLUMNS = ("drawn", "long", "real")
-PEOPLE_FILES = ("people", "accepted", "ratings")  # parameters that take what people have said
 
 
 @cache
@@ -45,8 +44,8 @@ def presets(number: str) -> dict[str, dict]:
 
 def presets_of(run: dict) -> list[str]:
     """The names of the presets whose parameters a run has."""
-    known, given = presets(run["notebook"]), run["parameters"].items()
-    return [name for name, wanted in known.items() if wanted and wanted.items() <= given]
+    given = run["parameters"].items()
+    return [name for name, wanted in presets(run["notebook"]).items() if wanted and wanted.items() <= given]
 
 
 def changed(run: dict) -> dict:
@@ -111,41 +110,25 @@ def reason(verdict: dict) -> str:
         return f"failed control: {', '.join(failed)}"
     if outcome == claims.RIVAL:
         return f"ahead of what knows nothing by {with_interval(*verdict['rival'][:3])}"
-    others = {claims.ILL_POSED: "rewritten", claims.READING: "readings"}.get(outcome)
-    if others:
-        values = [other[0] for other in verdict[others]]
-        words = "written otherwise" if others == "rewritten" else "read otherwise"
-        return f"{words} {number_text(min(values))} to {number_text(max(values))}"
+    words = {claims.ILL_POSED: ("rewritten", "written"), claims.READING: ("readings", "read")}
+    if outcome in words:
+        others, how = words[outcome]
+        values = [one[0] for one in verdict[others]]
+        return f"{how} otherwise {number_text(min(values))} to {number_text(max(values))}"
     more = {claims.PEOPLE: "people rate in notebook 71", claims.MODEL: "no such model was asked"}
     return more.get(outcome, "")
 
 
-def command(claim: claims.Claim, outcome: str, runs: Sequence[dict]) -> str:
-    """The command that brings what a claim lacks: a first run, people's files, or a preset that no run has.
-
-    More cases of the same data come first where cases are too few, else the paper's size. "" where nothing
-    is left. outcome: of the claim's verdict; another word where it has none.
-    """
+def command(claim: claims.Claim, runs: Sequence[dict]) -> str:
+    """What brings an open claim further: a first run, or one at the paper's size; "" where there are both."""
     start, numbers = "python -m xaihelpers.run", claim.notebook.split()
-    if outcome not in claims.OUTCOMES and not {run["notebook"] for run in runs} & {*numbers}:
+    if not {run["notebook"] for run in runs} & {*numbers}:
         return f"{start} {numbers[0]}"
-    tried, choices = {(run["notebook"], name) for run in runs for name in presets_of(run)}, []
+    tried = {(run["notebook"], name) for run in runs for name in presets_of(run)}
     for number in numbers:
-        files = [name for name in PEOPLE_FILES if declared()[number].get(name) == ("str", "")]
-        if outcome == claims.PEOPLE and files:
-            return " ".join([start, number, *(f"-p {name}=FILE" for name in files)])
-        for name, values in presets(number).items():
-            last = not (outcome == claims.TOO_FEW and _is_larger(number, values)), name != "paper"
-            if (number, name) not in tried:
-                choices.append((*last, f"{start} {number} -f {name}"))
-    return min(choices)[-1] if choices else ""
-
-
-def _is_larger(number: str, values: dict) -> bool:
-    """Whether a preset is of the same data and generator with more of something, and less of nothing."""
-    defaults = {name: value for name, (kind, value) in declared()[number].items() if kind == "int"}
-    grown = [value - defaults[name] for name, value in values.items() if name in defaults]
-    return not {"data", "pipeline"} & values.keys() and max(grown, default=0) > 0 <= min(grown)
+        if "paper" in presets(number) and (number, "paper") not in tried:
+            return f"{start} {number} -f paper"
+    return ""
 
 
 def _as_list(value: str | list[str]) -> list[str]:

@@ -13,11 +13,11 @@ import pandas as pd
 from xaihelpers.paths import PROJECT, results_home, write_whole
 
 FOLDER = PROJECT / "data" / "long_runs"
-Tables = dict[str, pd.DataFrame]
+Tables = dict[str, pd.DataFrame]  # by name
 
 
 def recorded(notebook: str, names: Sequence[str], parameters: dict, free: Iterable[str]) -> list[Tables]:
-    """The tables of a notebook's recorded runs, by name, of those that belong with this run.
+    """The tables of a notebook's recorded runs that belong with this run.
 
     names: of the tables. parameters: of this run. free: the parameters in which a recorded run may differ.
     """

@@ -14,9 +14,7 @@ import yaml
 
 from xaihelpers.tables import FOLDER, key_text
 
-NO_KEYS = ["metric", "value", "unit", "note", "number", "half"]
-KINDS = ("equal", "at least", "at most")
-SLACK = 1e-9
+SLACK = 1e-9  # a value half-way between two printable ones may be rounded either way
 
 
 @cache
@@ -27,16 +25,21 @@ def load_relations() -> dict:
 
 @cache
 def _table(name: str) -> pd.DataFrame:
-    rows = pd.read_csv(FOLDER / f"{name}.csv", dtype=str)
+    rows = pd.read_csv(FOLDER / f"{name}.csv", dtype=str).drop(columns=["unit", "note"], errors="ignore")
     rows["number"] = pd.to_numeric(rows.value, errors="coerce")
     rows = rows[rows.number.notna()]
-    keys = {key: rows[key].map(key_text) for key in rows if key not in NO_KEYS}
-    return rows.assign(**keys, half=[half_unit(text) for text in rows.value])
+    keys = {key: rows[key].map(key_text) for key in rows.columns.drop(["metric", "value", "number"])}
+    return rows.assign(**keys, half=rows.value.map(half_unit))
+
+
+def decimals(text: str) -> int:
+    """How many decimals are printed."""
+    return len(text.partition(".")[2])
 
 
 def half_unit(text: str) -> float:
     """How far a number may lie from what is printed: half a unit of the last digit."""
-    return 0.5 * 10.0 ** -len(text.partition(".")[2])
+    return 0.5 * 10.0 ** -decimals(text)
 
 
 def cells(spec: dict | str) -> pd.DataFrame:
@@ -71,8 +74,7 @@ def parts_of(entry: dict) -> dict[str, dict | str]:
 def aligned(parts: dict[str, dict | str], by: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Parts beside each other, a row for each key that all of them have: numbers, and half units.
 
-    parts: name -> cells, several of a key with `take`. by: the columns that are keys; a part that has none of
-        them stands in each row.
+    parts: name -> cells. by: the columns that are keys; a part that has none of them stands in each row.
     Raises ValueError if a part has several cells of a key and no `take`.
     """
     numbers, halves, alone = {}, {}, {}
@@ -125,7 +127,9 @@ def check(relation: dict, planted: list[int], rng: np.random.Generator) -> pd.Da
     numbers, halves = aligned(parts, relation["by"])
     unit, halves = 2 * halves.whole, halves * (not relation.get("exact", False))
     found = []
-    for kind in (kind for kind in KINDS if kind in relation):
+    for kind in ("equal", "at least", "at most"):
+        if kind not in relation:
+            continue
         rows = bounds(relation[kind], numbers.drop(columns="whole"), halves.drop(columns="whole"))
         follows = (numbers + halves * rng.uniform(-1, 1, numbers.shape)).eval(relation[kind])
         if kind == "at least":

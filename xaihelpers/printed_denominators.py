@@ -6,31 +6,18 @@ Shares p in % with d decimals that were measured on the same n cases are all k/n
 
 (the GRIM test turned round: Brown and Heathers, Social Psychological and Personality Science 8, 2017).
 Something always fits, so each n is held against random shares with as many decimals.
-
-| symbol | name | shape |
-|---|---|---|
-| n that fit all shares | `fits` | (`largest`,), entry i is n = i + 1 |
-| share of random tables that some number up to n fits | `luck` | (shares left out, `largest`) |
 """
 
 from functools import cache
 
 import numpy as np
 
-from xaihelpers.printed_cells import half_unit
-
-SLACK = 1e-9  # a value half-way between two printable ones may be rounded either way
-
-
-def decimals(text: str) -> int:
-    """How many decimals are printed."""
-    return len(text.partition(".")[2])
+from xaihelpers.printed_cells import SLACK, decimals, half_unit
 
 
 def fits(texts: list[str], largest: int) -> np.ndarray:
     """Which numbers of cases n = 1 … `largest` make every printed share of 100 a fraction k/n, (largest,)."""
-    n = np.arange(1, largest + 1)
-    every = np.ones(largest, bool)
+    n, every = np.arange(1, largest + 1), np.ones(largest, bool)
     for text in texts:
         k = np.round(float(text) / 100 * n)
         every &= abs(100 * k / n - float(text)) <= half_unit(text) + SLACK

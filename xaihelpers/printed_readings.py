@@ -20,24 +20,15 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from xaihelpers.claims import (
-    CONTRADICTED,
-    FAILS,
-    HOLDS,
-    OPEN,
-    OWN_TABLE,
-    READING,
-    SUPPORTED,
-    UNDOCUMENTED,
-    Claim,
-    by_interval,
-)
+from xaihelpers import claims
+from xaihelpers.claims import Claim, by_interval
 from xaihelpers.plots import chance_line
 from xaihelpers.printed_cells import aligned, cells, load_relations, parts_of
 from xaihelpers.printed_denominators import fits, smallest
 from xaihelpers.scores.intervals import Interval, interval
 
-COLORS = dict(zip((*OWN_TABLE, READING), "#0072b2 #cc79a7 #d55e00 #8f97a3 #e69f00".split(), strict=True))
+OUTCOMES = (*claims.OWN_TABLE, claims.READING)
+COLORS = dict(zip(OUTCOMES, "#0072b2 #cc79a7 #d55e00 #8f97a3 #e69f00".split(), strict=True))
 TICKS = [-10, -2, -1, 0, 1, 2, 10, 100]
 LARGEST = 1200  # of the numbers of cases that a share alone may fit
 
@@ -55,35 +46,32 @@ def readings(entry: dict) -> list[Interval]:
 def own_table(claim: Claim, several: list[Interval], undocumented: bool = False) -> str:
     """What a paper's own printed numbers say of its claim.
 
-    several: its readings. undocumented: whether a step that the paper leaves open could turn it round.
-    Supported, or depends on that step: all hold. Contradicted: all fail. Depends on the reading: one holds,
-    another fails. Else, and without any, it cannot be told.
+    Supported: all of several readings hold; undocumented, if a step that the paper leaves open could turn it
+    round. Contradicted: all fail. Depends on the reading: one holds, another fails. Else it cannot be told.
     """
     said = {by_interval(claim, one)[0] for one in several}
-    if said == {HOLDS}:
-        return UNDOCUMENTED if undocumented else SUPPORTED
-    if said == {FAILS}:
-        return CONTRADICTED
-    return READING if {HOLDS, FAILS} <= said else OPEN
+    if said == {claims.HOLDS}:
+        return claims.UNDOCUMENTED if undocumented else claims.SUPPORTED
+    if said == {claims.FAILS}:
+        return claims.CONTRADICTED
+    return claims.READING if {claims.HOLDS, claims.FAILS} <= said else claims.OPEN
 
 
-def own_tables(claims: dict[str, Claim]) -> tuple[pd.DataFrame, dict[str, list[Interval]]]:
+def own_tables(ledger: dict[str, Claim]) -> tuple[pd.DataFrame, dict[str, list[Interval]]]:
     """The verdict of `own_table` on each claim, and its readings.
 
-    claims: as of `claims.load_claims`.
-    Returns a row for each claim, `paper`, `claim`, `metric` (its unit), `verdict`, `readings` (what they
-    say), `why`, the first reading's value with the widest interval that a reading gives it; and claim ->
-    readings.
+    Returns a row for each claim of `claims.load_claims`: `paper`, `claim`, `metric` (its unit), `verdict`,
+    `readings` (what they say), `why`, and the first reading's value with the widest interval that a reading
+    gives it; and claim -> readings.
     """
     relations = load_relations()
     rows, several = [], {}
-    for claim in claims.values():
+    for claim in ledger.values():
         entry = relations["readings"].get(claim.id, {})
         several[claim.id] = found = readings(entry)
         row = {"paper": claim.paper, "claim": claim.id, "metric": claim.unit}
-        row |= {"verdict": own_table(claim, found, "open" in entry)}
-        said = dict.fromkeys(by_interval(claim, one)[0] for one in found)
-        row["readings"] = ", ".join(said)
+        row["verdict"] = own_table(claim, found, "open" in entry)
+        row["readings"] = ", ".join(dict.fromkeys(by_interval(claim, one)[0] for one in found))
         row["why"] = entry.get("why", "no number is printed")
         if "open" in entry:
             row["why"] += f"; open: {relations['steps'][entry['open']]}"
@@ -94,16 +82,16 @@ def own_tables(claims: dict[str, Claim]) -> tuple[pd.DataFrame, dict[str, list[I
 
 
 def readings_figure(
-    verdicts: pd.DataFrame, several: dict[str, list[Interval]], claims: dict[str, Claim]
+    verdicts: pd.DataFrame, several: dict[str, list[Interval]], ledger: dict[str, Claim]
 ) -> plt.Figure:
     """The readings in units of the smallest effect, a line a claim; linear to 2, logarithmic further out.
 
-    verdicts, several: as of `own_tables`. claims: as of `claims.load_claims`.
+    verdicts, several, ledger: as of `own_tables`.
     """
     drawn = verdicts[verdicts.claim.map(several).map(len) > 0]
     fig, ax = plt.subplots(figsize=(8, 0.185 * len(drawn)), layout="constrained")
     for y, (name, verdict) in enumerate(zip(drawn.claim, drawn.verdict, strict=True)):
-        claim, color = claims[name], COLORS[verdict]
+        claim, color = ledger[name], COLORS[verdict]
         for one in several[name]:
             effects = (np.array(one[:3]) - claim.reference) / claim.smallest
             value, *ends = -effects if claim.direction == "below" else effects
@@ -142,43 +130,41 @@ def combined(formula: str, parts: dict[str, list[Interval]], **constants: float)
     """A formula of the means of parts, each of one or several shares or correlations (module docstring)."""
     means = {name: float(np.mean([one.value for one in several])) for name, several in parts.items()}
     means |= constants
-    value = _evaluated(formula, means)
+    value = float(pd.eval(formula, local_dict=means))
     below, above = 0.0, 0.0
     for name, several in parts.items():
         for one in several:
             moved = [means[name] + (end - one.value) / len(several) for end in (one.low, one.high)]
-            ends = [_evaluated(formula, means | {name: end}) for end in moved]
+            ends = [float(pd.eval(formula, local_dict=means | {name: end})) for end in moved]
             below, above = np.hypot(below, value - min(ends)), np.hypot(above, max(ends) - value)
     n = sum(one.cases for several in parts.values() for one in several)
     return Interval(value, value - below, value + above, n, n)
 
 
-def _evaluated(formula: str, numbers: dict[str, float]) -> float:
-    return float(pd.DataFrame([numbers]).eval(formula).iloc[0])
-
-
 def _reading(entry: dict, parts: dict, floor: float, n: float | str | None) -> Interval:
     """One reading. n: cases of each share or correlation; "fits", "fit together": the smallest that does."""
     source, by = entry["from"], entry.get("by", [])
-    if source == "cells":
-        values = aligned(parts, by)[0].assign(floor=floor).eval(entry["value"])
-        if "least_of" in entry:
-            values = values.groupby([key for key in by if key != entry["least_of"]]).min()
-        clusters = None if entry.get("clusters") == "none" else _clusters(values.index)
-        return interval(values.to_numpy(), clusters=clusters)
-    if source == "correlation":
-        numbers = aligned(parts, by)[0]
-        clusters = numbers.index.get_level_values(entry["clusters"])
-        return interval(numbers.a, numbers.b, statistic="correlation", clusters=clusters)
     if source == "kinds":
         first, second = (cells(parts[name]).number for name in "ab")
-        limits = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+        limits = stats.ttest_ind(first, second, equal_var=False).confidence_interval()
         n = len(first) + len(second)
-        return Interval(first.mean() - second.mean(), limits.low, limits.high, n, n)
+        return Interval(first.mean() - second.mean(), *limits, n, n)
+    if source in ("cells", "correlation", "once", "margin"):
+        numbers = aligned(parts, by)[0].assign(floor=floor)
+    if source == "cells":
+        values = numbers.eval(entry["value"])
+        if "least_of" in entry:
+            values = values.groupby([key for key in by if key != entry["least_of"]]).min()
+        # the keys of three levels or more that stand for several cells: of two none tells where a third lies
+        levels = [values.index.get_level_values(name) for name in values.index.names]
+        clusters = [one for one in levels if one.nunique() >= 3 and one.has_duplicates]
+        return interval(values, clusters=None if entry.get("clusters") == "none" else clusters or None)
+    if source == "correlation":
+        clusters = numbers.index.get_level_values(entry["clusters"])
+        return interval(numbers.a, numbers.b, statistic="correlation", clusters=clusters)
     if source in ("once", "margin"):
-        numbers = aligned(parts, by)[0]
         value = numbers.eval(entry["value"]).iloc[0]
-        margin = numbers.eval(entry["margin"]).iloc[0] if "margin" in entry else np.nan
+        margin = numbers.eval(entry["margin"]).iloc[0] if source == "margin" else np.nan
         return Interval(value, value - margin, value + margin, 1, 1)
     if n == "fit together":
         n = smallest(fits([text for spec in parts.values() for text in cells(spec).value], LARGEST))
@@ -186,27 +172,19 @@ def _reading(entry: dict, parts: dict, floor: float, n: float | str | None) -> I
     return combined(entry["value"], of_part, floor=floor)
 
 
-def _clusters(index: pd.Index) -> list[np.ndarray] | None:
-    """The keys of three levels or more that stand for several cells: of two none tells where a third lies."""
-    levels = [index.get_level_values(name) for name in index.names]
-    return [one.to_numpy() for one in levels if one.nunique() >= 3 and one.has_duplicates] or None
-
-
 def _limits(entry: dict, spec: dict | str, n: float | str | None) -> list[Interval]:
     """The intervals of a part's cells by themselves; with `take` of the one number."""
     source, rows = entry["from"], cells(spec)
-    if isinstance(spec, dict) and "below" in spec:
-        share = 100 * (rows.number < spec["below"]).mean()
-        return [share_interval(share, len(rows))]
-    if isinstance(spec, dict) and "take" in spec:
-        rows = pd.DataFrame({"number": [rows.number.agg(spec["take"])], "value": rows.value.iloc[0]})
-    if source in ("Pearson", "Kendall"):
-        best_of = entry.get("best_of", 1)
-        return [correlation_interval(r, n, source, best_of) for r in rows.number]
-    if source == "rounding":
-        ends = zip(rows.number, rows.number - rows.half, rows.number + rows.half, strict=True)
-        return [Interval(*three, 1, 1) for three in ends]
+    if "below" in spec:
+        return [share_interval(100 * (rows.number < spec["below"]).mean(), len(rows))]
+    if "take" in spec:
+        rows = rows.head(1).assign(number=rows.number.agg(spec["take"]))
     found = []
-    for text, share in zip(rows.value, rows.number, strict=True):
-        found.append(share_interval(share, smallest(fits([text], LARGEST)) if n == "fits" else n))
+    for text, number, half in rows[["value", "number", "half"]].itertuples(index=False):
+        if source in ("Pearson", "Kendall"):
+            found.append(correlation_interval(number, n, source, entry.get("best_of", 1)))
+        elif source == "rounding":
+            found.append(Interval(number, number - half, number + half, 1, 1))
+        else:
+            found.append(share_interval(number, smallest(fits([text], LARGEST)) if n == "fits" else n))
     return found

@@ -44,13 +44,16 @@ def with_interval(value: float, low: float, high: float) -> str:
 
 
 def shown(
-    rows: list[dict] | pd.DataFrame, columns: list[str] | None = None, caption: str = "", **look
+    rows: list[dict] | pd.DataFrame,
+    columns: list[str] | None = None,
+    caption: str = "",
+    html: bool = False,
+    index: bool = False,
 ) -> HTML:
     """A table as pandas writes it, a dash where there is nothing; a long one scrolls.
 
-    look: `index`, whether the index is shown; `html`, whether texts are HTML already.
+    html: whether texts are HTML already. index: whether the index is shown.
     """
-    html, index = look.get("html", False), look.get("index", False)
     text = pd.DataFrame(rows, columns=columns).to_html(index=index, border=0, na_rep="–", escape=not html)
     if caption:
         text = text.replace("<thead>", f"<caption>{escape(caption)}</caption><thead>")
@@ -65,9 +68,8 @@ def verdict_cell(outcome: str, colour: str, row: dict | None, below: str) -> str
     if row is None:
         return "–"
     number = with_interval(row["value"], row["low"], row["high"])
-    nowrap = f'<span style="white-space: nowrap">{number}</span>'
     look = f"border-left: 9px solid {colour}; padding-left: 5px"
-    return f'<b style="{look}">{escape(outcome)}</b><br>{nowrap}<br><small>{escape(below)}</small>'
+    return f'<b style="{look}">{escape(outcome)}</b><br>{number}<br><small>{escape(below)}</small>'
 
 
 def paper_tables(
@@ -97,29 +99,23 @@ def paper_tables(
 def _side_by_side(paper: str, names: pd.DataFrame, numbers: dict, settings: dict[str, str]) -> pd.DataFrame:
     columns, order = {}, ["paper", *settings]
     for source in sorted(numbers, key=lambda source: order.index(source.run)):
-        texts, same = _columns_of(numbers[source])
+        rows, same = numbers[source], [settings.get(source.run, "")]
+        void = [" void" if isinstance(mark, str) and mark else "" for mark in rows.void]
+        texts = {"value": rows.value.map(number_text) + void}
+        if rows.low.notna().any():
+            interval_text = "[" + rows.low.map(number_text) + ", " + rows.high.map(number_text) + "]"
+            texts["interval"] = interval_text.where(rows.low.notna(), "–")
+        for name in rows.columns.difference(["value", "low", "high", "void"]):
+            more = rows[name].map(number_text)
+            distinct = more[rows.value.notna()].unique()
+            if len(distinct) > 1:
+                texts[name] = more
+            elif {*distinct} - {"–"}:  # what is the same in all rows stands above them
+                same.append(f"{name} {distinct[0]}")
         on = f"{source.data} · {source.model}" if source.data else PRINTED_ON.get(paper, "")
-        about = ", ".join(filter(None, [settings.get(source.run, ""), *same]))
         for name, column in texts.items():
-            columns[source.run, on, about, name] = column.to_numpy()
+            columns[source.run, on, ", ".join(filter(None, same)), name] = column.to_numpy()
     return pd.DataFrame(columns, index=pd.MultiIndex.from_frame(names))
-
-
-def _columns_of(rows: pd.DataFrame) -> tuple[dict[str, pd.Series], list[str]]:
-    """A source's columns of texts in a table, and in words what is the same in all its rows."""
-    columns, same = {"value": rows.value.map(number_text)}, []
-    columns["value"] += [" void" if isinstance(mark, str) and mark else "" for mark in rows.void]
-    if rows.low.notna().any():
-        interval_text = "[" + rows.low.map(number_text) + ", " + rows.high.map(number_text) + "]"
-        columns["interval"] = interval_text.where(rows.low.notna(), "–")
-    for name in rows.columns.difference(["value", "low", "high", "void"]):
-        texts = rows[name].map(number_text)
-        distinct = texts[rows.value.notna()].unique()
-        if len(distinct) > 1:
-            columns[name] = texts
-        elif {*distinct} - {"–"}:
-            same.append(f"{name} {distinct[0]}")
-    return columns, same
 
 
 def write_report(executed: Path, page: Path) -> None:

@@ -5,13 +5,14 @@ spelling: 1 and 1.0 are the same key. A number of a paper stands under the paper
 """
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import yaml
 
-from xaihelpers.paths import PROJECT, FolderError
+from xaihelpers.paths import PROJECT
 from xaihelpers.records import COLUMNS, MARK, NUMBERS, read_records
 
 FOLDER = PROJECT / "data" / "papers"
@@ -41,14 +42,9 @@ def paper_table(paper: str, table: int | str) -> pd.DataFrame:
     """What a paper prints, as tidy rows.
 
     table: the number of a table, or the name of the file that holds numbers of the text or of a figure.
-    Raises FolderError if the project does not hold it.
     """
     name = f"table{table}" if str(table).isdigit() else table
-    path = FOLDER / f"{paper}_{name}.csv"
-    if not path.is_file():
-        held = ", ".join(sorted(p.stem for p in path.parent.glob("*.csv"))) or "none"
-        raise FolderError(f"There is no {path.name} in data/papers; the tables held are: {held}.")
-    return pd.read_csv(path)
+    return pd.read_csv(FOLDER / f"{paper}_{name}.csv")
 
 
 def headings() -> dict[tuple[str, str], dict[str, str]]:
@@ -95,8 +91,9 @@ def printed(paper: str, table: str) -> pd.DataFrame:
     if paper == "alignment" and table in NAMED:
         name = NAMED[table]
         label = rows.label.fillna("illegible") + " (printed as " + rows.number.map(key_text) + ")"
-        rows = rows.assign(**{name: rows[name].fillna(label)})[[name, "metric", "value"]]
-    rows = rows.assign(value=pd.to_numeric(rows.value, errors="coerce"))
+        rows[name] = rows[name].fillna(label)
+        rows = rows[[name, "metric", "value"]]
+    rows["value"] = pd.to_numeric(rows.value, errors="coerce")
     return rows.assign(**{key: rows[key].map(key_text) for key in rows if key != "value"})
 
 
@@ -107,8 +104,7 @@ def beside(recorded: pd.DataFrame, paper: str, table: str) -> tuple[pd.DataFrame
     further keys of the recorded rows that it belongs to.
 
     recorded: as of `records.read_records`.
-    Returns the names of the rows (a DataFrame of texts, the last the metric), and {source: DataFrame with a
-    row for each row of names}.
+    Returns the names of the rows, texts, the last the metric; and the numbers, a row for each of them.
     """
     ours = recorded[(recorded.paper == paper) & (recorded.table == table)]
     theirs = printed(paper, table)
@@ -121,12 +117,12 @@ def beside(recorded: pd.DataFrame, paper: str, table: str) -> tuple[pd.DataFrame
     texts = {key: ours[key].map(key_text) if key in ours else "" for key in keys}
     origins = ours[list(Source._fields)].itertuples(index=False, name=None)
     ours = ours.assign(**texts, **{ORIGIN: [Source(*origin) for origin in origins]})
-    fits = pd.Series(True, index=ours.index)
-    for key in set(PUBLISHED) & set(further):
-        fits &= ours[key].isin(["", PUBLISHED[key]])
     if known:
-        ours_fitting = ours[fits][[*keys, "metric"]].drop_duplicates()
-        theirs = theirs.merge(ours_fitting, on=[*known, "metric"], how="left")
+        fitting = ours
+        for key in PUBLISHED.keys() & {*further}:
+            fitting = fitting[fitting[key].isin(["", PUBLISHED[key]])]
+        fitting = fitting[[*keys, "metric"]].drop_duplicates()
+        theirs = theirs.merge(fitting, on=[*known, "metric"], how="left")
         theirs = theirs.fillna(dict.fromkeys(further, ""))
     theirs = theirs.assign(**{ORIGIN: [PAPER] * len(theirs)})
     index = [*keys, "metric"]
@@ -154,13 +150,12 @@ def beside_paper(rows: pd.DataFrame, paper: str, table: int | str, digits: int =
     for model, part in recorded.groupby("model", sort=False):
         numbers = zip(part.value, part.low, part.high, strict=True)
         texts = [f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]" for value, low, high in numbers]
-        joined[f"real: {model.split(',')[0]}"] = _of_same_keys(
-            rows, part.dropna(axis=1, how="all"), texts, "–"
-        )
+        part = part.dropna(axis=1, how="all")
+        joined[f"real: {model.split(',')[0]}"] = _of_same_keys(rows, part, texts, "–")
     return joined
 
 
-def _of_same_keys(rows: pd.DataFrame, others: pd.DataFrame, values, missing) -> list:
+def _of_same_keys(rows: pd.DataFrame, others: pd.DataFrame, values: Sequence, missing: object) -> list:
     """For each of rows the value of the other row with the same metric and keys."""
     keys = [key for key in rows if key in others and key not in COLUMNS or key == "metric"]
     texts = [zip(*(frame[key].map(key_text) for key in keys), strict=True) for frame in (rows, others)]

@@ -53,9 +53,8 @@ def reparameterised(
     gauge: (L,), what is added to each concept's weights for all classes; softmax does not see it.
     scale: (L,), what each concept's values are then multiplied by, and its weights divided.
     """
-    one = torch.ones_like(outputs.values[0])  # (L,)
     values = (outputs.values - zero) * scale
-    class_weights = (outputs.class_weights + (one * gauge)[:, None]) / (one * scale)[:, None]
+    class_weights = ((outputs.class_weights.T + gauge) / scale).T.contiguous()
     return replace(
         outputs,
         values=values,
@@ -175,11 +174,9 @@ def concept_existence(importance: torch.Tensor, present: torch.Tensor, first: in
     """The concept existence metric CEM_l of every image, (N,): the share of its first l concepts that it has.
 
     importance: (N, L) as from `concept_importance`. present: (N, L), 0 or 1, the image's own labels, NaN of a
-        concept that they do not tell, which is left out (an image with none left is NaN).
-    first: l.
+        concept that they do not tell, which is left out (an image with none left is NaN). first: l.
 
-    Raises ValueError where the two do not fit, as when concepts without examples were left out of a model but
-    not of the labels, and for an l out of range.
+    Raises ValueError where the two do not fit, and for an l out of range.
     Source: paper alignment, eq. 9.
     """
     if importance.shape != present.shape:
@@ -198,7 +195,7 @@ def concept_aucs(
     Returns (L,) float64 on the CPU, NaN of a concept without such a pair.
     """
     present, values = present.cpu().double(), values.cpu()
-    groups = torch.zeros(len(values), dtype=torch.int64) if groups is None else groups.cpu()
+    groups = torch.zeros(len(values)) if groups is None else groups.cpu()
     above = n_pairs = torch.zeros(values.shape[1], dtype=torch.float64)
     for group in groups.unique():
         of_group = present[groups == group]
@@ -244,8 +241,7 @@ def concept_location(
 
     ranks: (N, ≥ l) as from `location_ranks`, in order of importance. size: (M₁, M₂).
     alpha: α, 0 to 12. first: l.
-    hidden: how a concept counts whose part is not visible: "leave out" (an image with none left is NaN), or
-        "miss".
+    hidden: how a concept counts whose part is not visible: "leave out" (NaN where none is left), or "miss".
 
     Raises ValueError for an alpha out of range and another `hidden`.
     Source: paper alignment, eq. 11.
@@ -262,9 +258,9 @@ def concept_location(
 
 
 def region_iou(regions: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
-    """IoU (P,) of regions with masks, both bool (P, M₁, M₂); NaN of an empty mask.
+    """IoU (P,) of regions, as of `kernels.coam.location_region`, with masks; NaN of an empty mask.
 
-    A region Ω, the ⌊α M₁ M₂/12⌋ highest pixels of a map, is `kernels.coam.location_region`.
+    Both are bool (P, M₁, M₂).
     """
     shared = (regions & masks).sum((1, 2))
     return (shared / (regions | masks).sum((1, 2))).where(masks.any(2).any(1), torch.nan)

@@ -19,21 +19,18 @@ CELLS = ("CH", "CL", "WH", "WL")  # correct or wrong prediction, high or low sco
 def attention_matrix(correct, scores, threshold: float = 2.5, clusters=None, draws=None) -> pd.DataFrame:
     """The attention confusion matrix and the average score (section 3.3).
 
-    correct: (N,) bool, whether the prediction is right.
-    scores: (N,) from 0 to 5, NaN where the judge gave none; these are left out.
+    correct: (N,) bool. scores: (N,) from 0 to 5, NaN where the judge gave none; these are left out.
     threshold: scores from here on are high. clusters, draws: as of `scores.interval`.
     Returns rows CH, CL, WH and WL in %, and Avg, with the columns metric and those of an Interval.
     """
     correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
-    scored = ~np.isnan(scores)
-    correct, scores = correct[scored], scores[scored]
-    factors = {"clusters": clusters, "draws": draws}
-    factors = {name: np.asarray(of)[scored] for name, of in factors.items() if of is not None}
-    high = scores >= threshold
-    cells = {"CH": correct & high, "CL": correct & ~high, "WH": ~correct & high, "WL": ~correct & ~high}
-    intervals = {name: interval(100.0 * cells[name], bounds=PERCENT, **factors) for name in CELLS}
-    intervals["Avg"] = interval(scores, bounds=(0, 5), **factors)
-    return pd.DataFrame([{"metric": name, **of_cell._asdict()} for name, of_cell in intervals.items()])
+    high, factors, rows = scores >= threshold, {"clusters": clusters, "draws": draws}, []
+    cells = correct & high, correct & ~high, ~correct & high, ~correct & ~high
+    for name, cell in zip(CELLS, cells, strict=True):
+        share = np.where(np.isnan(scores), np.nan, 100.0 * cell)
+        rows.append({"metric": name, **interval(share, bounds=PERCENT, **factors)._asdict()})
+    rows.append({"metric": "Avg", **interval(scores, bounds=(0, 5), **factors)._asdict()})
+    return pd.DataFrame(rows)
 
 
 def dealt_at_random(correct, scores, threshold: float = 2.5) -> dict[str, float]:
@@ -41,11 +38,10 @@ def dealt_at_random(correct, scores, threshold: float = 2.5) -> dict[str, float]
 
     It is the product of the matrix's margins. correct, scores, threshold: as of `attention_matrix`.
     """
-    correct, scores = np.asarray(correct, bool), np.asarray(scores, float)
-    scored = ~np.isnan(scores)
-    right, high = correct[scored].mean(), (scores >= threshold)[scored].mean()
-    of_cells = right * high, right * (1 - high), (1 - right) * high, (1 - right) * (1 - high)
-    return {cell: 100 * share for cell, share in zip(CELLS, of_cells, strict=True)}
+    scored = ~np.isnan(np.asarray(scores, float))
+    right, high = np.asarray(correct, bool)[scored].mean(), (np.asarray(scores)[scored] >= threshold).mean()
+    of_cells = np.outer([right, 1 - right], [high, 1 - high]).ravel()
+    return dict(zip(CELLS, 100 * of_cells, strict=True))
 
 
 def above_random(correct, scores, threshold: float = 2.5, clusters=None, draws=None) -> Interval:
@@ -79,7 +75,8 @@ def lead_of_kinds(
         value as well where a kind is missing.
     """
     table = pd.DataFrame({"value": np.asarray(values, float), "segmenter": np.asarray(is_segmenter, bool)})
-    for name, given in (("backbone", backbones), ("image", images), ("draw", draws)):
+    keys = ["backbone", "image", "draw"]
+    for name, given in zip(keys, (backbones, images, draws), strict=True):
         table[name] = 0 if given is None else np.asarray(given)
     table = table.dropna(subset="value")
     if table["segmenter"].nunique() < 2:
@@ -88,25 +85,20 @@ def lead_of_kinds(
     means = table.groupby(["backbone", "segmenter"])["value"].mean().unstack()
     if means.isna().any(axis=None):
         kinds = [means[kind].dropna() for kind in (True, False)]
-        value = kinds[0].mean() - kinds[1].mean()
         limits = np.nan, np.nan
         if networks_are_cases and min(map(len, kinds)) > 1:
             limits = ttest_ind(*kinds, equal_var=False).confidence_interval()
-        return Interval(value, *limits, len(table), float(n_backbones))
+        return Interval(kinds[0].mean() - kinds[1].mean(), *limits, len(table), float(n_backbones))
     once = table.groupby(["backbone", "segmenter"])["draw"].transform("nunique") == 1
     every = sorted(table["draw"].unique())  # what has no draws is the same in each
     table = pd.concat([table[~once], *(table[once].assign(draw=draw) for draw in every)])
-    keys = ["backbone", "image", "draw"]
     wide = table.groupby([*keys, "segmenter"])["value"].mean().unstack()
     gaps = (wide[True] - wide[False]).dropna()
     backbone, image, draw = (gaps.index.get_level_values(key) for key in keys)
-    clusters = [backbone, image] if networks_are_cases else image
-    found = interval(gaps, clusters=clusters, draws=draw)
-    if networks_are_cases:
-        found = found._replace(effective=float(n_backbones))
-        if n_backbones < 2:
-            found = found._replace(low=np.nan, high=np.nan)
-    return found
+    if not networks_are_cases:
+        return interval(gaps, clusters=image, draws=draw)
+    found = interval(gaps, clusters=[backbone, image], draws=draw)._replace(effective=float(n_backbones))
+    return found if n_backbones > 1 else found._replace(low=np.nan, high=np.nan)
 
 
 def box_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
@@ -119,9 +111,8 @@ def box_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
     """
     found = []
     for pair in zip(lit.cpu().numpy(), objects.cpu().numpy(), strict=True):
-        of_lit, of_object = (_largest_box(pixels) for pixels in pair)
-        overlap = box_iou(of_lit, of_object).sum() if len(of_object) else np.nan  # no pair: 0
-        found.append(float(overlap))
+        of_lit, of_object = map(_largest_box, pair)
+        found.append(float(box_iou(of_lit, of_object).sum()) if len(of_object) else np.nan)  # no pair: 0
     return np.array(found)
 
 
@@ -132,15 +123,6 @@ def _largest_box(pixels: np.ndarray) -> torch.Tensor:
         return torch.zeros(0, 4)
     rows, columns = ndimage.find_objects(regions)[np.bincount(regions.ravel())[1:].argmax()]
     return torch.tensor([[columns.start, rows.start, columns.stop, rows.stop]], dtype=torch.float64)
-
-
-def outline_overlap(lit: torch.Tensor, objects: torch.Tensor) -> np.ndarray:
-    """Intersection over union of what is lit and the object, (N,); NaN without an object.
-
-    lit, objects: (N, H, W) bool.
-    """
-    shares = (lit & objects).sum((1, 2)) / (lit | objects).sum((1, 2))
-    return shares.where(objects.any(2).any(1), torch.nan).cpu().numpy()
 
 
 def soft_iou(maps: torch.Tensor, object_pixels: torch.Tensor) -> torch.Tensor:
@@ -166,14 +148,12 @@ def inside_at_equal_area(maps: torch.Tensor, object_pixels: torch.Tensor) -> tor
 
     maps: (N, H, W). object_pixels: (N, H, W) bool.
     """
-    inside = []
-    for values, is_object in zip(maps.flatten(1), object_pixels.flatten(1).bool(), strict=True):
-        count = int(is_object.sum())
-        if not count:
-            inside.append(maps.new_tensor(torch.nan))
-            continue
-        level = values.topk(count).values[-1]
-        above, at = values > level, values == level
-        left = (count - above.sum()) / at.sum()
-        inside.append(((above & is_object).sum() + left * (at & is_object).sum()) / count)
-    return torch.stack(inside)
+    inside = maps.new_full([len(maps)], torch.nan)
+    pairs = zip(maps.flatten(1), object_pixels.flatten(1).bool(), strict=True)
+    for n, (values, is_object) in enumerate(pairs):
+        if count := int(is_object.sum()):
+            level = values.topk(count).values[-1]
+            above, at = values > level, values == level
+            left = (count - above.sum()) / at.sum()
+            inside[n] = ((above & is_object).sum() + left * (at & is_object).sum()) / count
+    return inside

@@ -114,8 +114,6 @@ def correlation_gap(
     firsts, seconds: scores (N,) each, NaN where there is none; without seconds nothing is subtracted.
     reference, clusters: (N,). NaN of fewer than four maps, and of a constant.
     """
-    columns = np.array([*firsts, *seconds, reference], float)
-    kept = ~np.isnan(columns).any(0)
 
     def gap(*arrays: np.ndarray) -> float:
         if len(arrays[0]) < 4:
@@ -126,15 +124,14 @@ def correlation_gap(
         return float(found[: len(firsts)].mean() - others)
 
     bounds = (-2, 2) if len(seconds) else (-1, 1)
-    of_kept = np.asarray(clusters)[kept]
-    return interval(*columns[:, kept], statistic=gap, clusters=of_kept, bounds=bounds)
+    return interval(*firsts, *seconds, reference, statistic=gap, clusters=clusters, bounds=bounds)
 
 
 def shuffled_correlation(scores: np.ndarray, maps: pd.DataFrame, seed: int = 0) -> Interval:
     """What is left of a pooled correlation when scores are exchanged among the maps of one network.
 
     scores: (N,), NaN where there is none.
-    Returns the mean over draws, and between which percentiles 95 % of them lie; NaN of a constant.
+    Returns the mean over draws, with their percentiles; NaN of a constant.
     """
     given = maps.assign(score=scores).dropna(subset=["score", "reference"])
     cases, rng = len(given), np.random.default_rng(seed)
@@ -160,12 +157,11 @@ def rival_rows(
     for name, values in scores.items():
         values = np.asarray(values, float)
         within[name] = lead_over_blind(values, blind, maps, seed)
-        kinds = {
-            "as given": correlation_gap([values], [], maps["reference"], maps["image"]),
-            "shuffled": shuffled_correlation(values, maps, seed),
-            "within": within[name]["judge"],
-        }
-        rows += [{"judge": name, "scores": kind, **found._asdict()} for kind, found in kinds.items()]
+        as_given = correlation_gap([values], [], maps["reference"], maps["image"])
+        rows.append({"judge": name, "scores": "as given", **as_given._asdict()})
+        shuffled = shuffled_correlation(values, maps, seed)
+        rows.append({"judge": name, "scores": "shuffled", **shuffled._asdict()})
+        rows.append({"judge": name, "scores": "within", **within[name]["judge"]._asdict()})
     return within, pd.DataFrame(rows), blind
 
 

@@ -17,7 +17,6 @@ Paper conceptscore, sections 3.2 and 3.3. An image-text model compares them by t
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,17 +29,13 @@ from xaihelpers.text_files import read_text
 NAMING = ("value", "magnitude", "signed", "present", "non-zero")
 
 
-@dataclass(frozen=True)
-class Template:
-    """One form of P(·): `head`, then the pairs with `between` between them, then `tail`.
+class Template(NamedTuple):
+    """One form of P(·): `head`, then the pairs with `between` between them, then `tail`."""
 
-    id: its number in the paper's tables. pair: of a concept and its weight, as "{concept}: {weight}".
-    """
-
-    id: int
+    id: int  # in the paper's tables
     name: str
     head: str
-    pair: str
+    pair: str  # of a concept and its weight, as "{concept}: {weight}"
     between: str
     tail: str
 
@@ -59,18 +54,15 @@ def load_templates(file: str | Path = "") -> list[Template]:
         path = find(file) or Path(file)
     try:
         templates = [Template(**entry) for entry in json.loads(read_text(path))]
-        pairs = [template.pair.format(concept="{concept}", weight="{weight}") for template in templates]
+        pairs = {one.id: one.pair.format(concept="{concept}", weight="{weight}") for one in templates}
+        whole = ["{concept}" in pair and "{weight}" in pair for pair in pairs.values()]
+        if not templates or not all(whole) or len(pairs) < len(templates):
+            raise ValueError("no template, an id twice, or a pair without its fields")
     except (ValueError, TypeError, LookupError) as error:
         raise ValueError(
-            f"{path.name} is not a list of templates (each with id, name, head, pair, between and tail; the "
-            f"pair with {{concept}} and {{weight}}): {error}"
+            f"{path.name} is not a list of templates (each with its own id, name, head, pair, between and "
+            f"tail; the pair with {{concept}} and {{weight}}): {error}"
         ) from error
-    whole = ["{concept}" in pair and "{weight}" in pair for pair in pairs]
-    if not templates or not all(whole) or len({template.id for template in templates}) < len(templates):
-        raise ValueError(
-            f"{path.name} must hold at least one template, every id once, and {{concept}} and {{weight}} in "
-            "every pair"
-        )
     return templates
 
 
@@ -123,8 +115,8 @@ def named_concepts(outputs: ConceptOutputs, k: int, naming: str = "value") -> Na
 
     The weight of a concept is its contribution to the predicted class; ties are in concept order.
 
-    Raises ValueError for another rule, for k outside 1 … L, and for a rule that asks what the model calls
-    present of outputs without `thresholds`.
+    Raises ValueError for another rule, a k out of range, and a rule that asks for thresholds of outputs
+    that have none.
     """
     if naming not in NAMING:
         raise ValueError(f"naming must be one of {', '.join(NAMING)}, not {naming!r}")
@@ -137,8 +129,7 @@ def named_concepts(outputs: ConceptOutputs, k: int, naming: str = "value") -> Na
         )
     contributions = outputs.contributions
     order = outputs.values if naming == "value" else contributions.abs()
-    eligible = torch.ones_like(order, dtype=torch.bool)
-    negative = torch.zeros_like(eligible)
+    eligible, negative = torch.ones_like(order).bool(), torch.zeros_like(order).bool()
     if naming == "present":
         eligible = outputs.values > outputs.thresholds
     elif naming == "non-zero":
@@ -151,14 +142,11 @@ def named_concepts(outputs: ConceptOutputs, k: int, naming: str = "value") -> Na
 
 
 def describe(concepts: Sequence[str], weights: Sequence[float], template: Template, decimals: int = 2) -> str:
-    """P(·): one text of concepts and weights in the given order; without any, the empty template.
-
-    decimals: of a float weight; an integer is written as it is.
-    """
+    """P(·): one text of concepts and weights in the given order. decimals: of a weight that is no integer."""
     pairs = []
     for concept, weight in zip(concepts, weights, strict=True):
         if not isinstance(weight, int):
-            weight = f"{round(weight, decimals) + 0.0:.{decimals}f}"  # -0.0 + 0.0 is 0.0
+            weight = f"{weight:z.{decimals}f}"  # z: no -0.00
         pairs.append(template.pair.format(concept=concept, weight=weight))
     return template.head + template.between.join(pairs) + template.tail
 
@@ -166,10 +154,7 @@ def describe(concepts: Sequence[str], weights: Sequence[float], template: Templa
 def concept_texts(
     outputs: ConceptOutputs, k: int, template: Template, naming: str = "value", decimals: int = 2
 ) -> list[str]:
-    """P(ĉ) of N images: the concepts that are named of each, with their weights.
-
-    outputs, k, naming: as in `named_concepts`, whose errors it raises. decimals: of the weights.
-    """
+    """P(ĉ) of N images: the concepts that are named of each, as of `named_concepts`, with their weights."""
     named = named_concepts(outputs, k, naming)
     pairs = [named.pairs(n, outputs.concepts) for n in range(len(named.indices))]
     return [describe(words, weights, template, decimals) for words, weights in pairs]
@@ -197,11 +182,9 @@ def reference_texts(present: torch.Tensor, concepts: Sequence[str], template: Te
 
 
 def concept_score(cosine: torch.Tensor, weight: float = 2.5) -> torch.Tensor:
-    """ConceptScore, eq. 1: ω · max(cosine, 0).
+    """ConceptScore, eq. 1: ω · max(cosine, 0), (N,).
 
-    cosine: (N,), of each image's embedding and its text's.
     weight: ω; the paper prints none, 2.5 is CLIPScore's and fits the range of its tables.
-    Returns (N,), in [0, ω].
     """
     return weight * cosine.clamp(min=0)
 

@@ -73,23 +73,22 @@ def cri_table(answers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """
     rows = []
     for key, asked in answers.groupby(list(keys), sort=False):
-        had = asked[asked["failure"] != "failed"]
-        more = {"invalid": 100 * had["invalid"].mean(), "failed": 100 * (asked["failure"] == "failed").mean()}
-        rows.append(dict(zip(keys, key, strict=True)) | over_cases(right_by_case(asked))._asdict() | more)
+        failed = asked["failure"] == "failed"
+        shares = 100 * asked["invalid"][~failed].mean(), 100 * failed.mean()
+        rows.append([*key, *over_cases(right_by_case(asked)), *shares])
     return pd.DataFrame(rows, columns=[*keys, *Interval._fields, "invalid", "failed"])
 
 
 def paper_rows(table: pd.DataFrame, keys: Sequence[str], metric: str = "CRI") -> pd.DataFrame:
     """Rows of a table of the paper, to be recorded: data, model, its keys, and the numbers.
 
-    table: with `data`, `model` and the columns of an Interval. keys: of the paper's table; "dataset" is the
-        paper's name of the data, and the model goes by its name there.
+    table: with `data`, `model` and the columns of an Interval. keys: of the paper's table; "dataset" and
+        model go by their names there.
     """
-    pairs = [paper_names(*pair) for pair in zip(table["model"], table["data"], strict=True)]
-    named = {"model": [model for model, _ in pairs], "dataset": [dataset for _, dataset in pairs]}
-    numbers = [*Interval._fields, "chance"]
-    table = table.assign(metric=metric, chance=20.0 if metric == "CRI" else 0.0, **named)
-    return table.reindex(columns=["data", "model", *keys, "metric", *numbers])
+    table = table.assign(metric=metric, chance=20.0 if metric == "CRI" else 0.0, dataset="")
+    named = [paper_names(*pair) for pair in zip(table["model"], table["data"], strict=True)]
+    table[["model", "dataset"]] = pd.DataFrame(named, table.index)
+    return table.reindex(columns=["data", "model", *keys, "metric", *Interval._fields, "chance"])
 
 
 def paper_names(model: str, data: str) -> tuple[str, str]:

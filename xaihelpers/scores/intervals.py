@@ -81,7 +81,10 @@ def interval(
         return Interval(value, nan, nan, cases, 0.0)
     variance, freedom = _variance(statistic, columns, factors, without)
     if variance <= 1e-18 * max(1.0, value**2) or (scale != "linear" and value in bounds):
-        low, high = _agreed(value, n_independent, bounds)
+        # Clopper and Pearson's limits for what none of the independent cases has shown
+        unseen = proportion_confint(0, n_independent, method="beta")[1]
+        least, greatest = bounds or (nan, nan)
+        low, high = value - unseen * (value - least), value + unseen * (greatest - value)
         return Interval(value, low, high, cases, float(n_independent))
     independent = variance
     if clusters is not None or draws is not None:
@@ -115,10 +118,7 @@ def _listed(clusters) -> list:
 def _complete(
     columns: Sequence[ArrayLike], clusters, draws: ArrayLike | None
 ) -> tuple[list[np.ndarray], list[np.ndarray], int]:
-    """Columns and factors without the rows that have a NaN, and the least number of groups of a clustering.
-
-    Where nothing is clustered this is the number of cases.
-    """
+    """Columns and factors without the rows that have a NaN; the least number of groups of a clustering."""
     columns = [np.asarray(column, dtype=np.float64).ravel() for column in columns]
     clusters = _listed(clusters)
     factors = clusters if draws is None else [*clusters, draws]
@@ -141,9 +141,8 @@ def _complete(
 
 def _scale_of_mean(column: np.ndarray, bounds: tuple | None) -> tuple[str, tuple | None]:
     """How a mean is scaled, "share" of zeros and ones, or of 0 and 100, else "linear"; and its bounds."""
-    whole = column.max(initial=0) if bounds is None else bounds[1]
-    known = whole in (1.0, 100.0) if bounds is None else bounds[0] == 0
-    if known and np.isin(column, (0.0, whole)).all():
+    least, whole = bounds or (0, column.max(initial=0))
+    if least == 0 and (bounds or whole in (1, 100)) and np.isin(column, (0.0, whole)).all():
         return "share", (0.0, float(whole))
     return "linear", bounds
 
@@ -241,14 +240,6 @@ def _jackknife(
     if len(deleted) < 2:
         return 0.0, 0
     return (n_groups - 1) * float(deleted.var()), n_groups - 1
-
-
-def _agreed(value: float, n_independent: int, bounds: tuple | None) -> tuple[float, float]:
-    """Clopper and Pearson's limits for what none of the independent cases has shown."""
-    if bounds is None:
-        return nan, nan
-    unseen = proportion_confint(0, n_independent, method="beta")[1]
-    return value - unseen * (value - bounds[0]), value + unseen * (bounds[1] - value)
 
 
 def _limits(

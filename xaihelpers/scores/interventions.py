@@ -16,9 +16,9 @@ before, ê_p that of the sum of the concepts' contributions to it, over exact pa
 described, before and after one attribute, and nothing else, is changed.
 """
 
-from collections.abc import Sequence
-
 import torch
+
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def intervention_curve(
@@ -29,15 +29,13 @@ def intervention_curve(
     labels: torch.Tensor,
     policy: str = "random",
     thresholds: torch.Tensor | None = None,
-    shares: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
     seed: int = 0,
 ) -> torch.Tensor:
-    """Whether each image is classified right with each share of its concepts corrected, (S, N) of 0 and 1.
+    """Whether each image is classified right with each of SHARES of its concepts corrected, (S, N), 0 or 1.
 
     values, corrected: (N, L), as the model says them, and as they are after a correction.
     class_weights: (L, K). offset: (K,) or (N, K), what is added to the concepts' part of the logits.
-    labels: (N,). policy: see above. thresholds: (L,), for "uncertainty".
-    shares: of the concepts. seed: of "random".
+    labels: (N,). policy: see above. thresholds: (L,), for "uncertainty". seed: of "random".
     """
     if policy == "uncertainty":
         urgency = -(values - thresholds).abs()
@@ -48,7 +46,7 @@ def intervention_curve(
     order = urgency.argsort(dim=1, descending=True, stable=True)
     place = order.argsort(dim=1)  # (N, L), of each concept in the order
     right = []
-    for share in shares:
+    for share in SHARES:
         mixed = torch.where(place < round(share * values.shape[1]), corrected, values)
         right.append(((mixed @ class_weights + offset).argmax(1) == labels).double())
     return torch.stack(right)
@@ -58,14 +56,13 @@ def completeness(concept_accuracy: float, network_accuracy: float, n_classes: in
     """How much of what the network decides can be decided from its concepts: 1 all, 0 nothing.
 
     concept_accuracy: of the best classifier on the concept values. network_accuracy: of the network itself.
-    Both are shares from 0 to 1. n_classes: whose chance level is 1 / n_classes.
+    Both are shares from 0 to 1.
     Raises ValueError where the network is no better than chance, for then nothing is to be explained.
     """
     chance = 1 / n_classes
     if network_accuracy <= chance:
         raise ValueError(
-            f"the network's accuracy {network_accuracy:.3f} does not exceed chance, {chance:.3f}: there is "
-            "nothing that concepts could be complete for"
+            f"the network's accuracy {network_accuracy:.3f} does not exceed chance, {chance:.3f}"
         )
     return (concept_accuracy - chance) / (network_accuracy - chance)
 

@@ -29,9 +29,8 @@ NICHES = 5  # values of β, from 0 to 1 without the 1, at which no value has a n
 def concept_task_leakage(values: torch.Tensor, present: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """CTL of each concept, (L,) float64: how much more its value tells of the class than the concept does.
 
-    values, present: (N, L). labels: (N,) int64.
-    A concept that is present in all images or in none has no binned truth beside it: its own leakage counts
-    in full. Labels of a single class are NaN.
+    values, present: (N, L). labels: (N,) int64; of a single class all is NaN.
+    A concept that is present in all images or in none has no truth beside it: its leakage counts in full.
     """
     classes = F.one_hot(labels).double()[None]  # (1, N, K)
     entropy = _entropies(classes.sum(1))  # (1,)
@@ -76,17 +75,13 @@ def oracle_impurity(values: torch.Tensor, present: torch.Tensor) -> float:
 
 
 def niche_impurity(
-    values: torch.Tensor,
-    present: torch.Tensor,
-    training_values: torch.Tensor,
-    training_present: torch.Tensor,
+    values: torch.Tensor, present: torch.Tensor, training_values: torch.Tensor, training_present: torch.Tensor
 ) -> float:
     """NIS, 0 to 1: how well concepts are told by the values outside of their niche; one half is chance.
 
     values, present: (N, L). training_values, training_present: (M, L), of which niches and the one ridge
-    regression of all concepts on all standardised values are found.
-        The integral is by the trapezoid rule, divided by the range of β, so that pure values have one half.
-    Concepts of one kind only are left out.
+        regression of all concepts on all standardised values are found.
+    The integral is by the trapezoid rule, divided by the range of β. Concepts of one kind only are left out.
     """
     mean, std = training_values.mean(0), training_values.std(0).clamp(min=1e-9)
     train, test = (training_values - mean) / std, (values - mean) / std

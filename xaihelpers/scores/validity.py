@@ -35,15 +35,14 @@ from xaihelpers.scores.intervals import Interval, interval
 
 TOLD = 0.9
 ROUNDING = 1e-6  # relative to the scores: what differs by less, as float32 does, is equal
-SEES, BLIND, FOOLED, UNCLEAR = ("sees it", "blind", "fooled", "unclear")
-VERDICTS = (SEES, BLIND, FOOLED, UNCLEAR, "by construction")
+VERDICTS = ("sees it", "blind", "fooled", "unclear", "by construction")
+SEES = VERDICTS[0]
 
 
 def dose_response(doses: Sequence[float], scores: Sequence[float], draws: Sequence[int]) -> Interval:
     """Spearman's ρ of scores and doses with its 95 % interval over draws.
 
-    doses, scores, draws: (n,), a row for each model that was scored; rows without a score are left out.
-    A constant score has ρ = 0.
+    doses, scores, draws: (n,), a row for each scored model; NaN is left out. A constant score has ρ = 0.
     """
     rows = pd.DataFrame({"dose": doses, "score": scores, "draw": draws}).dropna()
     n = len(rows)
@@ -61,7 +60,7 @@ def _constant(scores: np.ndarray) -> bool:
 
 
 def spearman(doses: np.ndarray, scores: np.ndarray) -> float:
-    """Spearman's ρ of doses and scores, (n,) each; 0 where one of the two does not vary."""
+    """Spearman's ρ, (n,) each; 0 where one of the two does not vary."""
     return pearson(rankdata(doses), rankdata(scores))
 
 
@@ -89,18 +88,18 @@ def smallest_dose(areas: dict[float, float]) -> float:
 
 
 def verdict(response: Interval, area: float) -> str:
-    """One of VERDICTS but the one by construction, by the table above; no number is UNCLEAR.
+    """One of VERDICTS but the one by construction, by the table above; no number is "unclear".
 
     response: of `dose_response`. area: `told_apart` at the full dose.
     """
     low, high = response.low, response.high
     if high < 0 and area >= TOLD:
-        return SEES
+        return "sees it"
     if low > 0 and area <= 1 - TOLD:
-        return FOOLED
+        return "fooled"
     if low <= 0 <= high and 1 - TOLD < area < TOLD:
-        return BLIND
-    return UNCLEAR
+        return "blind"
+    return "unclear"
 
 
 def judge_yardsticks(scored: pd.DataFrame) -> pd.DataFrame:
@@ -131,7 +130,6 @@ def judge_yardsticks(scored: pd.DataFrame) -> pd.DataFrame:
         twins = full.draw.map(honest.groupby("draw")["rank"].first())
         row["page changes"] = float((full["rank"] < twins).mean())
         row["page praises"] = float((full["rank"] == 2).mean())
-        constant = _constant(part.score)
-        row["verdict"] = VERDICTS[-1] if constant else verdict(response, row["auc"])
+        row["verdict"] = VERDICTS[-1] if _constant(part.score) else verdict(response, row["auc"])
         rows.append(row)
     return pd.DataFrame(rows)

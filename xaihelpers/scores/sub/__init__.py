@@ -1,6 +1,6 @@
 """Scores of a substitution benchmark (sub, sections 5.5, 5.6), from the predictions of any model.
 
-`python -m xaihelpers.scores.sub predictions.parquet` prints the scores of a model of your own.
+`python -m xaihelpers.scores.sub predictions.csv` prints the scores of a model of your own.
 """
 
 from xaihelpers.scores.sub.judged import benchmark_images, judge_predictions, standardised_recall
@@ -9,11 +9,9 @@ from xaihelpers.scores.sub.substitution import (
     chance_scores,
     clusters,
     concept_accuracy,
-    exactly_a_class,
     group_argmax,
     groups_of,
     image_scores,
-    kinds_of_attributes,
     lacking,
     paired_rise,
     predicted_attributes,

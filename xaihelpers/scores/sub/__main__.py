@@ -1,4 +1,4 @@
-"""The command: `python -m xaihelpers.scores.sub predictions.parquet` prints its scores."""
+"""The command: `python -m xaihelpers.scores.sub predictions.csv` prints its scores."""
 
 import argparse
 import sys
@@ -26,8 +26,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("predictions", help="a file, as below")
     parser.add_argument("--benchmark", default="sub_exact", help="its folder (default: %(default)s)")
     parser.add_argument("--data", default="aviary", help="the real birds (default: %(default)s)")
-    parser.add_argument("--before", help="the model's file for the birds before the change")
-    parser.add_argument("--test", help="the model's file for the real test images")
     rule = "what is claimed: from 0.5 on (default), or the greatest of each group"
     parser.add_argument("--rule", choices=["threshold", "group"], default="threshold", help=rule)
     parser.add_argument("--csv", type=Path, help="write the table to this file, too")
@@ -45,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def table_of(options: argparse.Namespace) -> pd.DataFrame:
-    """The scores over all images.
+    """The scores over all images; a Python file is asked about the birds before and real ones, too.
 
     Raises DatasetError and ValueError as what reads the files and the data sets does.
     """
@@ -54,15 +52,13 @@ def table_of(options: argparse.Namespace) -> pd.DataFrame:
     test = ~world.train.numpy()
     held = read_predictions(options.predictions, images.id, images=images.path)
     others = {
-        "before": (options.before, images.id, images.get("before", [])),
-        "real": (options.test, np.array(world.image_ids)[test], world.images.path[test]),
+        "before": (images.id, images.get("before", [])),
+        "real": (np.array(world.image_ids)[test], world.images.path[test]),
     }
     given = {}
-    for name, (file, ids, pictures) in others.items():
+    for name, (ids, pictures) in others.items():
         if is_python_file(options.predictions) and len(pictures):
-            file = file or options.predictions
-        if file:
-            given[name] = read_predictions(file, ids, held.concepts, pictures).values[None]
+            given[name] = read_predictions(options.predictions, ids, held.concepts, pictures).values[None]
     values = held.values[None]
     rows = judge_predictions(images, world, held.concepts, values, rule=options.rule, **given).rows
     return rows[["scoring", "metric", "value", "low", "high", "cases", "chance"]]

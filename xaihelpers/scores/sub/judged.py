@@ -71,7 +71,8 @@ def judge_predictions(
     images: of `benchmark_images`. world: the real birds. concepts: L attributes.
     values: (D, N, L), of D training draws. before: (D, N, L), of the birds before the change.
     real: (D, M, L), of the real test images. truth: (M, L) of 0 and 1; by default the hard labels of classes.
-    rule, threshold: of `predicted_attributes`. Raises DatasetError as `own_attribute` and `class_concepts`.
+    rule, threshold: of `predicted_attributes`.
+    Raises DatasetError: none of the images' attributes, or a concept, is known.
     """
     class_labels = class_concepts(world, concepts, "hard")
     removed = by_class = removed_attributes(images, class_labels, concepts)
@@ -81,9 +82,8 @@ def judge_predictions(
     known = by_class & torch.from_numpy(np.isin(concepts, published))
     first = known & (known.cumsum(1) == 1)
     as_published = image_scores(values, images, first, concepts, **how)
-    as_published.pop("both")
-    for scores in as_published.values():
-        scores[:, ~images.attribute.isin(published)] = np.nan
+    counts = images.attribute.isin(published).to_numpy()
+    as_published = {metric: np.where(counts, as_published[metric], np.nan) for metric in ("S+", "S-")}
     absent = lacking(images, class_labels, concepts, changed=before is None)
     corrected = image_scores(values, images, removed, concepts, before, absent, **how)
     found, rows = {"authors'": as_published, "corrected": corrected}, []
@@ -109,32 +109,27 @@ def standardised_recall(
 
     predicted: bool (D, M, L), of D draws and M real images. truth: (M, L) of 0 and 1.
     labels: (M,), classes of the real images. images: the benchmark's, with the column attribute.
-    Raises DatasetError as `own_attribute`.
     """
     weights = own_attribute(images.attribute.tolist(), concepts).sum(0).numpy()  # (L,)
     rows, present = np.nonzero((truth.numpy() > 0.5) & (weights > 0))
     hits = 100.0 * predicted.numpy()[:, rows, present]  # (D, present)
     n_draws = len(hits)
 
-    def sums_and_counts(columns, groups):  # of the hits of each group and attribute, (2, G, L)
+    def without(columns, groups, rest=True):
+        """The weighed mean without each group, or of each group alone."""
         hits, attributes = columns
         shape = groups.max() + 1, len(weights)
         cells = groups * len(weights) + attributes.astype(int)
-        both = np.bincount(cells, hits, np.prod(shape)), np.bincount(cells, minlength=np.prod(shape))
-        return np.reshape(both, (2, *shape))
-
-    def weighed(sums, counts):
+        sums, counts = np.bincount(cells, hits, np.prod(shape)), np.bincount(cells, minlength=np.prod(shape))
+        sums, counts = sums.reshape(shape), counts.reshape(shape)
+        if rest:
+            sums, counts = sums.sum(0) - sums, counts.sum(0) - counts
         used = weights * (counts > 0)
         with np.errstate(invalid="ignore"):  # no attribute is left
-            return (used * sums / np.maximum(counts, 1)).sum(-1) / used.sum(-1)
+            return (used * sums / np.maximum(counts, 1)).sum(1) / used.sum(1)
 
     def mean(*columns):
-        one_group = np.zeros(len(columns[0]), int)
-        return weighed(*sums_and_counts(columns, one_group))[0]
-
-    def without(columns, groups):
-        of_groups = sums_and_counts(columns, groups)
-        return weighed(*(of_groups.sum(1, keepdims=True) - of_groups))
+        return without(columns, np.zeros(len(columns[0]), int), rest=False)[0]
 
     attributes, classes = np.tile(present, n_draws), np.tile(np.asarray(labels)[rows], n_draws)
     grouped = {"clusters": [attributes, classes], "draws": np.arange(n_draws).repeat(len(rows))}
@@ -171,6 +166,5 @@ def _chance(targets: list[str], removed: Tensor, concepts: Sequence[str], rule: 
     else:
         right, s_minus = chance_scores(targets, removed, concepts)
         both = right[some]
-    found = {"S+": right, "false alarms": right, "S-": s_minus, "both": both}
-    levels = {metric: 100 * values.nanmean().item() for metric, values in found.items()}
-    return levels | {"gain": 0.0, "AUC": 50.0}
+    right, s_minus, both = (100 * values.nanmean().item() for values in (right, s_minus, both))
+    return {"S+": right, "false alarms": right, "S-": s_minus, "both": both, "gain": 0.0, "AUC": 50.0}

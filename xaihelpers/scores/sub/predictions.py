@@ -1,9 +1,9 @@
 """Predictions of attributes that anybody's model made, read from a file and matched with images.
 
-A CSV or parquet file has a row for each image and attribute, with the columns image_id, attribute and
-probability; a safetensors file holds `ConceptOutputs`, and a Python file a function `outputs_of(images)` that
-gives them (see `own_model`). An image is called by the id that `datasets.load` gives it (of a benchmark
-`images.id`, of others the file name), or by its row in the data, from 0.
+A CSV file has a row for each image and attribute, with the columns image_id, attribute and probability; a
+safetensors file holds `ConceptOutputs`, and a Python file a function `outputs_of(images)` that gives them
+(see `own_model`). An image is called by the id that `datasets.load` gives it (of a benchmark `images.id`, of
+others the file name).
 """
 
 import logging
@@ -38,14 +38,12 @@ def read_predictions(
 ) -> Predictions:
     """The predictions of a file for the images wanted, in their order; other images are left out.
 
-    file: CSV (.csv), parquet (.parquet) or outputs (.safetensors): a path, or a name under XAI_DATA; or a
-        Python file (.py), whose function is asked about the images.
-    image_ids: N ids. A file of just these images may call them by their rows, 0 to N - 1, instead.
+    file: .csv, .safetensors or .py: a path, or a name under XAI_DATA. image_ids: N ids.
     concepts: attributes (group::value) wanted, in this order; by default those of the file, in CUB's.
     images: the N image files, which a Python file is asked about.
 
-    Raises DatasetError, naming the file: no such file, a missing column, an attribute of a table that is none
-        of CUB's 312, an image and attribute that stand twice, or wanted ones without a probability.
+    Raises DatasetError, naming the file: an attribute of a table that is none of CUB's 312, an image and
+        attribute that stand twice, or wanted ones without a probability.
     Raises ValueError as `outputs.read_outputs`, `own_model.outputs_of_file` and `text_files.read_table`.
     Concepts of outputs that are none of CUB's 312 are left out, and the log says how many.
     """
@@ -57,9 +55,6 @@ def read_predictions(
         table = _of_outputs(place, read_outputs(place))
     else:
         table = _of_table(place)
-    by_row = {str(row): name for row, name in enumerate(wanted)}
-    if set(table.index) == by_row.keys() != set(wanted):
-        table = table.rename(index=by_row)
     names = list(concepts) or sorted(table, key=ATTRIBUTES.index)
     chosen = table.reindex(index=wanted, columns=names)
     wrong = ~((chosen >= 0) & (chosen <= 1)).stack()
@@ -75,25 +70,20 @@ def read_predictions(
 
 def _of_table(place: Path) -> pd.DataFrame:
     """The predictions of a table, float32 (images, attributes), NaN where it has none."""
-    if place.suffix == ".csv":
-        rows = read_table(place, COLUMNS)
-        rows["probability"] = numbers(rows.probability, place)
+    rows = read_table(place, COLUMNS)
+    rows["probability"] = numbers(rows.probability, place)
+    written = rows.attribute.unique()
+    attribute_of = dict(zip(written, find_attributes(written, ATTRIBUTES), strict=True))
     try:
-        if place.suffix != ".csv":
-            rows = pd.read_parquet(place, columns=COLUMNS)
-        written = rows.attribute.unique()
-        attribute_of = dict(zip(written, find_attributes(written, ATTRIBUTES), strict=True))
         for name, found in attribute_of.items():
             attribute_of[name] = found or known_attribute(name)
-        rows = rows.assign(attribute=rows.attribute.map(attribute_of), image_id=rows.image_id.map(plain))
-        twice = rows[rows.duplicated(["image_id", "attribute"])]
-        if rows.empty:
-            raise DatasetError("it has no row")
-        if len(twice):
-            image = twice.image_id.iloc[0]
-            raise DatasetError(f"{twice.attribute.iloc[0]} of image {image!r} stands twice")
-    except (ValueError, OSError) as error:
-        raise DatasetError(f"{place}: {str(error).splitlines()[0]}") from error
+    except DatasetError as error:
+        raise DatasetError(f"{place}: {error}") from error
+    rows["attribute"] = rows.attribute.map(attribute_of)
+    twice = rows[rows.duplicated(["image_id", "attribute"])]
+    if len(twice):
+        image, attribute = twice[["image_id", "attribute"]].iloc[0]
+        raise DatasetError(f"{place}: {attribute} of image {image!r} stands twice")
     return rows.pivot(index="image_id", columns="attribute", values="probability").astype("float32")
 
 

@@ -10,8 +10,6 @@ Beside these stands what the two alone do not say (not in the paper):
     gain         S+ less the false alarm on the same bird
     AUC          how many images that lack the attribute are less probable to have it
     rise         the new attribute is more probable after the change than before
-    deviating    of ordinary birds: attributes that a bird has by its own label and its class has not, of
-                 which who recites the class claims none
 
 N images, L attributes (group::value), D draws of a model, trained alike but for the seed. `images` are N rows
 with the columns attribute, the substituted one, bird, and label, of the bird's class.
@@ -26,7 +24,7 @@ import torch
 from torch import Tensor
 
 from xaihelpers.datasets.dataset import DatasetError
-from xaihelpers.scores.intervals import PERCENT, Interval, interval
+from xaihelpers.scores.intervals import PERCENT, Interval, over_draws
 
 
 def groups_of(attributes: Sequence[str]) -> np.ndarray:
@@ -44,7 +42,7 @@ def same_group(targets: Sequence[str], attributes: Sequence[str]) -> Tensor:
 def own_attribute(targets: Sequence[str], attributes: Sequence[str]) -> Tensor:
     """Which of L attributes is each image's substituted one, bool (N, L); none where the model lacks it.
 
-    Raises DatasetError where no image's attribute is among them: the names are of another vocabulary.
+    Raises DatasetError where no image's attribute is among them.
     """
     columns = torch.from_numpy(pd.Index(attributes).get_indexer(targets))
     if len(columns) and columns.max() < 0:
@@ -60,10 +58,9 @@ def group_argmax(similarities: Tensor, attributes: Sequence[str]) -> Tensor:
 
     similarities: (..., L), of images and the texts of L attributes, whole groups of them.
     """
-    groups = groups_of(attributes)
     predicted = torch.zeros_like(similarities, dtype=torch.bool)
-    for group in dict.fromkeys(groups):
-        columns = torch.from_numpy(np.flatnonzero(groups == group)).to(similarities.device)
+    for columns in pd.Series(range(len(attributes))).groupby(groups_of(attributes)).indices.values():
+        columns = torch.from_numpy(columns).to(similarities.device)
         best = columns[similarities[..., columns].argmax(-1)]
         predicted.scatter_(-1, best[..., None], True)
     return predicted
@@ -77,10 +74,7 @@ def predicted_attributes(
     values: (..., L), probabilities or, for the rule "group", any numbers to be compared.
     rule: "threshold" predicts what is at least `threshold`, as bottlenecks do (section 5.5); "group" the
         greatest of each attribute group, as vision-language models do (section 5.6).
-    Raises ValueError: another rule.
     """
-    if rule not in ("threshold", "group"):
-        raise ValueError(f'rule must be "threshold" or "group", not {rule!r}')
     return values >= threshold if rule == "threshold" else group_argmax(values, concepts)
 
 
@@ -117,7 +111,6 @@ def substitution_scores(
     """S+ and S- of each image (section 5.5).
 
     predicted: bool (..., N, L). targets: N substituted attributes. removed: bool (N, L).
-    Raises DatasetError as `own_attribute`.
     """
     own = own_attribute(targets, attributes)
     known = own.any(1)
@@ -165,20 +158,17 @@ def image_scores(
     values: (D, N, L), probabilities of the concepts after the change. removed: bool (N, L).
     before: (D, N, L), of the same birds before the change.
     absent: bool, of `lacking`: which concepts the birds of `before`, or without them those of `values`, lack.
-    rule, threshold: of `predicted_attributes`. Raises DatasetError as `own_attribute`.
+    rule, threshold: of `predicted_attributes`.
     """
     targets = images.attribute.tolist()
-
-    def scored(probabilities):
-        predicted = predicted_attributes(probabilities, concepts, rule, threshold)
-        return substitution_scores(predicted, targets, removed, concepts)
-
-    s_plus, s_minus = scored(values)
+    predicted = predicted_attributes(values, concepts, rule, threshold)
+    s_plus, s_minus = substitution_scores(predicted, targets, removed, concepts)
     both = ((s_plus == 1) & (s_minus == 1)).float()
     found = {"S+": s_plus, "S-": s_minus, "both": both.where((s_plus + s_minus).isfinite(), torch.nan)}
     if before is not None:
-        found["false alarms"] = scored(before).s_plus
-        found["gain"] = found["S+"] - found["false alarms"]
+        predicted = predicted_attributes(before, concepts, rule, threshold)
+        found["false alarms"] = substitution_scores(predicted, targets, removed, concepts).s_plus
+        found["gain"] = s_plus - found["false alarms"]
     if absent is not None:
         others = values if before is None else before
         found["AUC"] = _rank_above_absent(values, others, absent, own_attribute(targets, concepts))
@@ -212,7 +202,6 @@ def paired_rise(
     Ties count half; NaN where an image's attribute is none of the concepts, and where there is no other.
 
     before, after: (D, N, L), probabilities. absent: bool (N, L), what the birds lack before and after.
-    Raises DatasetError as `own_attribute`.
     """
     targets = images.attribute.tolist()
     own = own_attribute(targets, concepts)
@@ -222,35 +211,10 @@ def paired_rise(
     return {name: ((rises * some).sum(2).double() / some.sum(1)).numpy() for name, some in chosen.items()}
 
 
-def kinds_of_attributes(has: Tensor, of_class: Tensor) -> dict[str, Tensor]:
-    """Attributes of a bird that deviate from its class, that are typical, that neither has: bool (M, L) each.
-
-    Only attributes that deviate in some bird, so that all three are of the same ones.
-
-    has: bool (M, L), by the labels of the birds. of_class: bool (M, L), by those of their classes.
-    """
-    deviating = has & ~of_class
-    ever = deviating.any(0)
-    typical, absent = has & of_class & ever, ~has & ~of_class & ever
-    return {"deviating": deviating, "typical": typical, "absent": absent}
-
-
-def exactly_a_class(claims: Tensor, of_classes: Tensor) -> Tensor:
-    """Which vectors of claims are exactly those of a class, (D, N) float: 100 or 0 (section 1, in a number).
-
-    claims: bool (D, N, L). of_classes: bool (K, L).
-    """
-    found = torch.zeros(claims.shape[:2], dtype=torch.bool)
-    for vector in of_classes.unique(dim=0):
-        found |= (claims == vector).all(2)
-    return 100.0 * found
-
-
 def clusters(images: pd.DataFrame) -> list[np.ndarray]:
     """Which images belong together: arrays (N,), their attribute and their bird, crossed.
 
-    Of what is the same for all images there is nothing to be drawn again: it is left out, where the other is
-    left.
+    What is the same for all images is left out, where the other is not.
     """
     codes = [pd.factorize(images[column])[0] for column in ("attribute", "bird")]
     return [one for one in codes if one.max(initial=0) > 0] or codes[:1]
@@ -261,8 +225,4 @@ def score_interval(scores: np.ndarray, images: pd.DataFrame, metric: str = "S+")
 
     metric: "gain" is from -100 on, any other from 0.
     """
-    n_draws = len(scores)
-    factors = [np.tile(one, n_draws) for one in clusters(images)]
-    draws = np.arange(n_draws).repeat(len(images))
-    bounds = (-100, 100) if metric == "gain" else PERCENT
-    return interval(scores, clusters=factors, draws=draws, bounds=bounds)
+    return over_draws(scores, clusters(images), bounds=(-100, 100) if metric == "gain" else PERCENT)
