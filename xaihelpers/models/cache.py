@@ -76,8 +76,8 @@ def cached_rows(
     """
     if not len(items):
         raise ModelError(f"at least one {unit} is needed")
-    item_of = dict(zip(reversed(keys), reversed(items), strict=True))  # the first of each key
-    row_of = {key: row for row, key in enumerate(dict.fromkeys(keys))}
+    item_of = dict(zip(keys, items, strict=True))
+    row_of = {key: row for row, key in enumerate(item_of)}
     rows = {tensor: torch.empty(len(row_of), *shape) for tensor, shape in shapes.items()}
     folder = _folder(name, identity)
     missing = _fill(folder, row_of, rows)
@@ -85,15 +85,16 @@ def cached_rows(
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / "computing.lock"):
             missing = _fill(folder, missing, rows)  # what others wrote meanwhile
-            batches = _loaded(load, list(missing), item_of, batch_size)
-            progress = {"unit": unit, "unit_scale": batch_size, "leave": False, "delay": 1}
-            for batch, loaded in tqdm(batches, name, -(-len(missing) // batch_size), **progress):
+            keys_left = list(missing)
+            batches = [keys_left[n : n + batch_size] for n in range(0, len(missing), batch_size)]
+            loads = _loaded(load, [[item_of[key] for key in batch] for batch in batches])
+            progress = tqdm(batches, name, unit=unit, unit_scale=batch_size, leave=False, delay=1)
+            for batch, loaded in zip(progress, loads, strict=True):
                 values, bad = forward(loaded)
                 good = [key for key, is_bad in zip(batch, bad.tolist(), strict=True) if not is_bad]
                 values = {tensor: part[~bad] for tensor, part in values.items()}
-                if good:
-                    content = save(values, metadata={"index": json.dumps({"keys": good})})
-                    paths.write_whole(folder / f"{uuid.uuid4().hex}.safetensors", content)
+                content = save(values, metadata={"index": json.dumps({"keys": good})})
+                paths.write_whole(folder / f"{uuid.uuid4().hex}.safetensors", content)
                 if bad.any():
                     raise ModelError(
                         f"{item_of[batch[int(bad.int().argmax())]]}: {name} gives NaN or infinite values for "
@@ -139,16 +140,13 @@ def _fill(folder: Path, wanted: dict[str, int], rows: Rows) -> dict[str, int]:
     return missing
 
 
-def _loaded(
-    load: Callable[[Any], Any], keys: list[str], item_of: dict[str, Any], batch_size: int
-) -> Iterator[tuple[list[str], list]]:
-    """Batches of keys and their loaded items, loaded one batch ahead of the network."""
-    batches = [keys[start : start + batch_size] for start in range(0, len(keys), batch_size)]
+def _loaded(load: Callable[[Any], Any], batches: list[list]) -> Iterator[list]:
+    """The loaded items of each batch, one batch ahead of the network."""
     # as many threads as torch may use, so that limits set for processes side by side hold here too
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         # a batch is submitted when it is drawn
-        loads = (pool.map(load, [item_of[key] for key in batch]) for batch in batches)
+        loads = (pool.map(load, batch) for batch in batches)
         ahead = next(loads, None)  # none is left if other processes computed them all meanwhile
-        for batch in batches:
+        for _ in batches:
             current, ahead = ahead, next(loads, None)
-            yield batch, list(current)
+            yield list(current)

@@ -49,8 +49,8 @@ def clip_probe(
     regression.fit(embeddings.double().numpy(), train.label)
     coefficients, intercepts = regression.coef_, regression.intercept_
     if len(coefficients) == 1:  # of two classes, scikit-learn keeps one row of weights, that of the second
-        halves = np.array([-0.5, 0.5])
-        coefficients, intercepts = halves[:, None] * coefficients, halves * intercepts
+        coefficients = np.concatenate([-coefficients, coefficients]) / 2
+        intercepts = np.concatenate([-intercepts, intercepts]) / 2
     probe = _Probe(clip.model.visual, coefficients, intercepts)
     seen = PreprocessCfg(**clip.model.visual.preprocess_cfg)
     size = seen.size if isinstance(seen.size, int) else seen.size[0]
