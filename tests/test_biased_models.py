@@ -111,7 +111,7 @@ def test_what_is_not_trained_of_a_backbone_stays():
 
 
 def test_what_cannot_be_had_is_told():
-    with pytest.raises(ModelError, match="trained must be one of all, last block, head"):
+    with pytest.raises(ModelError, match="trained must be all, or last block or head"):
         two_classes.base_network("aviary_resnet", "neck")
     with pytest.raises(ParameterError, match="'A / B' of two classes"):
         red_dots.read_pair(two_classes.base_network(), datasets.load("aviary"), "Blue_Jay / cat", True)
