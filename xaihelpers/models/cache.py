@@ -37,7 +37,6 @@ def content_key(content: bytes | str) -> str:
 def file_keys(files: Sequence[Path]) -> list[str]:
     """The key of each file's content. Raises OSError naming a file that cannot be read."""
 
-
     def key_of(file: Path) -> str:  # hashed in its thread: whole files would pile up in memory
         return content_key(file.read_bytes())
 

@@ -83,7 +83,9 @@ def embed_texts(
     distinct = list(dict.fromkeys(texts))
     tokens = dict(zip(distinct, _token_ids(clip, distinct), strict=True))
     truncated = {text for text in distinct if len(tokens[text]) > clip.context}
-    told = f"{len(truncated)} of {len(distinct)} texts have more than the {clip.context} tokens of {clip.name}"
+    told = (
+        f"{len(truncated)} of {len(distinct)} texts have more than the {clip.context} tokens of {clip.name}"
+    )
     if truncated and too_long != "truncate":
         longest = max(truncated, key=lambda text: len(tokens[text]))
         raise ModelError(
