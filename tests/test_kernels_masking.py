@@ -74,24 +74,17 @@ TOLERANCES = {torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 1e-2, to
 
 def check_triton(device, sizes, dtypes):
     """Triton's images equal the reference's, in both layouts, whatever was in the buffer before."""
-    for (size, cells), dtype in itertools.product(sizes, dtypes):
-        arguments = case(size=size, cells=cells, dtype=dtype)
-        for name, value in arguments.items():
-            arguments[name] = value.to(device) if torch.is_tensor(value) else value
-        for alpha in (None, 25.0):
-            check_layouts(arguments, alpha, TOLERANCES[dtype])
-
-
-def check_layouts(arguments, alpha, tolerance):
-    expected = mask_images_reference(**arguments, alpha=alpha)
-    poison = 255 if expected.dtype == torch.uint8 else torch.nan
-    for layout in (torch.contiguous_format, torch.channels_last):
+    layouts = torch.contiguous_format, torch.channels_last
+    kinds = itertools.product(sizes, dtypes, (None, 25.0), layouts)
+    for (size, cells), dtype, alpha, layout in kinds:
+        images, maps, rows = (part.to(device) for part in case(size=size, cells=cells, dtype=dtype).values())
+        images = images.contiguous(memory_format=layout)
+        expected = mask_images_reference(images, maps, rows, alpha)
+        poison = 255 if dtype == torch.uint8 else torch.nan
         poisoned = torch.full_like(expected, poison).contiguous(memory_format=layout)
-        images = arguments["images"].contiguous(memory_format=layout)
-        maps, rows = arguments["maps"], arguments["rows"]
         masked = masking._mask_triton(images, maps, rows, alpha, 0.4, masked=poisoned)
         assert masked is poisoned
-        torch.testing.assert_close(masked, expected, rtol=0, atol=tolerance)
+        torch.testing.assert_close(masked, expected, rtol=0, atol=TOLERANCES[dtype])
 
 
 @pytest.mark.gpu

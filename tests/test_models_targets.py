@@ -15,7 +15,6 @@ from safetensors.torch import save_file
 from xaihelpers import datasets, models, saliency
 from xaihelpers.datasets.folders import make_dataset
 from xaihelpers.models import ModelError
-from xaihelpers.models.clip_probe import clip_probe
 from xaihelpers.models.image_network import as_target
 from xaihelpers.models.weights import save_weights
 
@@ -27,13 +26,9 @@ def test_labels_and_classes_of_another_vocabulary(tmp_path):
     file = tmp_path / "pets.json"
     file.write_text(json.dumps({"cat": ["tabby", "1"], "pug": ["2-3"]}))
     assert models.match_labels(names, ["cat", "pug"], file) == {"cat": {0, 1}, "pug": {2, 3}}
-    for content, message in (
-        ("[1]", "no file of labels"),
-        ('{"cat": ["tabby", "Siamse cat"]}', "'Siamse cat', given for the label 'cat', is none of"),
-    ):
-        file.write_text(content)
-        with pytest.raises(ModelError, match=message):
-            models.match_labels(names, ["cat"], file)
+    file.write_text('{"cat": ["tabby", "Siamse cat"]}')
+    with pytest.raises(ModelError, match="'Siamse cat', given for the label 'cat', is none of"):
+        models.match_labels(names, ["cat"], file)
 
 
 def test_names_of_classes(drawn_birds):
@@ -107,11 +102,9 @@ def test_names_of_classes_from_a_file(drawn_birds, tmp_path):
     message = f"names.txt has {len(own) - 1} class names, aviary_resnet has {len(own)} classes"
     with pytest.raises(ModelError, match=message):
         models.target_class_names(network, data, str(file))
-    file.write_text("\n".join(["a", "", *own[2:]]))
-    with pytest.raises(ValueError, match="line 2 is empty"):
+    file.write_text("\n".join(["a", *own[2:], "A"]))
+    with pytest.raises(ValueError, match="'a' and 'A' would be one and the same"):
         models.target_class_names(network, data, file)
-    with pytest.raises(ValueError, match="nowhere.txt cannot be read"):
-        models.target_class_names(network, data, "nowhere.txt")
 
 
 def test_segmenters_from_a_file(tmp_path):
@@ -133,16 +126,18 @@ def test_segmenters_from_a_file(tmp_path):
 
 
 def test_a_clip_as_classifier(drawn_birds):
-    data = datasets.load("aviary")
+    whole = datasets.load("aviary")
+    images = whole.images[whole.images.label < 4].reset_index(drop=True)
+    data = datasets.Dataset(whole.root, images, whole.classes.head(4))
     network = models.load_backbone("clip/aviary_clip", data=data)
-    rows = np.flatnonzero(~data.images.train)[:40]
-    inputs = network.normalised(models.read_pixels(network, data.images.path.iloc[rows].tolist()))
+    rows = np.flatnonzero(~images.train)
+    inputs = network.normalised(models.read_pixels(network, images.path.iloc[rows].tolist()))
     attention = saliency.attention_maps(network, inputs)
-    assert network.n_classes == 48 and not attention.constant.all()
-    assert (attention.classes.numpy() == data.images.label.iloc[rows]).mean() > 0.5  # chance is a 48th
-    untrained = datasets.Dataset(data.root, data.images.assign(train=False), data.classes)
-    with pytest.raises(ModelError, match="images of 0 of its 48 classes"):
-        clip_probe("aviary_clip", untrained)
+    assert network.n_classes == 4 and not attention.constant.all()
+    assert (attention.classes.numpy() == images.label.iloc[rows]).mean() > 0.8  # chance is a quarter
+    untrained = datasets.Dataset(whole.root, images.assign(train=False), whole.classes.head(4))
+    with pytest.raises(ModelError, match="images of 0 of its 4 classes"):
+        models.load_backbone("clip/aviary_clip", data=untrained)
 
 
 def test_a_vision_transformer_by_name(tmp_path):

@@ -49,7 +49,7 @@ def load_backbone(
     if name.startswith("clip/") and data is not None:
         from xaihelpers.models.clip_probe import clip_probe  # open_clip takes seconds to import
 
-        return clip_probe(name.removeprefix("clip/"), data, weights, device)
+        return clip_probe(name.removeprefix("clip/"), data, weights, device, layer)
     family, plain_name = find_network(name)
     model, class_names = load_network(family, plain_name, weights)
     changed = {"resize": size, "crop": size} if size and family == "segmenter" else TRANSFORMS[transform]

@@ -40,8 +40,8 @@ def embed_images(clip: Clip, files: Iterable[str | Path]) -> torch.Tensor:
     not depend on what else was in its batch, hence not on what the cache held and what ran beside.
 
     Returns (N, e) float32, unit length, on the CPU.
-    Raises ModelError: no file, an image whose embedding is not finite. OSError or DatasetError: a file that is
-        missing or no image.
+    Raises ModelError: no file, an image whose embedding is not finite. OSError or DatasetError: a file that
+        is missing or no image.
     """
     files = [Path(file) for file in files]
     steps = image_transform_v2(PreprocessCfg(**clip.model.visual.preprocess_cfg), is_train=False).transforms
@@ -83,14 +83,12 @@ def embed_texts(
     distinct = list(dict.fromkeys(texts))
     tokens = dict(zip(distinct, _token_ids(clip, distinct), strict=True))
     truncated = {text for text in distinct if len(tokens[text]) > clip.context}
-    told = (
-        f"{len(truncated)} of {len(distinct)} texts have more than the {clip.context} tokens of {clip.name}"
-    )
+    told = f"{len(truncated)} of {len(distinct)} texts have more than {clip.name}'s {clip.context} tokens"
     if truncated and too_long != "truncate":
         longest = max(truncated, key=lambda text: len(tokens[text]))
         raise ModelError(
-            f'{told}, the longest {len(tokens[longest])}: "{longest[:80]}…". Shorten them, or take a model of '
-            "longer context (long)."
+            f'{told}, the longest {len(tokens[longest])}: "{longest[:80]}…". Shorten them, or take a model '
+            "of longer context (long)."
         )
     if truncated:
         log.warning("%s: truncated", told)

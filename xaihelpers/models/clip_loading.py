@@ -98,7 +98,7 @@ def load_clip(
         model=model.to(device),
         tokenizer=open_clip.get_tokenizer(source, context_length=tower.context_length),
         context=tower.context_length,
-        width=tower.output_dim if hasattr(tower, "output_dim") else config["embed_dim"],
+        width=config["embed_dim"],
         identity=f"{name} weights={weights_hash(model)} {preprocessing}",
         device=device,
     )

@@ -27,11 +27,11 @@ class _Probe(nn.Module):
 
 
 def clip_probe(
-    name: str, data: Dataset, weights: str = "", device: str | torch.device = "cpu"
+    name: str, data: Dataset, weights: str = "", device: str | torch.device = "cpu", layer: str = ""
 ) -> ImageNetwork:
     """A CLIP's image tower as a classifier of a data set's classes, by logistic regression (scikit-learn).
 
-    name, weights: as `load_clip` takes them.
+    name, weights: as `load_clip` takes them. layer: as of `as_target`.
     Raises ModelError: as `load_clip`, an embedding that is not finite, a training split without images of
         every class or with fewer than two classes.
     Raises DatasetError: an image that cannot be read.
@@ -56,4 +56,4 @@ def clip_probe(
     size = seen.size if isinstance(seen.size, int) else seen.size[0]
     levels = {"interpolation": seen.interpolation, "mean": tuple(seen.mean), "std": tuple(seen.std)}
     identity = f"{clip.identity} probe 0"
-    return as_target(name, probe, size, identity, device, class_names=data.class_names, **levels)
+    return as_target(name, probe, size, identity, device, layer, data.class_names, **levels)

@@ -55,8 +55,8 @@ def find_network(name: str) -> tuple[str, str]:
         known += names
     nearest = ", ".join(difflib.get_close_matches(plain, sorted(known), 4)) or "none"
     raise ModelError(
-        f"There is no backbone {name!r} in {', '.join(families)}. Near: {nearest}. pytorchcv's names count "
-        "where it is installed (pip install -e '.[paper]')."
+        f"There is no backbone {name!r}. Near: {nearest}. pytorchcv's names count where it is installed "
+        "(pip install -e '.[paper]')."
     )
 
 
