@@ -62,7 +62,10 @@ def test_two_points_by_hand():
 
 @pytest.mark.parametrize("kind", ["noisy", "separable", "correlated", "few positives"])
 def test_decisions_are_those_of_sklearn(kind):
-    for B, n, penalties in ((3, 61, LAMBDAS), (63, 20, LAMBDAS), (1, 1000, [0.1])):
+    sizes = [(3, 61, LAMBDAS)]
+    if kind == "noisy":
+        sizes += [(63, 20, LAMBDAS), (1, 1000, [0.1])]
+    for B, n, penalties in sizes:
         features, labels = problems(B, n, 20, kind)
         result = linear_svm(features, labels, penalties)
         assert result.converged.all()
