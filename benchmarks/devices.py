@@ -17,6 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import papermill
+import yaml
+from papermill.exceptions import PapermillExecutionError
 
 from xaihelpers.devices import describe_device, resolve_device
 from xaihelpers.paths import PROJECT
@@ -43,18 +46,14 @@ def read_kept(folder: Path = KEPT) -> pd.DataFrame:
 def run_notebook(number: str, device: str, folder: Path) -> pd.DataFrame:
     """The records of a notebook on a device, at its defaults or its full size, into the folder `folder`.
 
-    Raises RuntimeError with the end of papermill's output if a cell fails.
+    Raises PapermillExecutionError if a cell fails.
     """
     folder.mkdir(exist_ok=True)
     (path,) = (PROJECT / "notebooks").glob(f"{number}_*.ipynb")
-    parameters = ["-p", "device", device, "-p", "results", str(folder / "results"), "--no-progress-bar"]
     preset = PROJECT / "notebooks" / "presets" / f"{number}.full.yaml"
-    if preset.exists():
-        parameters += ["-f", str(preset)]
-    command = [sys.executable, "-m", "papermill", str(path), str(folder / path.name), *parameters]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"notebook {number} on {device} failed:\n{done.stderr[-3000:]}")
+    parameters = yaml.safe_load(preset.read_text()) if preset.exists() else {}
+    parameters |= {"device": device, "results": str(folder / "results")}
+    papermill.execute_notebook(path, folder / path.name, parameters, progress_bar=False, cwd=PROJECT)
     return read_records(folder / "results")
 
 
@@ -107,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 tables.append(step(number, str(device), Path(folder)))
-            except RuntimeError as error:  # the other steps' numbers are kept
+            except PapermillExecutionError as error:  # the other steps' numbers are kept
                 failed.append(number)
                 print(error, file=sys.stderr)
         print(f"notebook {number}: {time.perf_counter() - began:.0f} s", flush=True)

@@ -43,25 +43,6 @@ def largest_difference(ours, theirs):
     return (ours.float() - theirs.float()).abs().max()
 
 
-def time_in_turns(
-    functions: dict[str, Callable], rounds: int, device: torch.device
-) -> tuple[dict[str, list[float]], dict]:
-    """Call every function once per round, one after the other, so that slow moments meet them all.
-
-    functions: by name, without arguments. device: of the work; a GPU's queued work is waited for.
-    Returns the seconds of each call, `rounds` of them by name, and by name what each function returned last.
-    """
-    seconds, results = {name: [] for name in functions}, {}
-    for name in [*functions] * rounds:
-        results.pop(name, None)  # its memory must not slow the next call
-        _synchronise(device)
-        start = time.perf_counter()
-        results[name] = functions[name]()
-        _synchronise(device)
-        seconds[name].append(time.perf_counter() - start)
-    return seconds, results
-
-
 def _synchronise(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -83,15 +64,20 @@ def race(
     for number in range(rounds + 1):
         calls, distance = draw()
         first, *others = calls
-        order = np.roll(list(calls), number)  # each is first, and last, as often
-        taken, results = time_in_turns({path: calls[path] for path in order}, 1, device)
+        taken, results = {}, {}
+        for path in np.roll(list(calls), number).tolist():  # each is first, and last, as often
+            _synchronise(device)  # a GPU's queued work is waited for
+            start = time.perf_counter()
+            results[path] = calls[path]()
+            _synchronise(device)
+            taken[path] = time.perf_counter() - start
         for path in others:
             apart = float(distance(results[first], results[path]))
             if not apart <= tolerance:  # NaN is no agreement
                 raise RuntimeError(f"{op}: {first} and {path} differ by {apart:.3g}, more than {tolerance}")
         if number:  # the first one loads what is compiled
             for path in calls:
-                seconds.setdefault(path, []).append(taken[path][0])
+                seconds.setdefault(path, []).append(taken[path])
     about = {"op": op, "data": data}
     found = [about | {"path": path, "metric": "seconds", "rounds": of} for path, of in seconds.items()]
     for path in others:
@@ -152,13 +138,10 @@ def race_location(repeats, device, n_maps=2500, side=224, alpha=ALPHA):
 
     def draw():
         maps, points = torch.randn(n_maps, 7, 7, device=device), torch.rand(n_maps, 2, device=device) * side
-        alone, every = (
-            partial(by_selection, maps, points, counts[:1]),
-            partial(by_selection, maps, points, counts),
-        )
-        calls = {"kernel": partial(by_rank, maps, points), f"top-k, α = {alpha[0]}": alone}
-        if len(alpha) > 1:
-            calls[f"top-k, α = {', '.join(map(str, alpha))}"] = every
+        calls = {"kernel": partial(by_rank, maps, points)}
+        for some in (counts[:1], counts):
+            asked = ", ".join(map(str, alpha[: len(some)]))
+            calls[f"top-k, α = {asked}"] = partial(by_selection, maps, points, some)
         return calls, share_of_other_hits
 
     def by_rank(maps, points):
@@ -176,12 +159,6 @@ def race_location(repeats, device, n_maps=2500, side=224, alpha=ALPHA):
 
     # interpolated in float64 here, in float32 there: a point may tie with the last pixel of a region
     return race("location", "random", draw, repeats, device, tolerance=max(1e-3, 1.01 / n_maps))
-
-
-def sklearn_svms(samples, signs, penalties):
-    """Decision planes of one concept for each penalty: normals (c, d) and intercepts (c,)."""
-    fits = [SVC(kernel="linear", C=c).fit(samples, signs) for c in penalties]
-    return np.concatenate([fit.coef_ for fit in fits]), np.concatenate([fit.intercept_ for fit in fits])
 
 
 def planted_samples(n_concepts=112, n_samples=200, n_features=512):
@@ -223,8 +200,12 @@ def race_svms(repeats, device, draw_samples=planted_samples, data="planted", pen
         one_by_one = partial(by_sklearn, samples.numpy(), signs.numpy())
         return {"kernel": at_once, "SVC by joblib": one_by_one}, partial(share_of_the_range, samples)
 
+    def of_one_concept(samples, signs):
+        fits = [SVC(kernel="linear", C=c).fit(samples, signs) for c in penalties]
+        return np.concatenate([fit.coef_ for fit in fits]), np.concatenate([fit.intercept_ for fit in fits])
+
     def by_sklearn(samples, signs):
-        tasks = [joblib.delayed(sklearn_svms)(*both, penalties) for both in zip(samples, signs, strict=True)]
+        tasks = [joblib.delayed(of_one_concept)(*both) for both in zip(samples, signs, strict=True)]
         planes = joblib.Parallel(n_jobs=torch.get_num_threads())(tasks)
         return [torch.from_numpy(np.stack(part)) for part in zip(*planes, strict=True)]
 
@@ -292,11 +273,8 @@ def race_tie(repeats, device, n_pairs=8, n_tokens=4096):
 
     def draw():
         both = torch.randn(2 * n_pairs, n_tokens, 64, device=device)
-        calls = {
-            "kernel": partial(tie, both, 0.7),
-            "torch.quantile, where": partial(tie_reference, both, 0.7),
-        }
-        return calls, largest_difference
+        by_sorting = partial(tie_reference, both, 0.7)
+        return {"kernel": partial(tie, both, 0.7), "torch.quantile, where": by_sorting}, largest_difference
 
     return race("tie", "random", draw, SHORT * repeats, device, tolerance=0)
 

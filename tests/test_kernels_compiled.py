@@ -81,7 +81,7 @@ def test_every_kernel_compiles_for_every_kind_of_input(compiled):
     for dtype, size, cells in ((torch.float32, (1, 1), (1, 1)), (torch.uint8, (375, 500), (14, 14))):
         for alpha in (None, 25.0):
             images, maps = torch.ones(2, 3, *size).to(dtype), torch.ones(2, *cells)
-            masking._mask_triton(images, maps, None, alpha, 0.4, None, None)
+            masking._mask_triton(images, maps, None, alpha, 0.4)
     for shape, size in (((1, 1), (1, 1)), ((7, 7), (224, 224))):
         maps, points = torch.ones(3, *shape).half(), torch.zeros(3, 2, 2).long()
         coam._rank_triton(maps, coam._check(maps, points, size), size)

@@ -12,21 +12,15 @@ from xaihelpers.kernels.masking import attention_mask, mask_images, mask_images_
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="the compiled kernel needs a CUDA GPU")
 
 
-def case(images=2, maps=3, size=(9, 7), cells=(3, 2), dtype=torch.float32, cut=False, seed=0):
-    """Arguments of mask_images: several maps for some image, cut from a larger map where `cut`."""
+def case(images=2, maps=3, size=(9, 7), cells=(3, 2), dtype=torch.float32, seed=0):
+    """Arguments of mask_images: several maps for some image."""
     generator = torch.Generator().manual_seed(seed)
     pixels = torch.randint(0, 256, (images, 3, *size), generator=generator)
-    arguments = {
+    return {
         "images": pixels.to(dtype) if dtype == torch.uint8 else (pixels / 255).to(dtype),
         "maps": torch.rand(maps, *cells, generator=generator),
         "rows": torch.randint(0, images, (maps,), generator=generator),
     }
-    if cut:
-        top = torch.randint(0, 5, (maps,), generator=generator)
-        left = torch.randint(0, 4, (maps,), generator=generator)
-        arguments["full"] = (size[0] + 4, size[1] + 3)
-        arguments["corners"] = torch.stack([top, left], 1)
-    return arguments
 
 
 def test_by_hand():
@@ -37,8 +31,8 @@ def test_by_hand():
     image, two_cells = torch.full((1, 1, 1, 4), 8.0), torch.tensor([[[0.0, 1.0]]])
     assert mask_images(image, two_cells, alpha=None).flatten().tolist() == [0, 2, 6, 8]
     # cut from six pixels, 0 0 1/3 2/3 1 1 -> from the second on
-    cut = mask_images(image, two_cells, alpha=None, corners=torch.tensor([[0, 1]]), full=(1, 6))
-    torch.testing.assert_close(cut.flatten(), 8 * torch.tensor([0, 1 / 3, 2 / 3, 1]))
+    cut = upsample_maps(two_cells, (1, 4), corners=torch.tensor([[0, 1]]), full=(1, 6))
+    torch.testing.assert_close(cut.flatten(), torch.tensor([0, 1 / 3, 2 / 3, 1]))
 
 
 def test_equations_one_and_two():
@@ -69,7 +63,6 @@ def test_bad_arguments_are_named():
         ({"rows": None}, "3 maps for 2 images"),
         ({"rows": [0, 1, 2]}, "3 maps for 2 images"),
         ({"images": images.long()}, "uint8 or floating point"),
-        ({"full": (5, 5), "corners": torch.full((3, 2), 2)}, "corners must be"),
     ):
         with pytest.raises(ValueError, match=message):
             mask_images(**{"images": images, "maps": maps, "rows": [0, 1, 1]} | wrong)
@@ -81,26 +74,17 @@ TOLERANCES = {torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 1e-2, to
 
 def check_triton(device, sizes, dtypes):
     """Triton's images equal the reference's, in both layouts, whatever was in the buffer before."""
-    for (size, cells), dtype, cut in itertools.product(sizes, dtypes, (False, True)):
-        arguments = case(size=size, cells=cells, dtype=dtype, cut=cut)
-        for name, value in arguments.items():
-            arguments[name] = value.to(device) if torch.is_tensor(value) else value
-        for alpha in (None, 25.0):
-            check_layouts(arguments, alpha, TOLERANCES[dtype])
-
-
-def check_layouts(arguments, alpha, tolerance):
-    expected = mask_images_reference(**arguments, alpha=alpha)
-    poison = 255 if expected.dtype == torch.uint8 else torch.nan
-    window = arguments.get("corners"), arguments.get("full")
-    for layout in (torch.contiguous_format, torch.channels_last):
+    layouts = torch.contiguous_format, torch.channels_last
+    kinds = itertools.product(sizes, dtypes, (None, 25.0), layouts)
+    for (size, cells), dtype, alpha, layout in kinds:
+        images, maps, rows = (part.to(device) for part in case(size=size, cells=cells, dtype=dtype).values())
+        images = images.contiguous(memory_format=layout)
+        expected = mask_images_reference(images, maps, rows, alpha)
+        poison = 255 if dtype == torch.uint8 else torch.nan
         poisoned = torch.full_like(expected, poison).contiguous(memory_format=layout)
-        images = arguments["images"].contiguous(memory_format=layout)
-        masked = masking._mask_triton(
-            images, arguments["maps"], arguments["rows"], alpha, 0.4, *window, masked=poisoned
-        )
+        masked = masking._mask_triton(images, maps, rows, alpha, 0.4, masked=poisoned)
         assert masked is poisoned
-        torch.testing.assert_close(masked, expected, rtol=0, atol=tolerance)
+        torch.testing.assert_close(masked, expected, rtol=0, atol=TOLERANCES[dtype])
 
 
 @pytest.mark.gpu

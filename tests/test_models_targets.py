@@ -15,7 +15,6 @@ from safetensors.torch import save_file
 from xaihelpers import datasets, models, saliency
 from xaihelpers.datasets.folders import make_dataset
 from xaihelpers.models import ModelError
-from xaihelpers.models.clip_probe import clip_probe
 from xaihelpers.models.image_network import as_target
 from xaihelpers.models.weights import save_weights
 
@@ -25,21 +24,17 @@ def test_labels_and_classes_of_another_vocabulary(tmp_path):
     assert models.match_labels(names, ["beagle", "siamese_cat"]) == {"beagle": {2}, "siamese_cat": {1}}
     assert models.match_labels(names, ["cat"]) == {"cat": set()}
     file = tmp_path / "pets.json"
-    file.write_text(json.dumps({"cat": ["tabby", "1"], "pug": "2-3"}))
+    file.write_text(json.dumps({"cat": ["tabby", "1"], "pug": ["2-3"]}))
     assert models.match_labels(names, ["cat", "pug"], file) == {"cat": {0, 1}, "pug": {2, 3}}
-    for content, message in (
-        ("[1]", "no file of labels"),
-        ('{"cat": ["tabby", "Siamse cat"]}', "'Siamse cat', given for the label 'cat', is none of"),
-    ):
-        file.write_text(content)
-        with pytest.raises(ModelError, match=message):
-            models.match_labels(names, ["cat"], file)
+    file.write_text('{"cat": ["tabby", "Siamse cat"]}')
+    with pytest.raises(ModelError, match="'Siamse cat', given for the label 'cat', is none of"):
+        models.match_labels(names, ["cat"], file)
 
 
 def test_names_of_classes(drawn_birds):
-    network, data = models.load_target("aviary_resnet"), datasets.load("aviary")
+    network, data = models.load_backbone("aviary_resnet"), datasets.load("aviary")
     assert models.target_class_names(network, data) == data.class_names
-    two = datasets.Dataset(data.root, data.images, data.classes.head(2))
+    two = datasets.Dataset(data.root, data.images[data.images.label < 2], data.classes.head(2))
     message = f"{network.n_classes} classes, whose names are not known: the data have 2"
     with pytest.raises(ModelError, match=message):
         models.target_class_names(dataclasses.replace(network, class_names=None), two)
@@ -55,7 +50,7 @@ def species(drawn_birds):
     data = datasets.load("aviary")
     test = data.images[~data.images.train].groupby("label").head(4)
     files = {name: test.path[test.label == label].tolist() for label, name in enumerate(data.class_names)}
-    return models.load_target("aviary_resnet"), files
+    return models.load_backbone("aviary_resnet"), files
 
 
 def folders(root, files, called):
@@ -99,7 +94,7 @@ def test_an_order_without_names_is_held_against_the_predictions(species, tmp_pat
 
 def test_names_of_classes_from_a_file(drawn_birds, tmp_path):
     """They stand above those of the data and of ImageNet, for a checkpoint's classes may be others."""
-    network, data = models.load_target("aviary_resnet"), datasets.load("aviary")
+    network, data = models.load_backbone("aviary_resnet"), datasets.load("aviary")
     file, own = tmp_path / "names.txt", [f"kind {k}" for k in range(network.n_classes)]
     file.write_text("\n".join(own) + "\n\n")
     assert models.target_class_names(network, data, file) == own
@@ -107,11 +102,9 @@ def test_names_of_classes_from_a_file(drawn_birds, tmp_path):
     message = f"names.txt has {len(own) - 1} class names, aviary_resnet has {len(own)} classes"
     with pytest.raises(ModelError, match=message):
         models.target_class_names(network, data, str(file))
-    file.write_text("\n".join(["a", "", *own[2:]]))
-    with pytest.raises(ModelError, match="line 2 is empty"):
+    file.write_text("\n".join(["a", *own[2:], "A"]))
+    with pytest.raises(ValueError, match="'a' and 'A' would be one and the same"):
         models.target_class_names(network, data, file)
-    with pytest.raises(ModelError, match="nowhere.txt: no file of class names that can be read"):
-        models.target_class_names(network, data, "nowhere.txt")
 
 
 def test_segmenters_from_a_file(tmp_path):
@@ -123,33 +116,35 @@ def test_segmenters_from_a_file(tmp_path):
         )
         save_file(model.state_dict(), tmp_path / f"{n_classes}.safetensors")
     file = str(tmp_path / "21.safetensors")
-    network = models.load_target("torchvision/lraspp_mobilenet_v3_large", file, size=64)
+    network = models.load_backbone("torchvision/lraspp_mobilenet_v3_large", file, size=64)
     assert (network.n_classes, network.crop) == (21, 64)
     data = make_dataset(tmp_path, [], list(map(str, range(21))))
     assert models.target_class_names(network, data)[15] == "person"
     assert saliency.attention_maps(network, torch.randn(1, 3, 64, 64)).maps.shape[0] == 1
     with pytest.raises(ModelError, match="these are not the weights of lraspp"):
-        models.load_target("lraspp_mobilenet_v3_large", str(tmp_path / "3.safetensors"))
+        models.load_backbone("lraspp_mobilenet_v3_large", str(tmp_path / "3.safetensors"))
 
 
 def test_a_clip_as_classifier(drawn_birds):
-    data = datasets.load("aviary")
-    network = models.load_target("clip/aviary_clip", data=data)
-    rows = np.flatnonzero(~data.images.train)[:40]
-    inputs = network.normalised(models.read_pixels(network, data.images.path.iloc[rows].tolist()))
+    whole = datasets.load("aviary")
+    images = whole.images[whole.images.label < 4].reset_index(drop=True)
+    data = datasets.Dataset(whole.root, images, whole.classes.head(4))
+    network = models.load_backbone("clip/aviary_clip", data=data)
+    rows = np.flatnonzero(~images.train)
+    inputs = network.normalised(models.read_pixels(network, images.path.iloc[rows].tolist()))
     attention = saliency.attention_maps(network, inputs)
-    assert network.n_classes == 48 and not attention.constant.all()
-    assert (attention.classes.numpy() == data.images.label.iloc[rows]).mean() > 0.5  # chance is a 48th
-    untrained = datasets.Dataset(data.root, data.images.assign(train=False), data.classes)
-    with pytest.raises(ModelError, match="images of 0 of its 48 classes"):
-        clip_probe("aviary_clip", untrained)
+    assert network.n_classes == 4 and not attention.constant.all()
+    assert (attention.classes.numpy() == images.label.iloc[rows]).mean() > 0.8  # chance is a quarter
+    untrained = datasets.Dataset(whole.root, images.assign(train=False), whole.classes.head(4))
+    with pytest.raises(ModelError, match="images of 0 of its 4 classes"):
+        models.load_backbone("clip/aviary_clip", data=untrained)
 
 
 def test_a_vision_transformer_by_name(tmp_path):
     """timm's vision transformer has no maps to average: the norm before its last attention is taken."""
     model = timm.create_model("vit_tiny_patch16_224", num_classes=7)
     file = save_weights(model, tmp_path / "vit.safetensors")
-    network = models.load_target("timm/vit_tiny_patch16_224", file)
+    network = models.load_backbone("timm/vit_tiny_patch16_224", file)
     assert (network.n_classes, network.crop, network.layer) == (7, 224, "blocks.11.norm1")
     assert network.mean == (0.5, 0.5, 0.5)
     pixels = torch.zeros(2, 3, 224, 224, dtype=torch.uint8)

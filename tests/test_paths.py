@@ -8,7 +8,7 @@ import pytest
 
 from xaihelpers import paths, rating
 from xaihelpers.ask.prompt_files import prompt
-from xaihelpers.models import load_target
+from xaihelpers.models import load_backbone
 from xaihelpers.models.clip import load_clip
 from xaihelpers.models.networks import build_network
 from xaihelpers.models.weights import save_weights
@@ -45,7 +45,7 @@ def test_files_of_the_user_go_by_name_or_path(home):
     for place in ("", f"{home}/", "../data/"):
         assert prompt(f"{place}mine.txt", word="yes") == "Say yes."
         assert read_ratings(f"{place}ratings.csv")["item"].tolist() == ["01"]
-        assert load_target("squeezenet1_0", f"{place}mine.safetensors").n_classes == 5
+        assert load_backbone("squeezenet1_0", f"{place}mine.safetensors").n_classes == 5
         assert load_clip(f"{place}my_clip").width == load_clip("aviary_clip").width
 
 

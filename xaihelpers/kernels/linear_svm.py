@@ -147,10 +147,8 @@ def _sweep_cpu(gram, problems, y, beta, e, low, high, stop, steps, taken):
 def _solve_cpu(gram, y, C):
     """gram (B, n, n), y (B, n), rising C (c,), float64 -> beta (B, c, n) and steps (B, c)."""
     numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
-    betas, iterations = (
-        y.new_empty(len(y), len(C), y.shape[1]),
-        torch.zeros(len(y), len(C), dtype=torch.int64),
-    )
+    betas = y.new_empty(len(y), len(C), y.shape[1])
+    iterations = torch.zeros(len(y), len(C), dtype=torch.int64)
     beta, e = torch.zeros_like(y), y.clone()
     settled = torch.zeros(len(y), dtype=torch.bool)  # no beta at its bound: the same for every larger C
     for k, penalty in enumerate(C.tolist()):
@@ -225,7 +223,7 @@ if triton is not None:
         tl.store(taken + program, done.to(tl.int64))
 
 
-def _solve_triton(gram, y, C, steps=STEPS, tolerance=TOLERANCE, beta=None):
+def _solve_triton(gram, y, C, steps=STEPS, beta=None):
     """As `_solve_cpu`, in one launch; beta, float64 (B, c, n), may be given, and is overwritten."""
     n = y.shape[1]
     beta = y.new_empty(len(y), len(C), n) if beta is None else beta
@@ -235,7 +233,7 @@ def _solve_triton(gram, y, C, steps=STEPS, tolerance=TOLERANCE, beta=None):
         options = {"N": block, "num_warps": max(1, min(8, block // 64)), "enable_fp_fusion": False}
         tensors = [tensor.contiguous() for tensor in (gram, y, C)]
         with torch.cuda.device_of(gram):
-            _sweep_kernel[(taken.numel(),)](*tensors, beta, taken, steps, tolerance, n, len(C), **options)
+            _sweep_kernel[(taken.numel(),)](*tensors, beta, taken, steps, TOLERANCE, n, len(C), **options)
     return beta, taken
 
 
@@ -310,10 +308,8 @@ def linear_svm(
         return LinearSVM(*[field.to(features.device) for field in on_cpu])
     rising, order = C.sort()
     group = max(1, GRAM_BYTES // max(1, 8 * features.shape[1] ** 2))
-    parts = [
-        _solve(*part, rising, backend)
-        for part in zip(features.split(group), labels.split(group), strict=True)
-    ]
+    groups = zip(features.split(group), labels.split(group), strict=True)
+    parts = [_solve(*part, rising, backend) for part in groups]
     dtype = torch.promote_types(features.dtype, torch.float32)
     fields = [torch.cat(field)[:, order.argsort()] for field in zip(*parts, strict=True)]
     result = LinearSVM(*[field.to(dtype) if field.is_floating_point() else field for field in fields])

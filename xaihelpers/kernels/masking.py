@@ -3,19 +3,17 @@
     A_p(c, y, x) = I_r(c, y, x) * M_p(y, x),   r = rows[p]                  (autoxplain, equation 2)
     M_p(y, x) = 1 / (1 + exp(alpha (beta - v)))                             (autoxplain, equation 1)
              or v                                   (alpha None: the masks of Score-CAM and RISE)
-    v = map p, upsampled bilinearly to F1 x F2, at (y + top_p, x + left_p)
+    v = map p, upsampled bilinearly to H x W, at (y, x)
 
     I        images   (B, C, H, W)  uint8 or floating point
     v        maps     (P, h, w)     low resolution
     A        masked   (P, C, H, W)  the images' dtype
     r        rows     (P,)          which image a map belongs to
-    top_p, left_p     corners       (P, 2), where a map is cut (RISE)
-    F1, F2   full                   size of a whole upsampled map
 
 Why a kernel: step by step, the upsampled map and the mask are written and read again: 16 H W bytes besides
-the 2 C H W e of the images, of e bytes a number. Score-CAM multiplies one image with 512 maps, RISE with
-8,000: 1.6 GB of masks at 224 x 224, which nobody needs to see. Fused, a program reads its pixels once,
-computes v from four cells of a map that fits into the cache, and writes the product.
+the 2 C H W e of the images, of e bytes a number. Score-CAM multiplies one image with 512 maps: 100 MB of
+masks at 224 x 224, which nobody needs to see. Fused, a program reads its pixels once, computes v from four
+cells of a map that fits into the cache, and writes the product.
 """
 
 import torch
@@ -28,7 +26,7 @@ def upsample_maps(maps, size, corners=None, full=None):
     """Maps upsampled bilinearly (half-pixel centres) to `full`, and cut to `size`; (P, H, W) float32.
 
     maps: (P, h, w). size: H, W.
-    corners: (P, 2), top and left of what is cut from each. full: F1, F2, by default `size`.
+    corners: (P, 2), top and left of what is cut from each (RISE). full: F1, F2, by default `size`.
     """
     whole = F.interpolate(maps.float()[:, None], tuple(full or size), mode="bilinear", align_corners=False)
     whole = whole[:, 0]  # (P, F1, F2)
@@ -44,11 +42,10 @@ def attention_mask(values, alpha=25.0, beta=0.4):
     return values if alpha is None else torch.sigmoid(alpha * (values - beta))
 
 
-def mask_images_reference(images, maps, rows=None, alpha=25.0, beta=0.4, corners=None, full=None):
+def mask_images_reference(images, maps, rows=None, alpha=25.0, beta=0.4):
     """`mask_images` step by step; same arguments, returns and errors."""
-    rows, corners, full = _check(images, maps, rows, corners, full)
-    corners = None if full == tuple(images.shape[2:]) else corners
-    masks = attention_mask(upsample_maps(maps, images.shape[2:], corners, full), alpha, beta)  # (P, H, W)
+    rows = _check(images, maps, rows)
+    masks = attention_mask(upsample_maps(maps, images.shape[2:]), alpha, beta)  # (P, H, W)
     masked = images[rows].float() * masks[:, None]
     return (masked if images.is_floating_point() else masked.round()).to(images.dtype)
 
@@ -94,12 +91,10 @@ if triton is not None:
             tl.store(out + channel * tc, product.to(masked.dtype.element_ty), mask=inside)
 
 
-def _mask_triton(images, maps, rows, alpha, beta, corners, full, masked=None):
-    """Launch the kernel; `masked`, (P, C, H, W) in any layout, may be given, and is overwritten.
-
-    Raises RuntimeError without Triton or a GPU, ValueError as of `mask_images`.
-    """
-    rows, corners, full = _check(images, maps, rows, corners, full)
+def _mask_triton(images, maps, rows, alpha, beta, masked=None):
+    """Launch the kernel; `masked`, (P, C, H, W) in any layout, may be given, and is overwritten."""
+    rows = _check(images, maps, rows)
+    corners = torch.zeros(len(maps), 2, dtype=torch.int64, device=images.device)  # whole maps: nothing is cut
     _, C, H, W = images.shape
     P, h, w = maps.shape
     BLOCK = 1024
@@ -107,7 +102,7 @@ def _mask_triton(images, maps, rows, alpha, beta, corners, full, masked=None):
         masked = torch.empty((P, C, H, W), dtype=images.dtype, device=images.device)
         if images.is_contiguous(memory_format=torch.channels_last):
             masked = masked.contiguous(memory_format=torch.channels_last)
-    sizes = h, w, *full, H, W, *images.stride(), *masked.stride()
+    sizes = h, w, H, W, H, W, *images.stride(), *masked.stride()
     constants = {"C": C, "SIGMOID": alpha is not None, "ROUND": not images.is_floating_point()}
     if masked.numel():
         tensors = images, maps.contiguous(), masked, rows, corners
@@ -118,36 +113,30 @@ def _mask_triton(images, maps, rows, alpha, beta, corners, full, masked=None):
     return masked
 
 
-def _check(images, maps, rows, corners, full):
-    """Raise ValueError on bad arguments; else rows (P,) int64, corners (P, 2) int64, and full."""
-    size = torch.tensor(images.shape[2:], device=images.device)
+def _check(images, maps, rows):
+    """Raise ValueError on bad arguments; else rows (P,) int64."""
     if images.ndim != 4 or not (images.is_floating_point() or images.dtype == torch.uint8):
         raise ValueError(
             f"images must be (B, C, H, W), uint8 or floating point, got {images.dtype} {tuple(images.shape)}"
         )
-    full = tuple(full or size.tolist())
     rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows)
-    corners = torch.zeros(len(maps), 2, dtype=torch.int64) if corners is None else corners
-    rows, corners = rows.to(images.device, torch.int64), corners.to(images.device, torch.int64).contiguous()
+    rows = rows.to(images.device, torch.int64)
     if len(rows) != len(maps) or not ((rows >= 0) & (rows < len(images))).all():
         raise ValueError(f"{len(maps)} maps for {len(images)} images: rows must say to which each belongs")
-    if not ((corners >= 0) & (corners + size <= torch.tensor(full, device=images.device))).all():
-        raise ValueError(f"corners must be the top and left of {size.tolist()} pixels within {full}")
-    return rows, corners, full
+    return rows
 
 
 @torch.no_grad()
-def mask_images(images, maps, rows=None, alpha=25.0, beta=0.4, corners=None, full=None, backend="auto"):
+def mask_images(images, maps, rows=None, alpha=25.0, beta=0.4, backend="auto"):
     """Images through their attention maps: what lies under a low attention is black.
 
     images: (B, C, H, W), uint8 (rounded to whole numbers) or floating point.
     maps: (P, h, w) in [0, 1], of any resolution.
     rows: (P,), which image each map belongs to; None for one map an image.
     alpha, beta: of equation 1; alpha None multiplies with the map itself.
-    corners (P, 2), full (F1, F2): maps are upsampled to `full` and cut from there, in pixels (RISE).
     backend: "auto" (Triton for images on a GPU, else torch), "torch" or "triton".
     Returns (P, C, H, W) in the images' dtype.
     Raises ValueError naming the argument; RuntimeError if a backend cannot run.
     """
     launch = mask_images_reference if choose_backend(backend, images) == "torch" else _mask_triton
-    return launch(images, maps, rows, alpha, beta, corners, full)
+    return launch(images, maps, rows, alpha, beta)

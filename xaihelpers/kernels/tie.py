@@ -54,9 +54,7 @@ def tie_reference(predictions, eta):
         return predictions.clone()
     reference, guide, distance = _distances(predictions)
     share = torch.tensor(eta, dtype=torch.float32, device=predictions.device)
-    thresholds = torch.stack(
-        [row.quantile(share) for row in distance]
-    )  # row by row: quantile has a size limit
+    thresholds = torch.stack([row.quantile(share) for row in distance])  # one by one: it has a size limit
     return _blend(predictions, reference, guide, distance <= thresholds[:, None])
 
 
@@ -162,14 +160,6 @@ if triton is not None:
                 tl.store(tied + base, untied, mask=inside & ~alike)
 
 
-def _programs(pairs, blocks, device):
-    """How many programs share a pair: all run at once, since they wait for each other."""
-    if device.type != "cuda":  # the interpreter runs one after the other
-        return 1
-    processors = torch.cuda.get_device_properties(device).multi_processor_count
-    return max(1, min(blocks, processors // pairs))
-
-
 def _tie_triton(predictions, eta, tied=None):
     """Launch the kernel; `tied`, of the shape of predictions, may be given and is overwritten."""
     predictions = predictions.contiguous()
@@ -177,7 +167,10 @@ def _tie_triton(predictions, eta, tied=None):
     pairs, half = len(predictions) // 2, predictions.numel() // 2
     n = half // pairs
     lower, upper, weight = _percentile_place(eta, n)
-    programs = _programs(pairs, triton.cdiv(n, BLOCK), predictions.device)
+    programs = 1  # that share a pair: the interpreter runs one after the other
+    if predictions.is_cuda:  # all run at once, since they wait for each other
+        processors = torch.cuda.get_device_properties(predictions.device).multi_processor_count
+        programs = max(1, min(triton.cdiv(n, BLOCK), processors // pairs))
     # what the programs of a pair share: histograms of three digits, the next distance, who has arrived
     shared = torch.zeros(pairs * (3 * 2048 + 2), dtype=torch.int32, device=predictions.device)
     counts, nexts, arrived = shared.split([3 * 2048 * pairs, pairs, pairs])

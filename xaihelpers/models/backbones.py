@@ -10,51 +10,14 @@ from torch import nn
 
 from xaihelpers.datasets import Dataset
 from xaihelpers.models.image_network import IMAGENET, ImageNetwork, as_target
-from xaihelpers.models.layers import find_layer, layer_output
-from xaihelpers.models.networks import build_network, find_network, load_network, segmenters
+from xaihelpers.models.layers import find_layer
+from xaihelpers.models.networks import build_network, find_network, load_network
 from xaihelpers.models.weights import ModelError, weights_hash
 
 # How the released code of published bottlenecks cuts and scales photographs of CUB: the centre, not resized.
 # "koh": Koh et al. 2020, whose bottlenecks sub measures; "posthoc": Yuksekgonul et al. 2023.
 _HALF = {"resize": 0, "mean": (0.5, 0.5, 0.5), "std": (2.0, 2.0, 2.0)}
-PUBLISHED_TRANSFORMS = {"koh": {"crop": 299, **_HALF}, "posthoc": {"crop": 224, **_HALF}}
-
-READERS = ("aviary_reader", "studio_reader")
-
-
-def load_target(
-    name: str,
-    weights: str | Path = "",
-    device: str | torch.device = "cpu",
-    data: Dataset | None = None,
-    size: int = 0,
-) -> ImageNetwork:
-    """A network by name, with its own preprocessing, ready to be explained.
-
-    name: any classifier that `load_backbone` takes, vision transformers as well; one of torchvision's
-        segmenters; "clip/NAME", a `clip_probe` trained on `data`; or a shipped reader of attributes,
-        `READERS`, as a classifier of the aviary's species.
-    weights: a file, or "" for the published ones.
-    size: side of a segmenter's square input in pixels; 0 takes torchvision's 520.
-    Raises ModelError: an unknown name; weights that are absent, damaged or another network's; no layer over
-        space.
-    """
-    if name.startswith("clip/") and data is not None:
-        from xaihelpers.models.clip_probe import clip_probe  # open_clip takes seconds to import
-
-        return clip_probe(name.removeprefix("clip/"), data, weights, device)
-    if name in READERS and not str(weights):
-        from xaihelpers.substitute.attribute_reader import SpeciesReader, load_reader
-
-        reader = SpeciesReader(load_reader(name))
-        about = {"layer": "reader.maps", "mean": (0.5,) * 3, "std": (0.5,) * 3}
-        return as_target(name, reader, 224, f"{name} weights={weights_hash(reader)}", device, **about)
-    family, plain_name = "segmenter", name.removeprefix("torchvision/")
-    if plain_name not in segmenters():
-        family, plain_name = find_network(name)
-    model, class_names = load_network(family, plain_name, weights)
-    changed = {"resize": size, "crop": size} if size and family == "segmenter" else {}
-    return _network(name, family, plain_name, model, device, class_names=class_names, **changed)
+TRANSFORMS = {"": {}, "koh": {"crop": 299, **_HALF}, "posthoc": {"crop": 224, **_HALF}}
 
 
 def load_backbone(
@@ -63,38 +26,34 @@ def load_backbone(
     layer: str = "",
     device: str | torch.device = "cpu",
     transform: str = "",
+    data: Dataset | None = None,
+    size: int = 0,
 ) -> ImageNetwork:
-    """A network with maps that are averaged, by name, in evaluation mode on `device` ("auto", "cpu", "cuda").
+    """A network by name, in evaluation mode on `device` ("auto", "cpu", "cuda").
 
     The identity is that of the weights as loaded: a network that is trained further must be saved and loaded
     anew.
 
-    name: "aviary_resnet", "efficientnet-lite2", "torchvision/…", "timm/…", "pytorchcv/…", or a plain name, in
-        this order.
-    weights: a safetensors file or torch state dict, of any class count; "" takes the published ones (of
-        aviary_resnet the shipped ones).
+    name: a network of `find_network`, vision transformers and torchvision's segmenters as well; or
+        "clip/NAME", a `clip_probe` trained on `data`.
+    weights: a safetensors file or torch state dict, of any class count; "" takes the published or shipped
+        ones.
     layer: the submodule whose output is the last feature map; "" takes the usual one, see `find_layer`.
-    transform: "" takes the network's own preprocessing, else one of `PUBLISHED_TRANSFORMS`.
+    transform: "" takes the network's own preprocessing, else one of `TRANSFORMS`.
+    size: side of a segmenter's square input in pixels; 0 takes torchvision's 520.
     Raises ModelError: an unknown name, device or transform; weights that are absent, damaged or another
-        network's; no such layer; no maps (N, d, H, W).
+        network's; no such layer, or none over space.
     """
-    if transform not in ("", *PUBLISHED_TRANSFORMS):
-        raise ModelError(
-            f"transform must be empty or one of {', '.join(PUBLISHED_TRANSFORMS)}, not {transform!r}"
-        )
+    if transform not in TRANSFORMS:
+        raise ModelError(f"transform must be one of {[*TRANSFORMS]}, not {transform!r}")
+    if name.startswith("clip/") and data is not None:
+        from xaihelpers.models.clip_probe import clip_probe  # open_clip takes seconds to import
+
+        return clip_probe(name.removeprefix("clip/"), data, weights, device, layer)
     family, plain_name = find_network(name)
     model, class_names = load_network(family, plain_name, weights)
-    changed = PUBLISHED_TRANSFORMS.get(transform, {})
-    network = _network(name, family, plain_name, model, device, layer, class_names, **changed)
-    zeros = torch.zeros(1, 3, network.crop, network.crop, device=next(model.parameters()).device)
-    with torch.inference_mode():
-        output, _ = layer_output(network.model, network.layer, zeros)
-    if output.ndim != 4:
-        raise ModelError(
-            f"{name}: layer {network.layer!r} gives {tuple(output.shape)}, but maps (N, d, H, W) are needed: "
-            "name another network, or another submodule as layer="
-        )
-    return network
+    changed = {"resize": size, "crop": size} if size and family == "segmenter" else TRANSFORMS[transform]
+    return _network(name, family, plain_name, model, device, layer, class_names, **changed)
 
 
 def new_backbone(
@@ -112,11 +71,9 @@ def new_backbone(
     model = build_network(family, plain_name, n_classes)
     if start:
         source, _ = load_network(family, plain_name, "" if start == "published" else start)
-        state = model.state_dict()
-        for key, value in source.state_dict().items():
-            if value.shape == state[key].shape:
-                state[key] = value
-        model.load_state_dict(state)
+        own = model.state_dict()
+        fitting = {key: value for key, value in source.state_dict().items() if value.shape == own[key].shape}
+        model.load_state_dict(fitting, strict=False)
     backbone = _network(name, family, plain_name, model, device)
     backbone.model.requires_grad_(True)
     return backbone
@@ -137,17 +94,17 @@ def _network(
     layer = layer or find_layer(model)
     settings = " ".join(f"{key}={value}" for key, value in fields.items())
     identity = f"{family}/{plain_name} weights={weights_hash(model)} layer={layer} {settings}"
-    options = fields | {"layer": layer, "class_names": class_names}
-    return as_target(name, model, fields["crop"], identity, device, **options)
+    return as_target(name, model, fields["crop"], identity, device, layer, class_names, **fields)
 
 
 def preprocessing(family: str, name: str, model: nn.Module) -> dict:
-    """The network's own resize (short side, or height and width), crop, interpolation, mean and std.
+    """The network's own resize (of the short side), crop, interpolation, mean and std.
 
-    Raises ModelError: a preprocessing of timm that is not square or crops otherwise than in the centre.
+    Raises ModelError: a preprocessing of timm that is no square cut from the centre.
     """
-    if family == "aviary":
-        return {"resize": 224, "crop": 224, "interpolation": "bilinear", **IMAGENET}
+    if family in ("aviary", "reader"):
+        levels = IMAGENET if family == "aviary" else {"mean": (0.5,) * 3, "std": (0.5,) * 3}
+        return {"resize": 224, "crop": 224, "interpolation": "bilinear", **levels}
     if family in ("torchvision", "segmenter"):
         published = torchvision.models.get_model_weights(name).DEFAULT.transforms()
         return {
@@ -162,11 +119,10 @@ def preprocessing(family: str, name: str, model: nn.Module) -> dict:
         return {"resize": math.ceil(crop / 0.875), "crop": crop, "interpolation": "bilinear", **IMAGENET}
     config = resolve_model_data_config(model)
     height, width = config["input_size"][1:]
-    if height != width or config["crop_mode"] not in ("center", "squash"):
+    if height != width or config["crop_mode"] != "center":
         raise ModelError(f"{name}: its input of {height} x {width} pixels is no square cut from the centre")
-    size = math.floor(height / config["crop_pct"])
     return {
-        "resize": (size, size) if config["crop_mode"] == "squash" else size,
+        "resize": math.floor(height / config["crop_pct"]),
         "crop": height,
         "interpolation": config["interpolation"],
         "mean": tuple(config["mean"]),

@@ -3,7 +3,6 @@
 A folder, of `features/` in `paths.cache_home()`, holds what one network in one precision makes of images or
 texts. A file of it holds tensors of B rows, and in its header the content's key of each row. It appears whole
 and never changes, so that readers need no lock; a damaged one is set aside, and its rows are computed again.
-After an interruption, what was computed before is there.
 """
 
 import hashlib
@@ -36,15 +35,10 @@ def content_key(content: bytes | str) -> str:
 
 
 def file_keys(files: Sequence[Path]) -> list[str]:
-    """The key of each file's content. Raises ModelError naming a file that cannot be read."""
+    """The key of each file's content. Raises OSError naming a file that cannot be read."""
 
     def key_of(file: Path) -> str:  # hashed in its thread: whole files would pile up in memory
-        try:
-            return content_key(file.read_bytes())
-        except OSError as error:
-            raise ModelError(
-                f"{file}: image file cannot be read ({error.strerror}). Restore it, or drop it from the list."
-            ) from error
+        return content_key(file.read_bytes())
 
     with ThreadPoolExecutor(READERS) as pool:
         return list(pool.map(key_of, files))
@@ -76,24 +70,27 @@ def cached_rows(
     """
     if not len(items):
         raise ModelError(f"at least one {unit} is needed")
-    item_of = dict(zip(reversed(keys), reversed(items), strict=True))  # the first of each key
-    row_of = {key: row for row, key in enumerate(dict.fromkeys(keys))}
+    item_of = dict(zip(keys, items, strict=True))
+    row_of = {key: row for row, key in enumerate(item_of)}
     rows = {tensor: torch.empty(len(row_of), *shape) for tensor, shape in shapes.items()}
-    folder = _folder(name, identity)
+    plain = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in name)
+    identity_key = content_key(f"{FORMAT} {identity}")[:16]
+    folder = paths.cache_home() / "features" / f"{plain}-{identity_key}"
     missing = _fill(folder, row_of, rows)
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / "computing.lock"):
             missing = _fill(folder, missing, rows)  # what others wrote meanwhile
-            batches = _loaded(load, list(missing), item_of, batch_size)
-            progress = {"unit": unit, "unit_scale": batch_size, "leave": False, "delay": 1}
-            for batch, loaded in tqdm(batches, name, -(-len(missing) // batch_size), **progress):
+            todo = list(missing)
+            batches = [todo[n : n + batch_size] for n in range(0, len(todo), batch_size)]
+            loads = _loaded(load, [[item_of[key] for key in batch] for batch in batches])
+            progress = tqdm(batches, name, unit=unit, unit_scale=batch_size, leave=False, delay=1)
+            for batch, loaded in zip(progress, loads, strict=True):
                 values, bad = forward(loaded)
                 good = [key for key, is_bad in zip(batch, bad.tolist(), strict=True) if not is_bad]
                 values = {tensor: part[~bad] for tensor, part in values.items()}
-                if good:
-                    content = save(values, metadata={"index": json.dumps({"keys": good})})
-                    paths.write_whole(folder / f"{uuid.uuid4().hex}.safetensors", content)
+                content = save(values, metadata={"index": json.dumps({"keys": good})})
+                paths.write_whole(folder / f"{uuid.uuid4().hex}.safetensors", content)
                 if bad.any():
                     raise ModelError(
                         f"{item_of[batch[int(bad.int().argmax())]]}: {name} gives NaN or infinite values for "
@@ -107,12 +104,6 @@ def cached_rows(
         return rows
     order = torch.tensor([row_of[key] for key in keys])
     return {tensor: part[order] for tensor, part in rows.items()}
-
-
-def _folder(name: str, identity: str) -> Path:
-    """The folder of everything computed under one identity."""
-    plain = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in name)
-    return paths.cache_home() / "features" / f"{plain}-{content_key(f'{FORMAT} {identity}')[:16]}"
 
 
 def _fill(folder: Path, wanted: dict[str, int], rows: Rows) -> dict[str, int]:
@@ -139,16 +130,13 @@ def _fill(folder: Path, wanted: dict[str, int], rows: Rows) -> dict[str, int]:
     return missing
 
 
-def _loaded(
-    load: Callable[[Any], Any], keys: list[str], item_of: dict[str, Any], batch_size: int
-) -> Iterator[tuple[list[str], list]]:
-    """Batches of keys and their loaded items, loaded one batch ahead of the network."""
-    batches = [keys[start : start + batch_size] for start in range(0, len(keys), batch_size)]
+def _loaded(load: Callable[[Any], Any], batches: list[list]) -> Iterator[list]:
+    """The loaded items of each batch, one batch ahead of the network."""
     # as many threads as torch may use, so that limits set for processes side by side hold here too
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         # a batch is submitted when it is drawn
-        loads = (pool.map(load, [item_of[key] for key in batch]) for batch in batches)
+        loads = (pool.map(load, batch) for batch in batches)
         ahead = next(loads, None)  # none is left if other processes computed them all meanwhile
-        for batch in batches:
+        for _ in batches:
             current, ahead = ahead, next(loads, None)
-            yield batch, list(current)
+            yield list(current)

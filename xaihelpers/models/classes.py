@@ -15,7 +15,7 @@ from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.networks import segmenters
 from xaihelpers.models.weights import ModelError
 from xaihelpers.paths import PROJECT, data_home, find
-from xaihelpers.text_files import TextFileError, plain, read_lines, read_text, require_distinct
+from xaihelpers.text_files import plain, read_lines, read_text, require_distinct
 
 log = logging.getLogger(__name__)
 TRIED = 400  # images at most
@@ -31,15 +31,13 @@ def target_class_names(network: ImageNetwork, data: Dataset, file: str | Path = 
     file: a text file with the K names, one a line in the order of the outputs, which stands above all that;
         a bare name is looked for in data/ and under XAI_DATA.
     Raises ModelError where the names are not known, for an order in which most predictions are wrong, and for
-        a file that cannot be read, has another number of lines than K, an empty one, or a name twice.
+        a file with another number of lines than K; TextFileError: one that cannot be read, has an empty line,
+        or a name twice.
     """
     names, labels = network.class_names, data.class_names
     if str(file):
-        try:
-            names = read_lines(_place(file))
-            require_distinct(names, f"class names of {file}")
-        except TextFileError as error:
-            raise ModelError(f"{file}: no file of class names that can be read: {error}") from error
+        names = read_lines(_place(file))
+        require_distinct(names, f"class names of {file}")
         if len(names) != network.n_classes:
             raise ModelError(
                 f"{file} has {len(names)} class names, {network.name} has {network.n_classes} classes: give "
@@ -48,11 +46,8 @@ def target_class_names(network: ImageNetwork, data: Dataset, file: str | Path = 
         return names
     if names is None and network.n_classes == 1000:
         names = imagenet_names()
-        outputs = match_labels(names, labels)
-        if any(outputs.values()):
-            _require_right(network, data, [min(outputs[label], default=-1) for label in labels])
-            return names
-        log.warning("%s: its outputs are taken for ImageNet's classes, by their number alone", network.name)
+        found = match_labels(names, labels)
+        _require_right(network, data, [min(found[label], default=-1) for label in labels])
     some_fit = names is not None and any(match_labels(names, labels).values())
     is_segmenter = network.name.removeprefix("torchvision/") in segmenters()
     if names is not None and (some_fit or is_segmenter or len(names) != len(labels)):
@@ -88,6 +83,7 @@ def _require_right(network: ImageNetwork, data: Dataset, outputs: Sequence[int])
     known = np.flatnonzero((labels >= 0) & (outputs[labels] >= 0))
     rows = np.random.default_rng(0).permutation(known)[:TRIED]
     if not len(rows):  # nothing to be held against
+        log.warning("%s: its outputs are taken for ImageNet's classes, by their number alone", network.name)
         return
     logits = extract_features(network, data.images["path"].iloc[rows].tolist(), maps=False).logits
     right = (logits.argmax(1).numpy() == outputs[labels[rows]]).mean()
@@ -104,14 +100,6 @@ def _place(file: str | Path) -> Path:
     return find(file, data_home(), PROJECT / "data") or Path(file)
 
 
-def _class_numbers(entry: str, numbers_of: dict[str, set[int]]) -> set[int]:
-    """Class numbers of an entry: a name, "151" or "151-268"; none of an unknown name."""
-    numbers = re.fullmatch(r"(\d+)(?:-(\d+))?", entry)
-    if not numbers:
-        return numbers_of.get(_as_compared(entry), set())
-    return set(range(int(numbers[1]), int(numbers[2] or numbers[1]) + 1))
-
-
 def _as_compared(name: str) -> str:
     return plain(class_name(plain(name))).casefold()
 
@@ -123,9 +111,9 @@ def match_labels(
 
     names: of the K classes.
     labels: of the data; a label stands for the classes of its own name, letter case aside.
-    same_as: a JSON file for labels of another vocabulary, {label: [names of classes], or one name}, which are
-        added to the label's own name; "151-268" are classes by their numbers. A bare name is looked for in
-        data/ and under XAI_DATA.
+    same_as: a JSON file for labels of another vocabulary, {label: [names of classes]}, which are added to the
+        label's own name; "151-268" are classes by their numbers. A bare name is looked for in data/ and under
+        XAI_DATA.
     Raises ModelError: a broken file, an entry in it that is no class.
     """
     numbers_of = {}
@@ -133,19 +121,21 @@ def match_labels(
         numbers_of.setdefault(_as_compared(name), set()).add(number)
     try:
         content = json.loads(read_text(_place(same_as))) if str(same_as) else {}
-        synonyms = {plain(label): entries for label, entries in content.items()}
-    except (ValueError, AttributeError) as error:
+        synonyms = {plain(label): list(entries) for label, entries in content.items()}
+    except (ValueError, AttributeError, TypeError) as error:
         raise ModelError(f"{same_as}: no file of labels, {{label: [names]}} ({error})") from error
     matches = {}
     for label in labels:
         matches[label] = set(numbers_of.get(_as_compared(label), ()))
-        entries = synonyms.get(plain(label), [])
-        for entry in entries if isinstance(entries, list) else [entries]:
-            numbers = _class_numbers(str(entry), numbers_of)
-            if not numbers or max(numbers) >= len(names):
+        for entry in synonyms.get(plain(label), []):
+            span = re.fullmatch(r"(\d+)(?:-(\d+))?", entry)
+            found = numbers_of.get(_as_compared(entry), set())
+            if span:
+                found = set(range(int(span[1]), int(span[2] or span[1]) + 1))
+            if not found or max(found) >= len(names):
                 raise ModelError(
                     f"{same_as}: {entry!r}, given for the label {label!r}, is none of the network's "
                     f"{len(names)} classes ({', '.join(names[:3])}, …)"
                 )
-            matches[label] |= numbers
+            matches[label] |= found
     return matches

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,8 +40,8 @@ def embed_images(clip: Clip, files: Iterable[str | Path]) -> torch.Tensor:
     not depend on what else was in its batch, hence not on what the cache held and what ran beside.
 
     Returns (N, e) float32, unit length, on the CPU.
-    Raises ModelError: no file, a file that is missing, an image whose embedding is not finite.
-    Raises DatasetError: a file that is no image.
+    Raises ModelError: no file, an image whose embedding is not finite. OSError or DatasetError: a file that
+        is missing or no image.
     """
     files = [Path(file) for file in files]
     steps = image_transform_v2(PreprocessCfg(**clip.model.visual.preprocess_cfg), is_train=False).transforms
@@ -82,24 +83,20 @@ def embed_texts(
     distinct = list(dict.fromkeys(texts))
     tokens = dict(zip(distinct, _token_ids(clip, distinct), strict=True))
     truncated = {text for text in distinct if len(tokens[text]) > clip.context}
+    told = f"{len(truncated)} of {len(distinct)} texts have more than {clip.name}'s {clip.context} tokens"
     if truncated and too_long != "truncate":
         longest = max(truncated, key=lambda text: len(tokens[text]))
         raise ModelError(
-            f"{len(truncated)} of {len(distinct)} texts have more than the {clip.context} tokens of "
-            f'{clip.name}, the longest {len(tokens[longest])}: "{longest[:80]}…". Shorten them, take a '
-            'model of longer context (long=True), or pass too_long="truncate".'
+            f'{told}, the longest {len(tokens[longest])}: "{longest[:80]}…". Shorten them, or take a model '
+            "of longer context (long)."
         )
     if truncated:
-        cut = (len(truncated), len(distinct), clip.context, clip.name)
-        log.warning("%d of %d texts have more than the %d tokens of %s: truncated", *cut)
+        log.warning("%s: truncated", told)
     for text in truncated:
         tokens[text] = [*tokens[text][: clip.context - 1], tokens[text][-1]]
     is_simple = isinstance(clip.tokenizer, open_clip.SimpleTokenizer)
     padding = 0 if is_simple else clip.tokenizer.tokenizer.pad_token_id
-
-    def encode(token_lists: list[list[int]]) -> torch.Tensor:
-        return encode_tokens(clip.model, token_lists, padding)
-
+    encode = partial(encode_tokens, clip.model, padding=padding)
     distinct.sort(key=lambda text: len(tokens[text]))  # a batch is of like length
     keys = list(map(content_key, distinct))
     rows = _embed(clip, "text", keys, distinct, tokens.__getitem__, encode, TEXTS, exact)
@@ -139,11 +136,14 @@ def encode_tokens(model: torch.nn.Module, token_lists: list[list[int]], padding:
     without padding behind the longest. padding: the token behind the end in other towers.
     """
     tower, embeddings = model.text, []
+    # a token sees only what lies before it, and the embedding is that of the end token
+    is_causal = isinstance(tower, TextTransformer) and tower.attn_mask is not None and not tower.use_pad_mask
+    is_causal = is_causal and tower.cls_emb is None and tower.pool_type in ("argmax", "eos")
     device = next(model.parameters()).device
     order = torch.tensor([len(tokens) for tokens in token_lists]).argsort()
     for part in order.split(AT_ONCE[device.type]):
         rows = [torch.tensor(token_lists[i]) for i in part]
-        if _is_causal(tower):
+        if is_causal:
             ids = pad_sequence(rows, batch_first=True).to(device)
             mask = tower.attn_mask[: ids.shape[1], : ids.shape[1]]
             embeddings.append(functional_call(tower, {"attn_mask": mask}, ids))
@@ -153,13 +153,6 @@ def encode_tokens(model: torch.nn.Module, token_lists: list[list[int]], padding:
                 whole[: len(row)] = row
             embeddings.append(model.encode_text(ids.to(device)))
     return torch.cat(embeddings)[order.argsort()]
-
-
-def _is_causal(tower: torch.nn.Module) -> bool:
-    """Whether a token sees only what lies before it, and the embedding is that of the end token."""
-    if not isinstance(tower, TextTransformer) or tower.attn_mask is None or tower.use_pad_mask:
-        return False
-    return tower.cls_emb is None and tower.pool_type in ("argmax", "eos")
 
 
 def _embed(

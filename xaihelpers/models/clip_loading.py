@@ -36,8 +36,7 @@ CONFIG_FILE = "open_clip_config.json"
 WEIGHTS_FILE = "open_clip_model.safetensors"
 PLAIN_CONTEXT = 77  # tokens of a CLIP that is not stretched
 KEPT, FACTOR = 20, 4
-OPENAIS_KEYS = ("input_resolution", "context_length", "vocab_size")  # in OpenAI's files, beside the weights
-LONG_KEY = "positional_embedding_res"  # in those of Long-CLIP, which begins from OpenAI's
+LONG_KEY = "positional_embedding_res"  # in Long-CLIP's files, whose training began from OpenAI's weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +69,10 @@ def load_clip(
     """
     device = resolve_device(device, ModelError)
     folder = paths.find(name, paths.models_home(), paths.data_home(), holding=CONFIG_FILE)
-    if folder:  # what lies elsewhere is no other model
-        name = folder.name
-    if folder and long:
+    if folder:
+        name = folder.name  # what lies elsewhere is no other model
         stretched = folder.with_name(f"{name}_long")
-        folder = stretched if (stretched / CONFIG_FILE).is_file() else folder
+        folder = stretched if long and (stretched / CONFIG_FILE).is_file() else folder
     source = f"{open_clip.factory.LOCAL_DIR_PREFIX}{folder}" if folder else name
     config = open_clip.get_model_config(source)
     if config is None:
@@ -85,8 +83,6 @@ def load_clip(
             f"architecture of open_clip. Near: {', '.join(similar)}."
         )
     file = paths.find(weights, paths.models_home(), paths.data_home()) if weights else None
-    if Path(weights).suffix and file is None:  # no tag has one
-        raise ModelError(f"{weights}: there is no such file of CLIP weights: give its path")
     if file:
         model = _model_of_file(source, name, file, bool(config.get("quick_gelu")))
     else:
@@ -102,7 +98,7 @@ def load_clip(
         model=model.to(device),
         tokenizer=open_clip.get_tokenizer(source, context_length=tower.context_length),
         context=tower.context_length,
-        width=tower.output_dim if hasattr(tower, "output_dim") else config["embed_dim"],
+        width=config["embed_dim"],
         identity=f"{name} weights={weights_hash(model)} {preprocessing}",
         device=device,
     )
@@ -127,13 +123,12 @@ def _model_of_open_clip(source: str, tag: str) -> nn.Module:
 def _model_of_file(source: str, name: str, file: Path, quick: bool) -> nn.Module:
     """A model with the weights of a file, its text tower as long as the file's positions."""
     state = {key.removeprefix("module."): value for key, value in read_weights(file).items()}
-    if not quick and (LONG_KEY in state or set(OPENAIS_KEYS) <= set(state)):
-        raise ModelError(
-            f"{file}: made with QuickGELU, without which every embedding is off: name {name}-quickgelu, or "
-            f"set quick_gelu in the {CONFIG_FILE} of a folder"
-        )
-    state = {key: value for key, value in state.items() if key not in OPENAIS_KEYS}
     if LONG_KEY in state:  # the first positions are kept in one table, the others trained in a second
+        if not quick:
+            raise ModelError(
+                f"{file}: made with QuickGELU, without which every embedding is off: name {name}-quickgelu, "
+                f"or set quick_gelu in the {CONFIG_FILE} of a folder"
+            )
         trained = state.pop(LONG_KEY)
         state["positional_embedding"] = torch.cat([state["positional_embedding"][:KEPT], trained[KEPT:]])
     if "positional_embedding" in state:  # without a text tower of its own, as OpenAI's
@@ -146,9 +141,6 @@ def _model_of_file(source: str, name: str, file: Path, quick: bool) -> nn.Module
         model = open_clip.create_model(source, load_weights=False, force_custom_text=True, **options)
     finally:
         logging.disable(disabled)
-    for key, value in model.state_dict().items():
-        if key in state and value.numel() == state[key].numel() == 1:
-            state[key] = state[key].reshape(value.shape)  # a scalar may be saved as (1,)
     return load_weights(model, state, file, name)
 
 

@@ -27,11 +27,11 @@ class _Probe(nn.Module):
 
 
 def clip_probe(
-    name: str, data: Dataset, weights: str = "", device: str | torch.device = "cpu"
+    name: str, data: Dataset, weights: str = "", device: str | torch.device = "cpu", layer: str = ""
 ) -> ImageNetwork:
     """A CLIP's image tower as a classifier of a data set's classes, by logistic regression (scikit-learn).
 
-    name, weights: as `load_clip` takes them.
+    name, weights: as `load_clip` takes them. layer: as of `as_target`.
     Raises ModelError: as `load_clip`, an embedding that is not finite, a training split without images of
         every class or with fewer than two classes.
     Raises DatasetError: an image that cannot be read.
@@ -49,11 +49,11 @@ def clip_probe(
     regression.fit(embeddings.double().numpy(), train.label)
     coefficients, intercepts = regression.coef_, regression.intercept_
     if len(coefficients) == 1:  # of two classes, scikit-learn keeps one row of weights, that of the second
-        halves = np.array([-0.5, 0.5])
-        coefficients, intercepts = halves[:, None] * coefficients, halves * intercepts
+        coefficients = np.concatenate([-coefficients, coefficients]) / 2
+        intercepts = np.concatenate([-intercepts, intercepts]) / 2
     probe = _Probe(clip.model.visual, coefficients, intercepts)
     seen = PreprocessCfg(**clip.model.visual.preprocess_cfg)
     size = seen.size if isinstance(seen.size, int) else seen.size[0]
     levels = {"interpolation": seen.interpolation, "mean": tuple(seen.mean), "std": tuple(seen.std)}
     identity = f"{clip.identity} probe 0"
-    return as_target(name, probe, size, identity, device, class_names=data.class_names, **levels)
+    return as_target(name, probe, size, identity, device, layer, data.class_names, **levels)

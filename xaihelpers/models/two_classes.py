@@ -71,11 +71,9 @@ def base_network(
     Raises ModelError: another `trained`; a backbone that is no plain sequence of modules, of which a part is
         to be trained; and as `new_backbone` does.
     """
-    if trained not in LARGEST_STEP or not trained:
-        raise ModelError(f"trained must be one of all, last block, head, not {trained!r}")
+    if trained not in (("all", "last block", "head") if backbone else ("all",)):
+        raise ModelError(f"trained must be all, or last block or head of a backbone, not {trained!r}")
     if not backbone:
-        if trained != "all":
-            raise ModelError(f"trained: the small network has no {trained} of its own, name a backbone")
         levels = {"mean": (0.5,) * 3, "std": (0.25,) * 3, "interpolation": "bicubic"}
         return as_target("small", small_network(), side, "", device, layer=layer or "11", **levels)
     whole = new_backbone(backbone, 2, start, device)

@@ -29,10 +29,8 @@ def read_weights(file: Path) -> dict[str, torch.Tensor]:
     Raises ModelError: a file that is missing, damaged or holds more, as a TorchScript archive does.
     """
     try:
-        if _is_safetensors(file):
-            state = load_file(file)
-        else:
-            state = torch.load(file, map_location="cpu", weights_only=True)
+        is_safe = _is_safetensors(file)
+        state = load_file(file) if is_safe else torch.load(file, map_location="cpu", weights_only=True)
         state = next((state[key] for key in NESTED if isinstance(state.get(key), Mapping)), state)
         return _cast(state, torch.float32)
     except Exception as error:
@@ -52,7 +50,7 @@ def _is_safetensors(file: Path) -> bool:
         return content.read(9)[8:] == b"{"  # after the length of the header, 8 bytes, the header as JSON
 
 
-def fit_names(
+def own_names(
     state: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], source: object
 ) -> dict[str, torch.Tensor]:
     """A state dict under a network's own names, without `WRAPPERS`. source: for the error.
@@ -64,7 +62,6 @@ def fit_names(
         name = key
         while name not in expected and name.startswith(WRAPPERS):
             name = name.partition(".")[2]
-        name = name if name in expected else key
         if name in fitted:
             raise ModelError(f"{source}: {name!r} stands in it twice, also as {key!r}: keep one of the two")
         fitted[name] = value
@@ -76,10 +73,9 @@ def load_weights(model: nn.Module, state: Mapping[str, torch.Tensor], source: ob
     try:
         model.load_state_dict(state)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split())[:300]
         raise ModelError(
-            f"{source}: these are not the weights of {name}: {reason[:300]} … Name the network that they "
-            "belong to."
+            f"{source}: these are not the weights of {name}: {reason} … Name the network that they belong to."
         ) from error
     return model
 
@@ -88,17 +84,17 @@ def carried_class_names(file: Path) -> list[str] | None:
     """The names of a network's classes, in the order of its outputs, that its weights carry; None without.
 
     They are a JSON list, `classes` in the header of a safetensors file or in the card beside the weights, a
-    JSON file of the same name. Anything else of these names is not theirs.
+    JSON file of the same name.
     Raises TextFileError for two names that would be one.
     """
-    card, names = file.with_suffix(".json"), None
+    names, card = None, file.with_suffix(".json")
     try:
-        if card.is_file():
-            names = json.loads(read_text(card)).get("classes")
         if _is_safetensors(file):
             with safe_open(file, "pt") as content:
-                names = json.loads((content.metadata() or {}).get("classes", "null")) or names
-    except (ValueError, AttributeError):
+                names = json.loads((content.metadata() or {}).get("classes", "null"))
+        if not names and card.is_file():
+            names = json.loads(read_text(card)).get("classes")
+    except (ValueError, AttributeError):  # something else of this name
         return None
     if not isinstance(names, list) or not names:
         return None

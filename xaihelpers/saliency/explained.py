@@ -25,7 +25,7 @@ from xaihelpers.models import (
     crop_boxes,
     crop_masks,
     extract_features,
-    load_target,
+    load_backbone,
     match_labels,
     segmenters,
     target_class_names,
@@ -102,12 +102,12 @@ def load_explained(
 ) -> dict[str, Explained]:
     """Networks by name; heads are trained on the training split, `draws` times each.
 
-    names: as of `models.load_target`, "segmenter/…" or "classifier/…" with such a name, or files of maps.
+    names: as of `models.load_backbone`, "segmenter/…" or "classifier/…" with such a name, or files of maps.
     epochs, seed: of the heads. size: of the input of torchvision's segmenters.
     options: files of weights, class_names and same_as, and names of layer, for each network or for the first
         ones; "" takes the usual.
     Returns them by name, files of maps without folder and ending.
-    Raises ParameterError: more options than networks, two of one name. ModelError as `load_target`,
+    Raises ParameterError: more options than networks, two of one name. ModelError as `load_backbone`,
         `target_class_names` and `match_labels`. SaliencyError: a segmenter on data that do not say where
         objects are.
     """
@@ -121,7 +121,9 @@ def load_explained(
         backbone, of_cells, heads = backbone_of(name), name.startswith(SEGMENTER), []
         if backbone not in networks:
             view = picture_view(name) if Path(name).suffix == ".npz" else None
-            networks[backbone] = view or load_target(backbone, of["weights"], device, data, size)
+            networks[backbone] = view or load_backbone(
+                backbone, of["weights"], device=device, data=data, size=size
+            )
         network = networks[backbone]
         outputs = ["background", *data.class_names] if of_cells else list(data.class_names)
         if name != backbone:

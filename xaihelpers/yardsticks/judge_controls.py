@@ -29,7 +29,7 @@ from scipy.ndimage import distance_transform_edt
 from worlds import aviary
 from xaihelpers.datasets import load
 from xaihelpers.kernels.masking import upsample_maps
-from xaihelpers.models import crop_masks, load_target, read_pixels
+from xaihelpers.models import crop_masks, load_backbone, read_pixels
 from xaihelpers.saliency.judging import judge, judge_images
 from xaihelpers.saliency.methods import attention_maps
 
@@ -140,7 +140,7 @@ def drawn_battery(n_images: int = 60, kind: str = "masked", seed: int = 0) -> Ba
     """
     number = FIRST_SEED + seed
     world = load(aviary.ensure(f"aviary_battery_{number}", images_per_class=4, seed=number))
-    target = load_target("aviary_resnet", "", "cpu", world)
+    target = load_backbone("aviary_resnet")
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.permutation(len(world.images))[:n_images])
     pixels = read_pixels(target, world.images["path"].iloc[rows].tolist())
