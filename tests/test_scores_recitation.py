@@ -5,7 +5,7 @@ import torch
 from xaihelpers import datasets
 from xaihelpers.scores import sub
 from xaihelpers.substitute import write_exact
-from xaihelpers.yardsticks.guessers import guessers
+from xaihelpers.yardsticks.sub_guessers import guessers
 
 
 def test_attributes_that_deviate_and_vectors_of_a_class():

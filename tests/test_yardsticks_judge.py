@@ -55,7 +55,8 @@ def test_the_truth_passes(battery):
     assert card.value["falls with precision"] == 1  # in each picture
     assert card.value["writes what is true"] == 0
     assert cards.void(card.reset_index(), [*cards.SEES, *cards.READS, *cards.WRITES]) == ""
-    failing = card_of(battery, scores["ignores the name"], texts).reset_index()
+    light_alone = scores["the truth"].mask(~battery.cases.right_name, 5.0)
+    failing = card_of(battery, light_alone, texts).reset_index()
     assert cards.void(failing, ["reads the name"]) == "void: fails reads the name"
     assert cards.void(failing, cards.SEES[:4]) == ""
 
@@ -73,6 +74,11 @@ def test_honest_judges_pass_although_they_round_and_waver(honest, battery):
 
 def test_liars_are_found_out(battery):
     scores, cases = scripted_scores(battery.cases, battery.lit), battery.cases
+    scores["a light meter"] = 40 * cases.area.clip(upper=0.125)
+    scores["ignores the picture"] = np.where(cases.right_name, 4.0, 1.0)
+    fit = 5 * cases.coverage * cases.precision.fillna(0.0)
+    fit = fit.mask(cases.condition.eq(judge_controls.OTHER_LIT), 5.0)  # a bird is lit, whichever
+    scores["ignores the name"] = fit.mask(cases.condition.eq(judge_controls.NO_IMAGE))
     scores["a usual area"] = 5 - (40 * (cases.area - 0.1).abs()).clip(upper=5)
     blackest = np.argsort(battery.of_objects)[:8]
     scores["black birds"] = scores["the truth"].mask(cases.row.isin(blackest), scores["the truth"] * 0)

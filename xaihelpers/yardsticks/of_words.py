@@ -13,12 +13,12 @@ from sklearn.pipeline import Pipeline
 from xaihelpers import fastslow
 from xaihelpers.datasets import plain_name
 from xaihelpers.models.clip import embed_images, embed_texts
-from xaihelpers.scorecard.evidence import Evidence, Ground
-from xaihelpers.scorecard.reading import Reading, judged
-from xaihelpers.scorecard.value_yardsticks import Found
 from xaihelpers.scores import conceptscore
 from xaihelpers.scores.text import text_scores
 from xaihelpers.yardsticks import ideal_reader
+from xaihelpers.yardsticks.evidence import Evidence, Ground
+from xaihelpers.yardsticks.of_values import Found
+from xaihelpers.yardsticks.reading import Reading, judged
 
 N_TEXTS = 40
 N_ALIGNED = 200  # images over which values are compared with a CLIP

@@ -11,10 +11,10 @@ import torch
 from xaihelpers.datasets import class_concepts
 from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.paths import PROJECT
-from xaihelpers.scorecard.evidence import Evidence
-from xaihelpers.scorecard.reading import Reading, judged, pseudo_cases
 from xaihelpers.scores import alignment, interventions, leakage, sub
+from xaihelpers.yardsticks.evidence import Evidence
 from xaihelpers.yardsticks.planted_models import ridge_head
+from xaihelpers.yardsticks.reading import Reading, judged, pseudo_cases
 
 PERMUTATIONS = 10
 N_PURITY = 400  # images whose leakages are read, drawn once
