@@ -20,17 +20,19 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file
+from sklearn.feature_extraction.text import CountVectorizer
 
 from xaihelpers.ask.messages import Answer, Request
 from xaihelpers.datasets import plain_name, plain_value, with_article
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes
 from xaihelpers.instruments.eye import GROUPS, NAMES, Eye, Look, first_named, load_eye, look
-from xaihelpers.instruments.word_reader import WordReader
 from xaihelpers.text_files import words
 
 SURE = 0.5  # probability from which on something is said
 SURE_OF_TWO = 0.75  # of two values of a group together, both of which are said
 ALIKE = 1e-3  # probability of a name that is not known
+# of CountVectorizer; a question without concepts has none but stop words that are known
+WORDS = {"ngram_range": (1, 2), "binary": True, "token_pattern": r"[^\W\d_]+", "stop_words": "english"}
 TOKEN = re.compile(r"\w+|[^\w\s]")
 OPTION = re.compile(r"^([A-P])[.)] (.+)$", re.M)
 GROUP_ASKED = re.compile(r"type of (.+?) does this bird have")
@@ -42,6 +44,31 @@ ATTRIBUTE_OF = {  # an attribute in plain words -> (group, value), of birds
 }
 
 
+class WordReader:
+    """Which class does a text describe? A linear classifier of its words and pairs of words.
+
+    file: as `recipes/annotator.py` writes it. Raises OSError where there is none.
+    """
+
+    def __init__(self, file: Path):
+        tensors = load_file(file)
+        told = json.loads(tensors["told"].numpy().tobytes())
+        self.names = told["names"]  # K
+        self.counter = CountVectorizer(vocabulary=told["terms"], **WORDS)  # of W words and pairs
+        self.weights, self.bias = (
+            tensors[name].float().numpy() for name in ("weights", "bias")
+        )  # (K, W), (K,)
+
+    def read(self, text: str) -> dict[str, float]:
+        """How probable each name is, by a text; all alike where it has no word that is known."""
+        counts = self.counter.transform([text])
+        if not counts.nnz:
+            return dict.fromkeys(self.names, 1 / len(self.names))
+        logits = counts @ self.weights.T + self.bias
+        chances = np.exp(logits[0] - logits[0].max())
+        return dict(zip(self.names, (chances / chances.sum()).tolist(), strict=True))
+
+
 class Annotator:
     """What answers in the place of a vision-language model; see the module docstring.
 
@@ -51,7 +78,7 @@ class Annotator:
 
     def __init__(self, folder: Path, device: torch.device):
         self.eye = load_eye(Eye(), folder / "eye.safetensors", device)
-        self.reader = WordReader.load(folder / "reader.safetensors")
+        self.reader = WordReader(folder / "reader.safetensors")
         usual = load_file(folder / "usual.safetensors")  # of each world, (K, values): share that shows it
         self.usual = {world: shares.float().numpy() for world, shares in usual.items()}
 
@@ -61,9 +88,10 @@ class Annotator:
         looks = iter(look(self.eye, images) if images else ())
         answers = []
         for request in requests:
-            text = request.text
-            answer = self._of_picture(text, next(looks)) if request.images else self._of_text(text)
-            answers.append(cut_off(answer, request.max_tokens))
+            said = (
+                self._of_picture(request.text, next(looks)) if request.images else self._of_text(request.text)
+            )
+            answers.append(cut_off(said, request.max_tokens))
         return answers
 
     def _of_picture(self, text: str, seen: Look) -> Answer:
