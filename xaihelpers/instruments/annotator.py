@@ -88,43 +88,35 @@ class Annotator:
         looks = iter(look(self.eye, images) if images else ())
         answers = []
         for request in requests:
-            said = (
-                self._of_picture(request.text, next(looks)) if request.images else self._of_text(request.text)
-            )
-            answers.append(cut_off(said, request.max_tokens))
+            seen = next(looks) if request.images else None
+            answers.append(cut_off(self._answer(request.text, seen), request.max_tokens))
         return answers
 
-    def _of_picture(self, text: str, seen: Look) -> Answer:
-        if features := FEATURES.search(text):
-            return rating(features[1], seen)
+    def _answer(self, text: str, seen: Look | None) -> Answer:
+        """The answer to a text; seen: of the picture, None without one."""
         options = dict(OPTION.findall(text))
-        if group := GROUP_ASKED.search(text):
+        if seen and (features := FEATURES.search(text)):
+            return rating(features[1], seen)
+        if seen and (group := GROUP_ASKED.search(text)):
             return attribute(group[1].replace(" ", "_"), options, seen)
         if options:
-            return chosen(options, among(options.values(), seen.names) * self._by_words(text, options))
-        if "SalientFeatures" in text:
-            return Answer(json.dumps(seen_chain(seen)))
-        if "JSON list" in text:
-            return Answer(json.dumps(five_of(seen_chain(seen))))
-        if "name of its class" in text:
-            return Answer(max(seen.names, key=seen.names.get))
-        return Answer(f"It shows {', '.join(said for said in seen_chain(seen).values() if said != UNKNOWN)}.")
-
-    def _of_text(self, text: str) -> Answer:
-        if options := dict(OPTION.findall(text)):
-            return chosen(options, self._by_words(text, options))
-        name = first_named(text)
+            # by the concepts that stand before the question
+            chances = among(options.values(), self.reader.read(text[: OPTION.search(text).start()]))
+            return chosen(options, chances * among(options.values(), seen.names) if seen else chances)
+        name = max(seen.names, key=seen.names.get) if seen else first_named(text)
         if not name:
             return Answer("This model knows the classes of the drawn worlds, and none of them is named.")
-        chain = self.usual_chain(name)
+        chain = seen_chain(seen) if seen else self.usual_chain(name)
         if "SalientFeatures" in text:
             return Answer(json.dumps(chain))
+        if seen and "JSON list" in text:
+            return Answer(json.dumps(five_of(chain)))
+        if seen and "name of its class" in text:
+            return Answer(name)
+        if seen:
+            return Answer(f"It shows {', '.join(said for said in chain.values() if said != UNKNOWN)}.")
         reasoning, answer = reasoning_of(chain)
         return Answer(answer, reasoning)
-
-    def _by_words(self, text: str, options: Mapping[str, str]) -> np.ndarray:
-        """How probable each option is by the concepts that stand before the question."""
-        return among(options.values(), self.reader.read(text[: OPTION.search(text).start()]))
 
     def usual_chain(self, name: str) -> dict[str, str]:
         """The chain of what most pictures of a class have shown."""

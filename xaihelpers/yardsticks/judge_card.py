@@ -12,11 +12,8 @@
 | writes what is true | false statements in its texts, % | high ≤ `MOST_FALSE` |
 
 More of the object has more light, so that a light meter would pass without what is said of light elsewhere.
-The bounds are such that liars are found out and who is honest passes: one who computes coverage × precision,
-one who reads the prompt's steps as they stand, and either with noise of a point (see the tests).
-
-A number that rests on a failed control is void (`void`). Notebook 42 shows the card, beside that of scripted
-judges.
+By these bounds liars are found out, and honest judges pass, with noise of a point as well (see the tests).
+A number that rests on a failed control is void (`void`).
 """
 
 from collections.abc import Sequence
@@ -24,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from xaihelpers.scores.intervals import PERCENT, interval
 from xaihelpers.yardsticks import judge_controls
@@ -85,7 +81,10 @@ def judge_card(
         if worse in score:
             add_gap(control, score[better] - score[worse])
     for axis, of_light in (("coverage", np.sign(lit_elsewhere)), ("precision", 0.0)):
-        fall = interval(_dose_ranks(score, axis) - of_light, bounds=(-2, 2))
+        of_doses = score[[EXACT, *(f"{axis} {dose:g}" for dose in DOSES)]]
+        doses = pd.Series([1.0, *DOSES], of_doses.columns)
+        falls = of_doses.rank(axis=1).T.corrwith(doses.rank()).fillna(0.0)  # 0 where all scores are the same
+        fall = interval(falls.where(of_doses.notna().all(axis=1)) - of_light, bounds=(-2, 2))
         add(f"falls with {axis}", fall, fall.low >= RANK, "rank correlation with the dose")
     of_maps = answers[answers["condition"].isin(judge_controls.NETWORKS)]
     if len(of_maps):
@@ -109,21 +108,8 @@ def judge_card(
     return pd.DataFrame(lines)
 
 
-def _dose_ranks(score: pd.DataFrame, axis: str) -> np.ndarray:
-    """Spearman's correlation of each picture's scores with the dose, (N,); 0 where they are all the same.
-
-    score: a row for each picture, a column for each condition. axis: "coverage" or "precision".
-    """
-    of_doses = score[[EXACT, *(f"{axis} {dose:g}" for dose in DOSES)]].to_numpy()
-    ranks = rankdata(of_doses, axis=1, nan_policy="propagate")
-    ranks -= ranks.mean(1, keepdims=True)
-    falling = np.arange(ranks.shape[1])[::-1] - (ranks.shape[1] - 1) / 2
-    spread = np.sqrt((ranks**2).sum(1) * (falling**2).sum())
-    return np.where(spread == 0, 0.0, ranks @ falling / np.where(spread == 0, 1.0, spread))
-
-
 def _partial_correlation(score: np.ndarray, fits: np.ndarray, area: np.ndarray) -> float:
-    """The correlation of what the lit area does not say of the score, and of the fit; 0 where it says all."""
+    """Of what the lit area does not say of the score, and of the fit; 0 where it says all."""
     basis = np.stack([np.ones_like(area), area, area**2], 1)
     rest = [of - basis @ np.linalg.lstsq(basis, of, rcond=None)[0] for of in (score, fits)]
     spread = np.sqrt((rest[0] ** 2).sum() * (rest[1] ** 2).sum())

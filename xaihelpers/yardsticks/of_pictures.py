@@ -63,7 +63,7 @@ def location(e: Evidence, names: Sequence[str]) -> Found:
 
 
 def _blob(maps: torch.Tensor) -> dict[str, torch.Tensor]:
-    """In place of each of some maps a round patch in the middle."""
+    """A round patch in the middle, in place of each map."""
     return {"a blob in the centre": centre_map(*maps.shape[-2:]).expand(len(maps), -1, -1)}
 
 

@@ -16,8 +16,7 @@ by a linear head on what it reads. Each fault departs from it by a dose d from 0
 | side channel | the class is decided beside the concepts, by a network's features | logits |
 | random model | a value is noise, alike for all images | – |
 
-The first seven change the values, and a head of their own is fitted to these; the next two leave the values
-and change what decides, or what is said to decide.
+The first seven change the values, and a head of their own is fitted to these.
 
 | symbol | name | shape |
 |---|---|---|
@@ -96,14 +95,6 @@ class PlantedModel:
         )
 
 
-def check_fault(fault: str, dose: float, faults: Sequence[str]) -> None:
-    """Raise ValueError for a fault that is none of these, and for a dose outside 0 to 1."""
-    if fault not in faults:
-        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join(faults)}")
-    if not 0 <= dose <= 1:
-        raise ValueError(f"a dose lies between 0, honest, and 1, not at {dose}")
-
-
 def plant(
     fault: str | Callable[[torch.Tensor], torch.Tensor],
     dose: float,
@@ -119,15 +110,14 @@ def plant(
 
     fault: one of FAULTS, or RANDOM_MODEL; a dose of 0 gives the honest model under any of them. Or a function
         of one's own, what is read (N, L) -> values (N, L), whatever the dose.
-    concepts: L names. classes: K names. parts: L tuples, of the parts that each concept lies on.
+    dose: 0 to 1. concepts: L names. classes: K names. parts: L tuples, of parts that each concept lies on.
     noise: standard deviation of what is read, where absent and present are 1 apart.
     errors: share of the labels that any model, an honest one too, misreads.
     seed: of the concepts that are afflicted, the images, the directions, and of the noise in training.
-
-    Raises ValueError as `check_fault` does, and for "another part" without two parts.
+    Raises ValueError: an unknown fault, "another part" without two parts.
     """
-    if not callable(fault):
-        check_fault(fault, dose, (*FAULTS, RANDOM_MODEL))
+    if not callable(fault) and fault not in (*FAULTS, RANDOM_MODEL):
+        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join(FAULTS)}")
 
     def reads(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
         misread = (torch.rand(scenes.present.shape, generator=noises) < errors).to(scenes.present)
@@ -204,7 +194,7 @@ def ridge_head(
 
 
 def _some(count: int, share: float, generator: torch.Generator) -> torch.Tensor:
-    """A random share of `count` things, their numbers in random order; those of a lesser share come first."""
+    """A random share of `count` things, their numbers in random order."""
     return torch.randperm(count, generator=generator)[: round(share * count)]
 
 

@@ -78,10 +78,9 @@ def _mean(cases: np.ndarray, clusters: np.ndarray | None, bounds: tuple[float, f
     return interval(cases, statistic="mean" if bounds else np.mean, clusters=clusters, bounds=bounds)
 
 
-def judged(judge: Callable, own: object, rivals: dict, clusters: np.ndarray | None, **more) -> Reading:
-    """What a judge (object -> cases (n,)) says of the model's own and of each rival's. more: of Reading."""
-    blind = {name: judge(one) for name, one in rivals.items()}
-    return Reading(judge(own), blind, clusters, **more)
+def judged(judge: Callable, own: object, rivals: dict, clusters: np.ndarray | None) -> Reading:
+    """What a judge (object -> cases (n,)) says of the model's own and of each rival's."""
+    return Reading(judge(own), {name: judge(one) for name, one in rivals.items()}, clusters)
 
 
 def verdict(lead: Interval) -> str:
