@@ -15,11 +15,15 @@ A killed run goes on from the last checkpoint in --save.
 """
 
 import argparse
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
 
 from recipes.annotator_training import examination as exam
 from recipes.annotator_training.eye_lessons import eye_loss
@@ -29,9 +33,8 @@ from recipes.shared import command_line, run_script, write_card
 from xaihelpers import models
 from xaihelpers.devices import resolve_device
 from xaihelpers.fastslow import chain_prefix
-from xaihelpers.instruments.annotator import five_of, seen_chain
+from xaihelpers.instruments.annotator import WORDS, five_of, seen_chain
 from xaihelpers.instruments.eye import NAMES, Eye, FineTower, JudgingEye
-from xaihelpers.instruments.word_reader import WordReader
 from xaihelpers.training import train
 
 CASES = {"eye": 48, "judge": 40}  # pictures a step
@@ -68,8 +71,10 @@ def usual_shares(pictures: dict[str, list[Picture]]) -> dict[str, torch.Tensor]:
     return found
 
 
-def fitted_reader(annotator_eye: Eye, pictures: dict[str, list[Picture]], seed: int) -> WordReader:
-    """The reader of words, from true chains, the eye's own chains, and five concepts of each picture."""
+def lessons_in_words(
+    annotator_eye: Eye, pictures: dict[str, list[Picture]], seed: int
+) -> tuple[list[str], list[str]]:
+    """True chains, the eye's own chains, and five concepts of each picture; and the class that each is of."""
     rng, texts, names = np.random.default_rng([seed, 3]), [], []
     for world, kind in (("birds", "ordinary"), ("things", "things")):
         looks = exam.looks_at(annotator_eye, pictures[kind])
@@ -78,7 +83,18 @@ def fitted_reader(annotator_eye: Eye, pictures: dict[str, list[Picture]], seed: 
                 texts += [chain_prefix(chain, 5), chain_prefix(chain, int(rng.integers(1, 5)))]
                 texts.append(", ".join(five_of(chain)))
             names += [NAMES[world][picture.label]] * 6
-    return WordReader.fitted(texts, names)
+    return texts, names
+
+
+def write_reader(texts: Sequence[str], names: Sequence[str], file: Path, least: int = 10) -> None:
+    """Fit a reader of words, and write it in half precision. least: texts that a word must stand in."""
+    counter = CountVectorizer(min_df=least, **WORDS)
+    model = LogisticRegression(max_iter=300).fit(counter.fit_transform(texts), names)
+    told = {"names": model.classes_.tolist(), "terms": counter.get_feature_names_out().tolist()}
+    tensors = {"weights": torch.from_numpy(model.coef_).half().contiguous()}
+    tensors["bias"] = torch.from_numpy(model.intercept_).half()
+    tensors["told"] = torch.from_numpy(np.frombuffer(json.dumps(told).encode(), np.uint8).copy())
+    save_file(tensors, file)
 
 
 def save_network(network: torch.nn.Module, folder: Path) -> None:
@@ -105,7 +121,7 @@ def make_annotator(settings: argparse.Namespace) -> list[Path]:
     home = Path(settings.save)
     folders = [home / name for name in ("annotator", "judge")]
     save_network(eye, folders[0])
-    fitted_reader(eye, pictures, settings.seed).save(folders[0] / "reader.safetensors")
+    write_reader(*lessons_in_words(eye, pictures, settings.seed), folders[0] / "reader.safetensors")
     save_file(usual_shares(pictures), folders[0] / "usual.safetensors")
     judge.tower.load_state_dict(eye.tower.state_dict())
     seconds += taught("judge", judge, judge_loss, pictures, settings, history)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import nbformat
@@ -18,19 +17,13 @@ from torch_concepts.nn import LinearConceptToConcept, LinearEmbeddingToConcept
 from xaihelpers import scorecard
 from xaihelpers.datasets import (
     Dataset,
-    choose_concepts,
     class_concepts,
     concept_labels,
-    parts_of,
-    plain_name,
 )
 from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
-from xaihelpers.scorecard import __main__ as command
-from xaihelpers.scorecard.card import YARDSTICKS
-from xaihelpers.scorecard.reading import Reading, pseudo_cases
 from xaihelpers.scores import interval
 from xaihelpers.yardsticks.fault_record import read_worth
-from xaihelpers.yardsticks.planted_models import Scenes, plant
+from xaihelpers.yardsticks.reading import Reading, pseudo_cases
 
 CONCEPTS = ["has_crown_color::red", "has_wing_color::blue", "has_belly_color::white"]
 PARTS = ["crown", "left wing", "right wing", "belly"]  # the crown to the right, all else to the left
@@ -168,10 +161,10 @@ def test_unlabelled_pictures_say_so_and_what_is_written(of_birds, card_of, tmp_p
 
 
 def test_judgements_texts_and_maps(of_birds, card_of, tmp_path):
-    """A judge with a control is held against what it gives to wrong maps; and files that do not fit."""
+    """A judge with a control is held against what it gives to wrong maps."""
     outputs = outputs_of(of_birds)
     ids = [name for name, train in zip(outputs.image_ids, of_birds.world.train, strict=True) if not train]
-    file, texts = str(tmp_path / "judged.csv"), tmp_path / "texts.csv"
+    file, texts = tmp_path / "judged.csv", tmp_path / "texts.csv"
     pd.DataFrame({"image": ids, "score": 4.0, "control": 1.0}).to_csv(file, index=False)
     pd.DataFrame({"image": ids, "text": "a red crown"}).to_csv(texts, index=False)
     card = card_of(outputs, judgements=file, texts=texts)
@@ -181,19 +174,15 @@ def test_judgements_texts_and_maps(of_birds, card_of, tmp_path):
     assert card.readings["wrong map scored low"].lead().value == 3
     text = card.readings["BLEU"]
     assert np.allclose(text.blind["another image's text"].mean(), text.cases.mean())
-    pd.DataFrame({"image": ids, "score": 7.0}).to_csv(file, index=False)
     maps = tmp_path / "maps.safetensors"
     header = {"image_ids": '["x", "y", "z"]', "concepts": json.dumps(CONCEPTS)}
     save_file({"concept_maps": np.ones((3, 3, 2, 2), np.float32)}, maps, header)
-    for given, message in (
-        ({"judgements": file}, "line 2: score is '7.0', not a number from 0 to 5"),
-        ({"maps": maps}, "24 of the 24 image ids of the outputs have no map"),
-        ({"maps": tmp_path / "nowhere.safetensors"}, "no concept maps"),
+    for name, message in (
+        (maps, "24 of the 24 image ids of the outputs have no map"),
+        (tmp_path / "nowhere.safetensors", "no concept maps"),
     ):
         with pytest.raises(ValueError, match=message):
-            scorecard.Evidence(outputs, of_birds, **given)
-    with pytest.raises(ValueError, match="no scorecard to draw"):
-        scorecard.card_figure([])
+            scorecard.Evidence(outputs, of_birds, maps=name)
 
 
 def test_judgements_are_read_as_they_stand_or_refused_by_line(of_birds, tmp_path):
@@ -205,14 +194,18 @@ def test_judgements_are_read_as_they_stand_or_refused_by_line(of_birds, tmp_path
     evidence = scorecard.Evidence(outputs, of_birds, judgements=file)
     expected = [4, np.nan, 1.5, *[2] * 20, np.nan]
     assert np.array_equal(evidence.judgements["score"], expected, equal_nan=True)
-    assert any("1 of its 24 images are not among" in note for note in evidence.notes)
-    assert any("1 images have no score" in note for note in evidence.notes), evidence.notes
-    file.write_text(f"image,score\n{ids[0]},4\n{ids[0]},1\n")
-    with pytest.raises(ValueError, match="line 3: image .* stands twice"):
-        scorecard.Evidence(outputs, of_birds, judgements=file)
+    assert "1 of its 24 images are not among" in evidence.notes[-1]
+    assert "2 of these 24 have no score" in evidence.notes[-1]
+    for rows, message in (
+        (f"{ids[0]},4\n{ids[0]},1\n", "line 3: image .* stands twice"),
+        (f"{ids[0]},7.0\n", "line 2: score is '7.0', not a number from 0 to 5"),
+    ):
+        file.write_text(f"image,score\n{rows}")
+        with pytest.raises(ValueError, match=message):
+            scorecard.Evidence(outputs, of_birds, judgements=file)
 
 
-def test_names_permuted_lose_truth_and_keep_the_decision(of_birds, card_of):
+def test_wrong_names_lose_truth_and_keep_the_decision_and_wrong_ids_are_warned_of(of_birds, card_of):
     swapped = card_of(outputs_of(of_birds, concepts=[*CONCEPTS[1:], CONCEPTS[0]]))
     honest = card_of(outputs_of(of_birds))
     values = [{name: one.value().value for name, one in card.readings.items()} for card in (honest, swapped)]
@@ -221,6 +214,10 @@ def test_names_permuted_lose_truth_and_keep_the_decision(of_birds, card_of):
     assert values[1]["accuracy"] == values[0]["accuracy"]
     partly = scorecard.Evidence(outputs_of(of_birds, concepts=[*CONCEPTS[:2], "teapot"]), of_birds)
     assert "1 of 3 concepts have no label in birds (unknown concept 'teapot'" in partly.notes[0]
+    ids = of_birds.world.image_ids
+    wrong = card_of(outputs_of(of_birds, image_ids=ids[8:] + ids[:8]))
+    assert not honest.warnings and "It is not shown that the classes are right" in wrong.warnings[0]
+    assert f"WARNING: {wrong.warnings[0]}" in scorecard.printed(wrong)
 
 
 def test_who_recites_a_class_and_errs_has_no_order_within_it(of_birds, card_of):
@@ -229,18 +226,8 @@ def test_who_recites_a_class_and_errs_has_no_order_within_it(of_birds, card_of):
     told = torch.where(torch.arange(len(told)) % 8 < 6, told, (told + 1) % CLASSES)
     values = class_concepts(of_birds.world, CONCEPTS).T[told]
     logits = values @ (4 * class_concepts(of_birds.world, CONCEPTS) - 2)
-    assert torch.equal(logits.argmax(1), told)
     lines = card_of(outputs_of(of_birds, values=values, logits=logits)).table.set_index("yardstick")
     assert lines.value["concept AUC"] > 0.6 and lines.value["concept AUC within a class"] == 0.5
-
-
-def test_rows_under_wrong_ids_are_warned_of(of_birds, card_of):
-    """The ids of a class stand at the rows of the next one."""
-    outputs = outputs_of(of_birds)
-    wrong = card_of(replace(outputs, image_ids=outputs.image_ids[8:] + outputs.image_ids[:8]))
-    assert not card_of(outputs).warnings
-    assert "It is not shown that the classes are right" in wrong.warnings[0]
-    assert f"WARNING: {wrong.warnings[0]}" in scorecard.printed(wrong)
 
 
 def test_the_page_says_what_its_lines_have_told_before(of_birds, tmp_path):
@@ -258,84 +245,26 @@ def test_the_page_says_what_its_lines_have_told_before(of_birds, tmp_path):
         read_worth("birds", tmp_path)
 
 
-OTHERS = {"image_ids": [f"x{n}.png" for n in range(48)]}
-UNKNOWN = {"concepts": ["red crwn", "a green hat", "teapot"]}
-UNFIT = [
-    (OTHERS, r"48 of the 48 images are none of birds's, the first 'x0.png'"),
-    ({"image_ids": None}, "48 rows without image ids"),
-    ({"rows": slice(4)}, "0 of its 4 images belong to the test images"),
-    (UNKNOWN, "3 of 3 concepts have no label in birds .unknown concept 'red crwn'; did you mean"),
-    ({"classes": [f"c{k}" for k in range(CLASSES)]}, "they must be the same, by their names"),
-]
-
-
-@pytest.mark.parametrize("changed, message", UNFIT)
-def test_outputs_that_do_not_fit(of_birds, changed, message):
-    with pytest.raises(ValueError, match=message):
-        scorecard.Evidence(outputs_of(of_birds, **changed), of_birds)
-
-
-def test_the_command_names_what_is_wrong(of_birds, tmp_path, capsys):
+def test_what_does_not_fit_is_named(of_birds, tmp_path, capsys):
+    others = {"image_ids": [f"x{n}.png" for n in range(48)]}
+    for changed, message in (
+        (others, r"48 of the 48 images are none of birds's, the first 'x0.png'"),
+        ({"image_ids": None}, "48 rows without image ids"),
+        ({"rows": slice(4)}, "0 of its 4 images belong to the test images"),
+        ({"concepts": ["red crwn", "a green hat", "teapot"]}, "unknown concept 'red crwn'; did you mean"),
+        ({"classes": [f"c{k}" for k in range(CLASSES)]}, "they must be the same, by their names"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scorecard.Evidence(outputs_of(of_birds, **changed), of_birds)
     file = str(save_outputs(outputs_of(of_birds), tmp_path / "own.safetensors"))
     Image.new("RGB", (8, 8)).save(tmp_path / "0.png")
-    data, out = ["--data", str(tmp_path)], ["--out", str(tmp_path / "a")]
     for arguments, message in (
-        ([file, "--data", "nowhere", *out], "There is no data set 'nowhere'"),
-        ([str(tmp_path / "no.safetensors"), *data], "no outputs of a bottleneck"),
-        ([file, *data, "--scorer", "aviary_clip"], "learnt from drawn birds alone"),
+        ([file, "--data", "nowhere"], "There is no data set 'nowhere'"),
+        ([str(tmp_path / "no.safetensors"), "--data", str(tmp_path)], "no outputs of a bottleneck"),
+        ([file, "--data", str(tmp_path), "--scorer", "aviary_clip"], "learnt from drawn birds alone"),
     ):
-        assert command.main(arguments) == 2 and message in capsys.readouterr().err
-
-
-@pytest.fixture(scope="module")
-def of_planted():
-    """The aviary, and from a fault, at the full dose unless said, its model's outputs and verdicts."""
-    ground = scorecard.Ground("aviary", "image", n_pairs=0, n_covered=0)
-    world = ground.world
-    names = choose_concepts(world)
-    features = torch.randn(len(world.images), 20, generator=torch.Generator().manual_seed(0))
-    scenes = Scenes(concept_labels(world, names), world.labels, features)
-    training = Scenes(*(part[world.train] for part in scenes))
-    parts = [parts_of(name) for name in names]
-
-    def outputs(fault, dose=1.0):
-        words = list(map(plain_name, names))
-        model = plant(fault, dose, training, words, world.class_names, parts, errors=0.02, seed=5)
-        return model.explain(scenes, 6, world.image_ids)
-
-    def verdicts(fault, *yardsticks, dose=1.0, ground=ground):
-        """Of these yardsticks; others are not asked."""
-        without = set(YARDSTICKS.yardstick) - set(yardsticks)
-        evidence = scorecard.Evidence(outputs(fault, dose), ground)
-        found = scorecard.score(evidence, read_worth("aviary"), without).possible
-        return found.set_index("yardstick").verdict.loc[list(yardsticks)].tolist()
-
-    return SimpleNamespace(ground=ground, outputs=outputs, verdicts=verdicts)
-
-
-@pytest.mark.notebooks
-def test_purity_is_held_against_what_the_truth_leaks(of_planted):
-    """An honest model holds no more than the truth does, and noise nothing; a leak does."""
-    purity = ["CTL", "ICL", "OIS", "NIS"]
-    assert scorecard.BELOW not in of_planted.verdicts("leak", *purity, dose=0.0)
-    assert scorecard.BELOW not in of_planted.verdicts("noisy labels", *purity)
-    assert of_planted.verdicts("leak", *purity[:3]) == [scorecard.BELOW] * 3
-
-
-@pytest.mark.notebooks
-def test_another_model_s_head_needs_the_names(of_planted):
-    """It decides by what is called present under each name, which a side channel leaves as it is."""
-    assert of_planted.verdicts("side channel", "exchanged head") == [scorecard.ABOVE]
-    assert of_planted.verdicts("permuted names", "exchanged head") == [scorecard.OPEN]
-
-
-@pytest.mark.notebooks
-def test_words_are_compared_with_pictures(of_planted):
-    ground = scorecard.Ground(of_planted.ground.world, scorer="aviary_clip", n_pairs=0, n_covered=0)
-    one = "text alignment"
-    assert of_planted.verdicts("leak", one, dose=0.0, ground=ground) == [scorecard.ABOVE]
-    assert of_planted.verdicts("permuted names", one, ground=ground) == [scorecard.OPEN]
-    assert of_planted.verdicts("inverted", one, ground=ground) == [scorecard.BELOW]
+        assert scorecard.main([*arguments, "--out", str(tmp_path / "a")]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_a_model_of_another_library_in_ten_lines(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import torch
 from xaihelpers import datasets
 from xaihelpers.scores import sub
 from xaihelpers.substitute import write_exact
-from xaihelpers.yardsticks.guessers import guessers
+from xaihelpers.yardsticks.sub_guessers import guessers
 
 
 def test_guessers_gain_nothing_and_the_truth_is_right(tmp_path):

@@ -7,9 +7,9 @@ from worlds import aviary
 from xaihelpers.yardsticks.annotator_card import PARTS, annotator_card, color_statements
 
 N = 96
-ENOUGH = "says enough, ordinary birds"
 NAMES = np.array(aviary.ATTRIBUTES)
 GROUP_OF = np.array([name.removeprefix("has_").split("::")[0] for name in NAMES])
+GROUPS = sorted(set(PARTS.values()))
 
 
 @pytest.fixture(scope="module")
@@ -23,40 +23,25 @@ def birds():
     return np.stack(present), np.stack(usual)
 
 
-def chain_of(said):
-    """A chain that says these attributes (312,) bool, colours of parts alone."""
-    phrases = []
-    for part, group in PARTS.items():
-        colors = [name.split("::")[1] for name in NAMES[said & (GROUP_OF == group)]]
-        if colors and part not in ("beak", "chest", "feet"):
-            phrases.append(f"{' and '.join(colors)} {part}")
-    return {"DetailedFeatures": ", ".join(phrases)}
-
-
-def card_of(birds, said):
-    return annotator_card([chain_of(row) for row in said], *birds).set_index("control")
-
-
-def with_errors(present, share_said, share_true, seed=0):
-    """Of every group said with `share_said` one value, true with `share_true`."""
-    rng, said = np.random.default_rng(seed), np.zeros_like(present)
-    for row in range(len(present)):
-        for group in set(PARTS.values()):
-            columns = np.flatnonzero(GROUP_OF == group)
-            shown, others = columns[present[row, columns]], columns[~present[row, columns]]
-            if rng.random() < share_said:
-                said[row, rng.choice(shown if rng.random() < share_true else others)] = True
-    return said
+def card_of(birds, said, **about):
+    """The card of who says these attributes (N, 312) bool, colours of parts alone."""
+    chains = []
+    for row in said:
+        phrases = []
+        for part, group in PARTS.items():
+            colors = [name.split("::")[1] for name in NAMES[row & (GROUP_OF == group)]]
+            if colors and part not in ("beak", "chest", "feet"):
+                phrases.append(f"{' and '.join(colors)} {part}")
+        chains.append({"DetailedFeatures": ", ".join(phrases)})
+    return annotator_card(chains, *birds, **about).set_index("control")
 
 
 @pytest.mark.parametrize(
     "text, said",
     [
         ("a red crown, black and white wings", {"crown red", "wing black", "wing white"}),
-        ("Gray beak; its legs are orange", {"bill grey"}),
+        ("Gray beak; its legs are orange, redcrowned", {"bill grey"}),
         ("a blue bird with a yellow breast and brown back", {"breast yellow", "back brown"}),
-        ("a solid grey tail, spotted breast", {"upper_tail grey"}),
-        ("redcrowned", set()),
     ],
 )
 def test_what_a_text_says_of_colors(text, said):
@@ -65,39 +50,46 @@ def test_what_a_text_says_of_colors(text, said):
 
 
 def test_who_looks_passes_although_it_errs(birds):
+    """Six groups of ten are said, with one value, true in eight cases of ten."""
     present, _ = birds
     truth = card_of(birds, present)
     assert truth.passed.all() and truth.value["does not recite"] == 100
     for seed in range(20):
-        card = card_of(birds, with_errors(present, 0.6, 0.8, seed))
+        rng, said = np.random.default_rng(seed), np.zeros_like(present)
+        for row in range(N):
+            for group in GROUPS:
+                columns = np.flatnonzero(GROUP_OF == group)
+                shown, others = columns[present[row, columns]], columns[~present[row, columns]]
+                if rng.random() < 0.6:
+                    said[row, rng.choice(shown if rng.random() < 0.8 else others)] = True
+        card = card_of(birds, said)
         assert card.passed.all(), card
 
 
 def test_liars_are_found_out(birds):
     present, usual = birds
     commonest = np.zeros(312, bool)
-    for group in set(PARTS.values()):
+    for group in GROUPS:
         columns = np.flatnonzero(GROUP_OF == group)
         commonest[columns[present[:, columns].mean(0).argmax()]] = True
     main = np.zeros_like(present)
     for row in range(N):
         colors = {name.split("::")[1] for name in NAMES[present[row] & (GROUP_OF == "primary_color")]}
-        for place, name in enumerate(NAMES):
-            main[row, place] = GROUP_OF[place] in PARTS.values() and name.split("::")[1] in colors
-    told_first = np.cumsum(np.isin(GROUP_OF, list(PARTS.values())) & present, 1) <= 1
+        main[row] = [
+            group in GROUPS and name.split("::")[1] in colors
+            for name, group in zip(NAMES, GROUP_OF, strict=True)
+        ]
+    told_first = present & (np.cumsum(np.isin(GROUP_OF, GROUPS) & present, 1) <= 1)
     for liar, said, failing in (
         ("recites its species", usual, {"says what is there", "does not recite"}),
         ("says the commonest", np.tile(commonest, (N, 1)), {"says what is there"}),
         ("says the main colour everywhere", main, {"says what is there"}),
         ("describes another bird", np.roll(present, 7, 0), {"says what is there"}),
-        ("says one thing", present & told_first, {"says enough"}),
+        ("says one thing", told_first, {"says enough"}),
     ):
         card = card_of(birds, said)
         failed = set(card.index[~card.passed])
         assert failing <= failed, f"{liar} fails {failed}: {card[['value', 'low']]}"
-    for said, passes in ((present, True), (present & told_first, False)):
-        chains = [chain_of(row) for row in said]
-        card = annotator_card(chains, *birds, ordinary=True).set_index("control").passed
-        assert card.to_dict() == {"does not recite, ordinary birds": True, ENOUGH: passes}
-    silent = annotator_card([None] * N, *birds)
-    assert not silent.passed.any()
+    for said, passes in ((present, True), (told_first, False)):
+        assert card_of(birds, said, ordinary=True).passed.tolist() == [True, passes]
+    assert not annotator_card([None] * N, *birds).passed.any()

@@ -49,23 +49,24 @@ def card_of(battery, scores, texts=None):
 
 
 def test_the_truth_passes(battery):
-    scores, texts = scripted_scores(battery.cases, battery.lit), true_texts(battery.cases)
-    card = card_of(battery, scores["the truth"], texts)
+    cases, scores = battery.cases, scripted_scores(battery.cases, battery.lit)
+    card = card_of(battery, scores["the truth"], true_texts(cases))
     assert card.passed.all() and len(card) == 16
     assert card.value["falls with precision"] == 1  # in each picture
     assert card.value["writes what is true"] == 0
-    assert cards.void(card.reset_index(), [*cards.SEES, *cards.READS, *cards.WRITES]) == ""
-    failing = card_of(battery, scores["ignores the name"], texts).reset_index()
-    assert cards.void(failing, ["reads the name"]) == "void: fails reads the name"
-    assert cards.void(failing, cards.SEES[:4]) == ""
+    every = [*cards.SEES, *cards.READS, *cards.WRITES]
+    assert cards.void(card.reset_index(), every) == ""
+    card.loc["reads the name", "passed"] = False
+    assert cards.void(card.reset_index(), every) == "void: fails reads the name"
+    no_kin = cases.assign(score=scores["the truth"])[cases.condition != judge_controls.LOOK_ALIKE]
+    assert "tells look-alikes" not in set(judge_card(no_kin, battery).control)  # a world without families
 
 
-@pytest.mark.parametrize("honest", ["the truth", "the truth, noise of a point", "the prompt's steps"])
+@pytest.mark.parametrize("honest", ["the truth", "the prompt's steps"])
 def test_honest_judges_pass_although_they_round_and_waver(honest, battery):
     """With noise of a point: 95 of 100 pass at least, here each of twenty."""
     scores = scripted_scores(battery.cases, battery.lit)[honest]
-    assert judge_card(battery.cases.assign(score=np.round(scores)), battery).passed.all()
-    for seed in range(20) if honest != "the truth, noise of a point" else ():
+    for seed in range(20):
         wavering = np.round(scores + np.random.default_rng(seed).normal(0, 1, len(scores))).clip(0, 5)
         card = judge_card(battery.cases.assign(score=wavering), battery)
         assert card.passed.all(), card.control[~card.passed]
@@ -73,6 +74,11 @@ def test_honest_judges_pass_although_they_round_and_waver(honest, battery):
 
 def test_liars_are_found_out(battery):
     scores, cases = scripted_scores(battery.cases, battery.lit), battery.cases
+    scores["a light meter"] = 40 * cases.area.clip(upper=0.125)
+    scores["ignores the picture"] = np.where(cases.right_name, 4.0, 1.0)
+    fit = 5 * cases.coverage * cases.precision.fillna(0.0)
+    fit = fit.mask(cases.condition.eq(judge_controls.OTHER_LIT), 5.0)  # a bird is lit, whichever
+    scores["ignores the name"] = fit.mask(cases.condition.eq(judge_controls.NO_IMAGE))
     scores["a usual area"] = 5 - (40 * (cases.area - 0.1).abs()).clip(upper=5)
     blackest = np.argsort(battery.of_objects)[:8]
     scores["black birds"] = scores["the truth"].mask(cases.row.isin(blackest), scores["the truth"] * 0)
@@ -96,25 +102,10 @@ def test_liars_are_found_out(battery):
     everything = card_of(battery, np.full(len(cases), 3.0))
     same = {*cards.UNCHANGED, "the same for dark objects"}
     assert set(everything.index[everything.passed]) == same, "a judge that says the same of all"
-
-
-def test_a_control_whose_interval_holds_zero_fails(battery):
-    """Right on average, by more than a point, but now ten points better and now eight worse."""
+    # right on average, by more than a point, but now ten points better and now eight worse
     sign = np.where(np.arange(N) < 34, 1, -0.8)
-    card = card_of(battery, 5 * sign[battery.cases.row] * battery.cases.right_name)
-    gap = card.loc["reads the name"]
+    gap = card_of(battery, 5 * sign[cases.row] * cases.right_name).loc["reads the name"]
     assert gap.value >= cards.LEAST and gap.low < 0 and not gap.passed
-
-
-def test_a_world_without_families_has_no_look_alikes(battery):
-    cases = battery.cases.assign(score=scripted_scores(battery.cases, battery.lit)["the truth"])
-    answers = cases[cases.condition != judge_controls.LOOK_ALIKE]
-    assert "tells look-alikes" not in set(judge_card(answers, battery).control)
-
-
-def said(text, coverage, precision):
-    found = check_statements(text, coverage, precision, {}, None)
-    return [f"{'' if one.true else 'no: '}{one.kind} {one.said}" for one in found]
 
 
 @pytest.mark.parametrize(
@@ -126,14 +117,13 @@ def said(text, coverage, precision):
         (WING, 1, 0.9, ["mainly wing"]),
         (WING, 0, np.nan, ["no: mainly wing"]),
         ("It covers the whole bird", 0.9, 1, ["coverage all"]),
-        ("Of the background it covers some.", 1, 1, []),
+        ("Of the background it covers some. It does not lie mainly on the background.", 1, 1, []),
         ("It covers nothing of the background, most of the background.", 1, 1, []),
-        ("It does not lie mainly on the background.", 1, 0.9, []),
         (BESIDE, 1, 0.8, ["beside a little"]),
         (BESIDE, 1, 0.2, ["no: beside a little"]),
-        (BESIDE, 0, np.nan, []),  # without light there is no share of it
-        ("The attention lies mainly on nothing.", 0, np.nan, []),
+        (f"{BESIDE} The attention lies mainly on nothing.", 0, np.nan, []),  # without light no share of it
     ],
 )
 def test_statements_are_held_against_the_masks(text, coverage, precision, statements):
-    assert said(text, coverage, precision) == statements
+    found = check_statements(text, coverage, precision, {}, None)
+    assert [f"{'' if one.true else 'no: '}{one.kind} {one.said}" for one in found] == statements

@@ -1,4 +1,4 @@
-"""Planted bottlenecks, maps and judges: what each fault changes, and what it leaves."""
+"""Planted bottlenecks, maps, judges and lists: what each fault changes, and what it leaves."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ import torch
 from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.yardsticks import planted_maps, planted_models
 from xaihelpers.yardsticks.known_lists import known_lists
-from xaihelpers.yardsticks.planted_maps import part_maps
 from xaihelpers.yardsticks.planted_models import FAULTS, LEAK, Scenes, plant, rewritten, ridge_head
 
 CONCEPTS = [f"concept {j}" for j in range(8)]
@@ -28,8 +27,8 @@ def scenes():
     return Scenes(present, labels, features)
 
 
-def planted_with(fault, dose, scenes, noise=0.0, seed=0):
-    return plant(fault, dose, scenes, CONCEPTS, CLASSES, PARTS, noise=noise, seed=seed)
+def planted_with(fault, dose, scenes, parts=PARTS, **settings):
+    return plant(fault, dose, scenes, CONCEPTS, CLASSES, parts, **{"noise": 0.0} | settings)
 
 
 def read(fault, dose, scenes):
@@ -44,34 +43,33 @@ def test_without_a_dose_every_fault_is_honest(scenes):
         assert torch.equal(outputs.values, scenes.present), fault
         assert torch.allclose(outputs.logits, honest.logits), fault
         assert torch.allclose(outputs.contributions, honest.contributions), fault
-        one, again = (planted_with(fault, 0.5, scenes).explain(scenes, 1) for _ in range(2))
-        assert torch.equal(one.values, again.values) and torch.equal(one.logits, again.logits), fault
-
-
-def test_permuted_names_move_half_of_the_columns(scenes):
-    values = read("permuted names", 0.5, scenes)
-    moved = (values != scenes.present).any(0)
-    assert moved.sum() == 4
-    errors = plant("leak", 0.0, scenes, CONCEPTS, CLASSES, PARTS, noise=0.0, errors=0.1).values(scenes, 3)
+    errors = planted_with("leak", 0.0, scenes, errors=0.1).values(scenes, 3)
     assert (errors != scenes.present).float().mean() == pytest.approx(0.1, abs=0.02)
-    found = sorted(tuple(column) for column in values.T.tolist())
-    assert found == sorted(tuple(column) for column in scenes.present.T.tolist())
+    with pytest.raises(ValueError, match="no fault 'sleeps'"):
+        planted_with("sleeps", 0.5, scenes)
 
 
-def test_reciting_says_what_the_class_usually_has(scenes):
-    values = read("recited", 1.0, scenes)
+def test_what_each_fault_makes_of_the_values(scenes):
+    present = scenes.present
+    permuted = read("permuted names", 0.5, scenes)
+    assert (permuted != present).any(0).sum() == 4
+    assert sorted(map(tuple, permuted.T.tolist())) == sorted(map(tuple, present.T.tolist()))
+    recited = read("recited", 1.0, scenes)
     for label in range(4):
         mine = scenes.labels == label
-        assert (values[mine] == (scenes.present[mine].mean(0) >= 0.5).float()).all()
-    half = (read("recited", 0.5, scenes) == values).all(1).float().mean()
-    untouched = (scenes.present == values).all(1).float().mean()
+        assert (recited[mine] == (present[mine].mean(0) >= 0.5).float()).all()
+    half = (read("recited", 0.5, scenes) == recited).all(1).float().mean()
+    untouched = (present == recited).all(1).float().mean()
     assert half == pytest.approx(0.5 + 0.5 * untouched, abs=0.1)
-
-
-def test_a_leak_stays_on_its_side_of_one_half(scenes):
-    values = read("leak", 1.0, scenes)
-    assert ((values > 0.5) == (scenes.present > 0.5)).all()
-    assert ((values - scenes.present).abs() - LEAK).abs().max() < 1e-6
+    leaking = read("leak", 1.0, scenes)
+    assert ((leaking > 0.5) == (present > 0.5)).all()
+    assert ((leaking - present).abs() - LEAK).abs().max() < 1e-6
+    assert torch.equal(read("inverted", 1.0, scenes), 1 - present)
+    tossed = (read("noisy labels", 1.0, scenes) != present).float().mean()
+    assert tossed == pytest.approx(0.5, abs=0.05)
+    words = read("irrelevant words", 1.0, scenes)
+    assert torch.allclose(words.mean(0), present.mean(0), atol=1e-4)
+    assert torch.allclose(words.std(0), present.std(0), atol=1e-4)
 
 
 def test_another_part_lends_its_companion_and_whole_birds_are_left_alone(scenes):
@@ -81,39 +79,26 @@ def test_another_part_lends_its_companion_and_whole_birds_are_left_alone(scenes)
         same = [i for i in range(8) if torch.equal(values[:, j], scenes.present[:, i])]
         assert same and all(not set(PARTS[i]) & set(PARTS[j]) and PARTS[i] for i in same)
     with pytest.raises(ValueError, match="two parts or more"):
-        plant("another part", 0.5, scenes, CONCEPTS, CLASSES, [("crown",)] * 8)
+        planted_with("another part", 0.5, scenes, [("crown",)] * 8)
 
 
-def test_inverted_noisy_and_irrelevant(scenes):
-    assert torch.equal(read("inverted", 1.0, scenes), 1 - scenes.present)
-    tossed = (read("noisy labels", 1.0, scenes) != scenes.present).float().mean()
-    assert tossed == pytest.approx(0.5, abs=0.05)
-    words = read("irrelevant words", 1.0, scenes)
-    assert torch.allclose(words.mean(0), scenes.present.mean(0), atol=1e-4)
-    assert torch.allclose(words.std(0), scenes.present.std(0), atol=1e-4)
-
-
-def test_other_reasons_leave_values_and_decisions(scenes):
-    honest, lying = (planted_with("other reasons", dose, scenes) for dose in (0.0, 1.0))
-    one, other = (model.explain(scenes) for model in (honest, lying))
+def test_faults_that_leave_the_values(scenes):
+    """Other reasons leave the decisions as well; a side channel decides alone at the full dose."""
+    one, other = (planted_with("other reasons", dose, scenes).explain(scenes) for dose in (0.0, 1.0))
     assert torch.equal(one.values, other.values) and torch.equal(one.logits, other.logits)
     assert (one.class_weights != other.class_weights).any(1).all()
-    rows = lambda weights: sorted(map(tuple, weights.tolist()))  # noqa: E731
-    assert rows(one.class_weights) == rows(other.class_weights)
-
-
-def test_a_side_channel_decides_alone_at_the_full_dose(scenes):
-    model = planted_with("side channel", 1.0, scenes)
-    wrong = model.logits(1 - scenes.present, scenes).argmax(1)
-    assert torch.equal(wrong, model.explain(scenes).predictions)
-    assert (wrong == scenes.labels).float().mean() > 0.9
-
-
-def test_a_random_model_knows_nothing_of_the_image(scenes):
-    model = plant(planted_models.RANDOM_MODEL, 1.0, scenes, CONCEPTS, CLASSES, PARTS)
-    other = scenes._replace(present=1 - scenes.present)
-    assert torch.equal(model.values(scenes, 7), model.values(other, 7))
-    assert abs(model.explain(scenes, 7).accuracy(scenes.labels) - 0.25) < 0.1
+    rows = [sorted(map(tuple, some.class_weights.tolist())) for some in (one, other)]
+    assert rows[0] == rows[1]
+    model, upside_down = (
+        planted_with("side channel", 1.0, scenes),
+        scenes._replace(present=1 - scenes.present),
+    )
+    decided = model.explain(upside_down).predictions
+    assert torch.equal(decided, model.explain(scenes).predictions)
+    assert (decided == scenes.labels).float().mean() > 0.9
+    random = planted_with(planted_models.RANDOM_MODEL, 1.0, scenes)
+    assert torch.equal(random.values(scenes, 7), random.values(upside_down, 7))
+    assert abs(random.explain(scenes, 7).accuracy(scenes.labels) - 0.25) < 0.1
 
 
 @pytest.mark.parametrize("fault", ["side channel", "other reasons"])
@@ -121,8 +106,7 @@ def test_rewriting_changes_no_prediction(fault, scenes):
     generator = torch.Generator().manual_seed(5)
     model = planted_with(fault, 0.5, scenes, noise=0.1)
     scale, zero, gauge = torch.rand(8, generator=generator) + 0.5, *torch.randn(2, 8, generator=generator)
-    other = rewritten(model, scale, zero, gauge)
-    one, two = model.explain(scenes, 2), other.explain(scenes, 2)
+    one, two = model.explain(scenes, 2), rewritten(model, scale, zero, gauge).explain(scenes, 2)
     difference = two.logits - one.logits
     assert torch.allclose(difference, difference[:, :1].expand_as(difference), atol=1e-4)
     assert torch.allclose((two.values - zero) / scale, one.values, atol=1e-5)
@@ -143,23 +127,19 @@ def maps():
     """A part on the left, one on the right, and the whole object, in six pictures: (6, 3, 14, 14)."""
     masks = np.zeros((6, 56, 56), np.uint8)
     masks[:, 20:36, 4:20], masks[:, 20:36, 36:52] = 1, 2
-    return part_maps(masks, [(1,), (2,), ()]), masks
-
-
-def test_honest_maps_are_hottest_on_their_part(maps):
-    maps, masks = maps
-    assert maps.shape == (6, 3, 14, 14) and (maps.amin((2, 3)) == 0).all() and (maps.amax((2, 3)) == 1).all()
-    left, right, whole = (maps[0, column].flatten().argmax().item() % 14 for column in range(3))
-    assert left < 5 and right > 8
-    assert torch.allclose(maps[0, 2, 7, 3], maps[0, 2, 7, 10])  # both parts alike
+    return planted_maps.part_maps(masks, [(1,), (2,), ()]), masks
 
 
 def evidence(fault, dose, maps, shares=((), ())):
     return planted_maps.planted_evidence(fault, dose, maps, [(1,), (2,), ()], shares)
 
 
-def test_a_share_of_the_maps_lies(maps):
+def test_a_share_of_the_maps_lies_and_honest_ones_are_hottest_on_their_part(maps):
     maps, _ = maps
+    assert maps.shape == (6, 3, 14, 14) and (maps.amin((2, 3)) == 0).all() and (maps.amax((2, 3)) == 1).all()
+    left, right, whole = (maps[0, column].flatten().argmax().item() % 14 for column in range(3))
+    assert left < 5 and right > 8
+    assert torch.allclose(maps[0, 2, 7, 3], maps[0, 2, 7, 10])  # both parts alike
     for fault in (*planted_maps.MAP_FAULTS, planted_maps.RANDOM_MAP):
         assert torch.equal(evidence(fault, 0.0, maps)["maps"], maps)
         lies = evidence(fault, 0.5, maps)["maps"] != maps
@@ -171,6 +151,8 @@ def test_a_share_of_the_maps_lies(maps):
 
 
 def test_judges_are_honest_generous_or_blind(maps):
+    """An honest one goes by the map of the decision."""
+
     def judged(fault, dose, *shares):
         return evidence(fault, dose, maps[0], shares)["judgements"]
 
@@ -181,27 +163,13 @@ def test_judges_are_honest_generous_or_blind(maps):
     assert generous.score.tolist() == [5, 4, 4, 4] and (generous.control == 4).all()
     many = judged("blind judge", 1.0, *np.random.default_rng(0).random((2, 500)))
     assert abs(many.score.mean() - many.control.mean()) < 0.3  # it does not tell the two
-
-
-def test_an_honest_judge_goes_by_the_map_of_the_decision(maps):
-    maps, masks = maps
     weights = torch.tensor([[1.0, 0], [0, 1], [0, 0]])
     named = {"concepts": ["left", "right", "whole"], "classes": ["a", "b"]}
     values, logits = torch.ones(6, 3), torch.eye(2)[[0, 1] * 3]
     decided = ConceptOutputs(values, values, class_weights=weights, logits=logits, **named)
-    own, wrong = planted_maps.shares_on_object(decided, maps, masks)
+    own, wrong = planted_maps.shares_on_object(decided, *maps)
     assert own == pytest.approx(0.5, abs=0.01)  # each map shows one of two parts
     assert (wrong < own - 0.2).all()
-
-
-def test_what_cannot_be_planted(scenes, maps):
-    with pytest.raises(ValueError, match="no fault 'sleeps'"):
-        planted_with("sleeps", 0.5, scenes)
-    with pytest.raises(ValueError, match="no fault 'sleeps'"):
-        evidence("sleeps", 0.5, maps[0])
-    for dose in (-0.1, 1.5):
-        with pytest.raises(ValueError, match="between 0, honest, and 1"):
-            planted_with("leak", dose, scenes)
 
 
 def test_lists_of_known_worth_by_hand():

@@ -20,17 +20,19 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file
+from sklearn.feature_extraction.text import CountVectorizer
 
 from xaihelpers.ask.messages import Answer, Request
 from xaihelpers.datasets import plain_name, plain_value, with_article
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes
 from xaihelpers.instruments.eye import GROUPS, NAMES, Eye, Look, first_named, load_eye, look
-from xaihelpers.instruments.word_reader import WordReader
 from xaihelpers.text_files import words
 
 SURE = 0.5  # probability from which on something is said
 SURE_OF_TWO = 0.75  # of two values of a group together, both of which are said
 ALIKE = 1e-3  # probability of a name that is not known
+# of CountVectorizer; a question without concepts has none but stop words that are known
+WORDS = {"ngram_range": (1, 2), "binary": True, "token_pattern": r"[^\W\d_]+", "stop_words": "english"}
 TOKEN = re.compile(r"\w+|[^\w\s]")
 OPTION = re.compile(r"^([A-P])[.)] (.+)$", re.M)
 GROUP_ASKED = re.compile(r"type of (.+?) does this bird have")
@@ -42,6 +44,31 @@ ATTRIBUTE_OF = {  # an attribute in plain words -> (group, value), of birds
 }
 
 
+class WordReader:
+    """Which class does a text describe? A linear classifier of its words and pairs of words.
+
+    file: as `recipes/annotator.py` writes it. Raises OSError where there is none.
+    """
+
+    def __init__(self, file: Path):
+        tensors = load_file(file)
+        told = json.loads(tensors["told"].numpy().tobytes())
+        self.names = told["names"]  # K
+        self.counter = CountVectorizer(vocabulary=told["terms"], **WORDS)  # of W words and pairs
+        self.weights, self.bias = (
+            tensors[name].float().numpy() for name in ("weights", "bias")
+        )  # (K, W), (K,)
+
+    def read(self, text: str) -> dict[str, float]:
+        """How probable each name is, by a text; all alike where it has no word that is known."""
+        counts = self.counter.transform([text])
+        if not counts.nnz:
+            return dict.fromkeys(self.names, 1 / len(self.names))
+        logits = counts @ self.weights.T + self.bias
+        chances = np.exp(logits[0] - logits[0].max())
+        return dict(zip(self.names, (chances / chances.sum()).tolist(), strict=True))
+
+
 class Annotator:
     """What answers in the place of a vision-language model; see the module docstring.
 
@@ -51,7 +78,7 @@ class Annotator:
 
     def __init__(self, folder: Path, device: torch.device):
         self.eye = load_eye(Eye(), folder / "eye.safetensors", device)
-        self.reader = WordReader.load(folder / "reader.safetensors")
+        self.reader = WordReader(folder / "reader.safetensors")
         usual = load_file(folder / "usual.safetensors")  # of each world, (K, values): share that shows it
         self.usual = {world: shares.float().numpy() for world, shares in usual.items()}
 
@@ -61,42 +88,35 @@ class Annotator:
         looks = iter(look(self.eye, images) if images else ())
         answers = []
         for request in requests:
-            text = request.text
-            answer = self._of_picture(text, next(looks)) if request.images else self._of_text(text)
-            answers.append(cut_off(answer, request.max_tokens))
+            seen = next(looks) if request.images else None
+            answers.append(cut_off(self._answer(request.text, seen), request.max_tokens))
         return answers
 
-    def _of_picture(self, text: str, seen: Look) -> Answer:
-        if features := FEATURES.search(text):
-            return rating(features[1], seen)
+    def _answer(self, text: str, seen: Look | None) -> Answer:
+        """The answer to a text; seen: of the picture, None without one."""
         options = dict(OPTION.findall(text))
-        if group := GROUP_ASKED.search(text):
+        if seen and (features := FEATURES.search(text)):
+            return rating(features[1], seen)
+        if seen and (group := GROUP_ASKED.search(text)):
             return attribute(group[1].replace(" ", "_"), options, seen)
         if options:
-            return chosen(options, among(options.values(), seen.names) * self._by_words(text, options))
-        if "SalientFeatures" in text:
-            return Answer(json.dumps(seen_chain(seen)))
-        if "JSON list" in text:
-            return Answer(json.dumps(five_of(seen_chain(seen))))
-        if "name of its class" in text:
-            return Answer(max(seen.names, key=seen.names.get))
-        return Answer(f"It shows {', '.join(said for said in seen_chain(seen).values() if said != UNKNOWN)}.")
-
-    def _of_text(self, text: str) -> Answer:
-        if options := dict(OPTION.findall(text)):
-            return chosen(options, self._by_words(text, options))
-        name = first_named(text)
+            # by the concepts that stand before the question
+            chances = among(options.values(), self.reader.read(text[: OPTION.search(text).start()]))
+            return chosen(options, chances * among(options.values(), seen.names) if seen else chances)
+        name = max(seen.names, key=seen.names.get) if seen else first_named(text)
         if not name:
             return Answer("This model knows the classes of the drawn worlds, and none of them is named.")
-        chain = self.usual_chain(name)
+        chain = seen_chain(seen) if seen else self.usual_chain(name)
         if "SalientFeatures" in text:
             return Answer(json.dumps(chain))
+        if seen and "JSON list" in text:
+            return Answer(json.dumps(five_of(chain)))
+        if seen and "name of its class" in text:
+            return Answer(name)
+        if seen:
+            return Answer(f"It shows {', '.join(said for said in chain.values() if said != UNKNOWN)}.")
         reasoning, answer = reasoning_of(chain)
         return Answer(answer, reasoning)
-
-    def _by_words(self, text: str, options: Mapping[str, str]) -> np.ndarray:
-        """How probable each option is by the concepts that stand before the question."""
-        return among(options.values(), self.reader.read(text[: OPTION.search(text).start()]))
 
     def usual_chain(self, name: str) -> dict[str, str]:
         """The chain of what most pictures of a class have shown."""

@@ -10,20 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from PIL import Image
 
 from xaihelpers.ask.messages import Answer, Request
+from xaihelpers.instruments import eye as eyes
 from xaihelpers.instruments.annotator import cut_off
-from xaihelpers.instruments.eye import (
-    CELL,
-    PARTS,
-    SPECIES,
-    THINGS,
-    JudgingEye,
-    as_pixels,
-    first_named,
-    load_eye,
-)
 from xaihelpers.text_files import words
 
 OBJECT = re.compile(r"should attend to the (.+?)\.(?:\s|$)|model predicts (.+?), ")
@@ -51,35 +41,31 @@ class AttentionJudge:
     """
 
     def __init__(self, folder: Path, device: torch.device):
-        self.eye = load_eye(JudgingEye(), folder / "eye.safetensors", device)
+        self.eye = eyes.load_eye(eyes.JudgingEye(), folder / "eye.safetensors", device)
 
+    @torch.inference_mode()
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """A judgement for each request, by its last turn and its first image."""
         images = [request.images[0] for request in requests if request.images]
-        seen = iter(self._seen(images) if images else ())
+        seen = iter(())
+        if images:
+            found = self.eye(eyes.as_pixels(images).to(next(self.eye.parameters()).device))
+            lit = found["lit"].sigmoid()
+            on_parts = (found["parts"].softmax(1)[:, 1:] * lit[:, None]).sum((2, 3)) * eyes.CELL**2
+            covered = found["covered"] * (lit.mean((1, 2)) > LEAST_LIT)
+            names = found["names"].softmax(1).cpu()
+            seen = zip(covered.tolist(), found["precise"].tolist(), names, on_parts.cpu(), strict=True)
         answers = []
         for request in requests:
-            text = NO_PICTURE
-            if request.images:
-                text = judgement(named(request.text), *next(seen))
+            text = judgement(named(request.text), *next(seen)) if request.images else NO_PICTURE
             answers.append(cut_off(Answer(text), request.max_tokens))
         return answers
-
-    @torch.inference_mode()
-    def _seen(self, images: Sequence[Image.Image]) -> list[tuple]:
-        """Of each image what `judgement` takes: coverage, precision, names, pixels of each part."""
-        found = self.eye(as_pixels(images).to(next(self.eye.parameters()).device))
-        lit = found["lit"].sigmoid()
-        on_parts = (found["parts"].softmax(1)[:, 1:] * lit[:, None]).sum((2, 3)) * CELL**2
-        covered = found["covered"] * (lit.mean((1, 2)) > LEAST_LIT)
-        names = found["names"].softmax(1).cpu()
-        return list(zip(covered.tolist(), found["precise"].tolist(), names, on_parts.cpu(), strict=True))
 
 
 def named(text: str) -> str:
     """The name in a question about attention, or the first that is known; "" of a question without any."""
     found = OBJECT.search(text)
-    return (found[1] or found[2]) if found else first_named(text)
+    return (found[1] or found[2]) if found else eyes.first_named(text)
 
 
 def judgement(name: str, covered: float, precise: float, names: torch.Tensor, on_parts: torch.Tensor) -> str:
@@ -88,30 +74,27 @@ def judgement(name: str, covered: float, precise: float, names: torch.Tensor, on
     name: the one that is given. covered, precise: in [0, 1]. names: (species and things,) probabilities.
     on_parts: (parts,), lit pixels of each.
     """
-    chances = {words(one): chance for one, chance in zip(SPECIES + THINGS, names.tolist(), strict=True)}
-    chances["bird"] = sum(list(chances.values())[: len(SPECIES)])
-    likeliest = max(chances, key=lambda one: chances[one] * (one != "bird"))
+    known = [words(one) for one in eyes.SPECIES + eyes.THINGS]
+    chances = dict(zip(known, names.tolist(), strict=True))
+    likeliest = max(chances, key=chances.get)
+    chances["bird"] = sum(list(chances.values())[: len(eyes.SPECIES)])
     fits = chances.get(words(name), 0.0) >= LIKELY * chances[likeliest]
     of_parts: dict[str, float] = {}
-    for part, pixels in zip(PARTS, on_parts.tolist(), strict=True):
+    for part, pixels in zip(eyes.PARTS, on_parts.tolist(), strict=True):
         plain = part.removeprefix("left ").removeprefix("right ")
         of_parts[plain] = max(pixels, of_parts.get(plain, 0.0))
     lit = [part for part in sorted(of_parts, key=of_parts.get, reverse=True) if of_parts[part] >= PART_PIXELS]
     place = "nothing" if not covered and precise < 0.5 else "the background"
     if precise >= 0.5 and lit:
         place = f"the {lit[0]}"
+    covers, lies_beside = (sum(share >= bound for bound in AMOUNTS) for share in (covered, 1 - precise))
     sentences = [
         f"What is seen may be a {name}." if fits else f"What is seen is a {likeliest}, no {name}.",
         f"The attention lies mainly on {place}.",
-        f"It covers {_amount(covered, OF_OBJECT)} of the object.",
-        f"Beside the object lies {_amount(1 - precise, BESIDE)} of it.",
+        f"It covers {OF_OBJECT[covers]} of the object.",
+        f"Beside the object lies {BESIDE[lies_beside]} of it.",
         f"The parts attended are {', '.join(lit[:3])}." if lit else "No part is attended.",
     ]
     score = round(5 * covered * precise) if fits else 0
     reason = REASONS[score] if fits else f"What is attended is no {name}."
     return f"Evaluation: {' '.join(sentences)}\nJustification: {reason}\nScore: {score}"
-
-
-def _amount(share: float, amounts: tuple[str, ...]) -> str:
-    """The word for a share in [0, 1]."""
-    return amounts[sum(share >= bound for bound in AMOUNTS)]

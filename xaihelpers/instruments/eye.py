@@ -194,25 +194,24 @@ class Look(NamedTuple):
 def look(eye: Eye, images: Sequence[Image.Image]) -> list[Look]:
     """What is to be seen in each RGB image: looked at as a whole, and again where the object is."""
     squares = [ImageOps.fit(image, (min(image.size),) * 2) for image in images]
-    first = _answers(eye, squares)
+    device = next(eye.parameters()).device
+    first = eye(as_pixels(squares).to(device))
     nearer = [square.crop(box) for square, box in zip(squares, _boxes(first["places"], squares), strict=True)]
-    second = _answers(eye, nearer)
+    second = eye(as_pixels(nearer).to(device))
     both = {name: ((first[name] + second[name]) / 2).cpu() for name in first if name != "places"}
-    is_thing = both["is_thing"].sigmoid()
     found = []
-    for row in range(len(images)):
-        values, visible = {}, {}
+    for row, is_thing in enumerate(both["is_thing"].sigmoid().tolist()):
+        values, visible = {world: {} for world in GROUPS}, {world: {} for world in GROUPS}
         of_groups = zip(both["values"][row].split(SIZES), both["visible"][row], strict=True)
         for world, groups in GROUPS.items():
-            values[world], visible[world] = {}, {}
             for group, named in groups.items():
                 logits, seen = next(of_groups)
                 values[world][group] = dict(zip(named, logits.softmax(0).tolist(), strict=True))
                 visible[world][group] = seen.sigmoid().item()
-        thing = is_thing[row].item()
-        species = ((1 - thing) * both["names"][row].softmax(0)).tolist()
-        things = [thing * chance for chance in values["things"]["category"].values()]
-        found.append(Look(values, visible, dict(zip(SPECIES + THINGS, species + things, strict=True)), thing))
+        species = ((1 - is_thing) * both["names"][row].softmax(0)).tolist()
+        things = [is_thing * chance for chance in values["things"]["category"].values()]
+        names = dict(zip(SPECIES + THINGS, species + things, strict=True))
+        found.append(Look(values, visible, names, is_thing))
     return found
 
 
@@ -220,10 +219,6 @@ def as_pixels(images: Sequence[Image.Image]) -> torch.Tensor:
     """RGB images as normalised pixels (N, 3, SIZE, SIZE)."""
     fitted = [ImageOps.fit(image, (SIZE, SIZE), Image.Resampling.BICUBIC) for image in images]
     return normalised(torch.stack([transforms.to_tensor(image) for image in fitted]))
-
-
-def _answers(eye: Eye, images: Sequence[Image.Image]) -> dict[str, torch.Tensor]:
-    return eye(as_pixels(images).to(next(eye.parameters()).device))
 
 
 def _boxes(places: torch.Tensor, squares: Sequence[Image.Image]) -> list[tuple[int, int, int, int]]:

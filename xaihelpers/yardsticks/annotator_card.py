@@ -12,12 +12,8 @@ their species says nothing of, drawn anew for each seed. A statement is a colour
 | does not recite, ordinary birds | the same of birds whose species it may know | low > 50 |
 | says enough, ordinary birds | the same of these | low ≥ `SAID` |
 
-The last two are for who recites the species that it knows, or all but its colours, and looks at other birds
-alone.
-
-The bounds are such that liars are found out (a reciter of species, one who says the commonest colours, one
-who sees the bird's main colour and says it of every part, one who says hardly anything), and who is honest
-passes although a fifth of what it says is wrong (see the tests).
+The last two are for who recites the species that it knows and looks at other birds alone. Liars are found out
+by these bounds, and who is honest passes although a fifth of what it says is wrong (see the tests).
 """
 
 import re
@@ -30,7 +26,7 @@ from worlds import aviary
 from xaihelpers.datasets import Dataset, image_attributes, load
 from xaihelpers.fastslow.label_chains import chain_from_attributes
 from xaihelpers.fastslow.questions import annotate_chains
-from xaihelpers.scores.intervals import PERCENT, interval
+from xaihelpers.scores.intervals import PERCENT, Interval, interval
 
 LEAST, SAID = 25.0, 20.0  # %
 FIRST_SEED = 20_000  # of the birds that are drawn for it: no other world has these
@@ -85,27 +81,8 @@ def color_claims(
             differ = not (present[row, columns] & usual[row, columns]).any()
             line = {"row": row, "own": own, "differ": differ and (own or habit)}
             rows.append(line | {"other": present[other[row], place]})
-    return pd.DataFrame(rows, columns=["row", "own", "differ", "other"]), shares
-
-
-def color_shares(
-    described: Mapping[str, Sequence], present: np.ndarray, usual: np.ndarray, seed: int = 0
-) -> pd.DataFrame:
-    """How often what is said of colours is true, in %, for each of several annotators of the same birds.
-
-    described: name of an annotator -> its N chains. The other arguments: as of `color_claims`.
-    Returns `model`, `true of` ("this bird"; "another bird"; "this bird, not the usual", where it and its
-    species differ) and the columns of an Interval.
-    """
-    rows = []
-    for who, chains in described.items():
-        claims, _ = color_claims(chains, present, usual, seed)
-        true_of = {"this bird": claims.own, "another bird": claims.other}
-        true_of["this bird, not the usual"] = claims.own[claims.differ.astype(bool)]
-        for what, said in true_of.items():
-            share = interval(100.0 * said, clusters=claims.row[said.index], bounds=PERCENT)
-            rows.append({"model": who, "true of": what, **share._asdict()})
-    return pd.DataFrame(rows)
+    claims = pd.DataFrame(rows, columns=["row", "own", "differ", "other"])
+    return claims.astype({"differ": bool}), shares
 
 
 def annotator_card(
@@ -123,8 +100,7 @@ def annotator_card(
     """
     said, shares = color_claims(chains, present, usual, seed)
     there = interval(100 * said.own - 100 * said.other, clusters=said.row, bounds=(-100, 100))
-    told = said[said.differ.astype(bool)]
-    own = interval(100.0 * told.own, clusters=told.row, bounds=PERCENT)
+    own = _share_true(said[said.differ])
     share = interval(shares, bounds=PERCENT)
     looks = there.low > 0 and there.value >= LEAST
     lines = [
@@ -137,6 +113,11 @@ def annotator_card(
         row = {"control": control + suffix, "metric": metric, **found._asdict()}
         rows.append(row | {"passed": bool(passed)})
     return pd.DataFrame(rows)
+
+
+def _share_true(claims: pd.DataFrame, of: str = "own") -> Interval:
+    """How many of the claims are true of a bird, "own" or "other", in %."""
+    return interval(100.0 * claims[of], clusters=claims.row, bounds=PERCENT)
 
 
 def examination_birds(seed: int = 0) -> Dataset:
@@ -159,12 +140,11 @@ def prove_annotators(
 
     Beside them stand "reciter", who says what the species usually has, and "knows the bird".
 
-    models: names. model_of: from a name to the model, as `vlm_loader` gives it.
-    world_seed: of the birds. count: of each kind, at most.
-    settings: of `fastslow.annotate_chains`.
-    Returns the rows of `color_shares` with `birds` ("ordinary", "random attributes"), and the card of each
-    model: by the random ones, and by the ordinary ones whether it says enough and recites where these depart
-    from their species, for one that recites what it recognises may look at the rest.
+    models: names. model_of: from a name to the model, as `vlm_loader` gives it. world_seed: of the birds.
+    count: of each kind, at most. settings: of `fastslow.annotate_chains`.
+    Returns how often what is said of colours is true, in %, with the columns model, `birds` ("ordinary",
+    "random attributes"), `true of` ("this bird"; "another bird"; "this bird, not the usual", where it and its
+    species differ) and those of an Interval; and the card of each model, by the birds of both kinds.
     """
     shares, cards = [], {name: [] for name in models}
     for kind, world in (("ordinary", load("aviary")), ("random attributes", examination_birds(world_seed))):
@@ -178,5 +158,10 @@ def prove_annotators(
         names = world.attributes["name"].to_numpy()
         said["reciter"] = [chain_from_attributes(names[one]) for one in usual]
         said["knows the bird"] = [chain_from_attributes(names[one]) for one in there]
-        shares.append(color_shares(said, there, usual, world_seed).assign(birds=kind))
-    return pd.concat(shares), {name: pd.concat(of_model) for name, of_model in cards.items()}
+        for name, chains in said.items():
+            claims, _ = color_claims(chains, there, usual, world_seed)
+            true_of = {"this bird": _share_true(claims), "another bird": _share_true(claims, "other")}
+            true_of["this bird, not the usual"] = _share_true(claims[claims.differ])
+            for what, share in true_of.items():
+                shares.append({"model": name, "true of": what, **share._asdict(), "birds": kind})
+    return pd.DataFrame(shares), {name: pd.concat(of_model) for name, of_model in cards.items()}

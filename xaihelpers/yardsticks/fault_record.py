@@ -1,41 +1,41 @@
-"""What a yardstick itself is worth: what its page says of models with a planted fault (notebook 62).
-
-The rows are those that notebook 62 recorded, of this data set where it was run on it, and else of the drawn
-world. Nothing is known of a yardstick without such a row, and the page says so.
+"""What yardsticks are themselves worth: what their page says of models with a planted fault (notebook 62).
 
 A user has no honest twin to compare a model with. A fault is therefore seen only where the page's own verdict
 changes for the worse; where the page still says that the model is above what knows nothing, the fault passes.
+Nothing is known of a yardstick without a recorded row, and the page says so.
 """
 
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 
-from xaihelpers.paths import PROJECT, results_home
+from xaihelpers import plots
+from xaihelpers.paths import PROJECT
 from xaihelpers.records import read_records
 from xaihelpers.scores import validity
+from xaihelpers.yardsticks.reading import YARDSTICKS
 
-SHIPPED, REAL = PROJECT / "data" / "yardsticks", PROJECT / "data" / "real_runs"
+SHIPPED = [PROJECT / "data" / "yardsticks", PROJECT / "data" / "real_runs"]
 CHANGES, PRAISES = "page changes", "page praises"
 KINDS = ("bottlenecks", "judges", "maps")  # of what faults are planted in
+BLUE, RED, YELLOW = plots.PALETTE[0], plots.PALETTE[3], plots.PALETTE[8]
+SHADES = dict(zip(validity.VERDICTS, (BLUE, "0.8", RED, YELLOW, "white"), strict=True))
 
 
 def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:
     """What is on record of each yardstick, from the rows of notebook 62.
 
     data: name of the data set; runs on it are preferred, then others.
-    folder: a results folder; by default the results folder for a run with the same parameters as a shipped
-        one, the shipped run on drawn birds, and the runs on real ones.
+    folder: a results folder; by default the shipped runs, on drawn birds and on real ones.
     Returns a row by yardstick: planted, of KINDS, the first that it was tried on; lists of planted faults:
     sees, the page's verdict changes for the worse; passes, the page praises the faulty model.
     Raises ValueError: no run of notebook 62 in the folder.
     """
-    places = [Path(folder)] if str(folder) else [SHIPPED, REAL]
-    rows = [read_records(place) for place in places]
-    if not str(folder):
-        newer = read_records(results_home())
-        rows = [newer[newer.run.isin(pd.concat(rows).run)], *rows]
-    rows = pd.concat([one.assign(place=place) for place, one in enumerate(rows)], ignore_index=True)
+    places = [Path(folder)] if str(folder) else SHIPPED
+    rows = [read_records(place).assign(place=number) for number, place in enumerate(places)]
+    rows = pd.concat(rows, ignore_index=True)
     rows = rows[(rows.notebook == "62") & (rows.table == "yardsticks")]
     if rows.empty:
         raise ValueError(f"{folder} holds no run of notebook 62: name a results folder that has one")
@@ -64,3 +64,44 @@ def read_pairs(place: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     wide = of_pairs.pivot(index=keys, columns="metric", values="value").reset_index()
     places = {fault: number for number, fault in enumerate(dict.fromkeys(of_pairs.fault))}
     return rows, wide.sort_values("fault", key=lambda names: names.map(places), kind="stable")
+
+
+def outcome_figure(found: pd.DataFrame, alarmed: set[str]) -> plt.Figure:
+    """Outcomes of yardsticks (rows, in the page's order) and faults (columns), and where the page changes.
+
+    found: as of `read_pairs`. alarmed: yardsticks that get a ring.
+    """
+    lines = [name for name in YARDSTICKS.yardstick if name in set(found.yardstick)]
+    columns = list(dict.fromkeys(found.fault))
+    at = pd.DataFrame({"x": found.fault.map(columns.index), "y": found.yardstick.map(lines.index)})
+    fig, ax = plt.subplots(figsize=(8.2, 0.205 * len(lines) + 2.4), layout="constrained")
+    for outcome, shade in SHADES.items():
+        some = at[found.verdict == outcome]
+        ax.scatter(some.x, some.y, color=shade, marker="s", s=125, edgecolors="0.6", lw=0.6, label=outcome)
+    changes = at[found[CHANGES] >= validity.TOLD]
+    ax.scatter(changes.x, changes.y, color="k", s=16, label="the page changes")
+    ringed = [number for number, name in enumerate(lines) if name in alarmed]
+    ax.scatter([-1] * len(ringed), ringed, facecolors="none", edgecolors="k", s=60, label="false alarm")
+    ax.set_yticks(range(len(lines)), lines, fontsize=10)
+    ax.set_xticks(range(len(columns)), columns, fontsize=10, rotation=50, ha="left", rotation_mode="anchor")
+    ax.xaxis.tick_top()
+    ax.set(xlim=(-1.6, len(columns) - 0.4), ylim=(len(lines) - 0.4, -0.6))
+    ax.tick_params(length=0)
+    fig.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=10)
+    return fig
+
+
+def told_figure(found: pd.DataFrame) -> plt.Figure:
+    """For each fault how many lines of the page change, how many others still praise, and the rest.
+
+    found: as of `read_pairs`.
+    """
+    shades = {"the page changes": BLUE, "praised": RED, "neither": "0.85"}
+    told = [found[CHANGES] >= validity.TOLD, found[PRAISES] > 0.5]
+    counts = pd.crosstab(found.fault, np.select(told, list(shades)[:2], "neither"))
+    counts = counts.reindex(index=found.fault.unique(), columns=list(shades), fill_value=0)
+    fig, ax = plt.subplots(figsize=(8.2, 0.26 * len(counts) + 1.2), layout="constrained")
+    counts.plot.barh(stacked=True, width=0.8, color=shades, legend=False, ax=ax)
+    ax.set(xlabel="lines of the page", ylabel="", ylim=(len(counts) - 0.4, -0.6))
+    fig.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=10)
+    return fig

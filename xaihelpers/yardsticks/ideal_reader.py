@@ -7,9 +7,8 @@ reader takes the option of highest posterior under equal priors,
     log P(k | c) = Σ_s [s ∈ c] log p_ks + [s ∉ c] log (1 − p_ks) + const,
 
 which is optimal for chains like those it learnt from, as far as statements are independent of each other
-within a class. What it gets right of true chains is what the vocabulary can carry. Of an annotator's chains
-it gets what survives the annotator's errors for a reader who does not expect them; one who knew how the
-annotator errs would get more.
+within a class. What it gets right of true chains is what the vocabulary can carry; of an annotator's chains,
+what survives the annotator's errors for a reader who does not expect them.
 """
 
 import re
@@ -97,36 +96,26 @@ def training_chains(
     return [chain_from_attributes(names[row]) for row in present], labels
 
 
-def corrupted(
-    present: np.ndarray, names: Sequence[str], recall: float, precision: float, rng: np.random.Generator
-) -> np.ndarray:
-    """Attributes (N, A) of which some are left out, and others exchanged for false ones of their group.
-
-    present: (N, A) bool. names: (A,), `group::value`.
-    recall: share of the true attributes that are spoken of at all; precision: share of these that stay true.
-    An attribute whose group has no false value left is left out instead.
-    """
-    group = np.array([name.split("::")[0] for name in names])
-    said = present & (rng.random(present.shape) < recall)
-    for row, column in np.argwhere(said & (rng.random(present.shape) >= precision)):
-        others = np.flatnonzero((group == group[column]) & ~present[row] & ~said[row])
-        said[row, column] = False
-        if len(others):
-            said[row, rng.choice(others)] = True
-    return said
-
-
 def corrupted_chains(
     data: Dataset, rows: Sequence[int], recall: float, precision: float, rng: np.random.Generator
 ) -> list[dict[str, str]]:
-    """The chain of each of these images by its own visible attributes, of a known dose, as of `corrupted`.
+    """The chain of each of these images by its own visible attributes, of which some are false or left out.
 
-    rows: positions (0-based) in `data.images`. Raises DatasetError as `image_attributes` does.
+    rows: positions (0-based) in `data.images`.
+    recall: share of the true attributes that are spoken of at all; precision: share of these that stay true.
+    The others are exchanged for false ones of their group, or left out where it has none.
+    Raises DatasetError as `image_attributes` does.
     """
     present, certainty = image_attributes(data)
     visible = (present & (certainty > 1)).numpy()[np.asarray(rows, int)]  # (l, A)
     names = data.attributes["name"].to_numpy()
-    said = corrupted(visible, names, recall, precision, rng)
+    group = np.array([name.split("::")[0] for name in names])
+    said = visible & (rng.random(visible.shape) < recall)
+    for row, column in np.argwhere(said & (rng.random(visible.shape) >= precision)):
+        others = np.flatnonzero((group == group[column]) & ~visible[row] & ~said[row])
+        said[row, column] = False
+        if len(others):
+            said[row, rng.choice(others)] = True
     return [chain_from_attributes(names[row]) for row in said]
 
 

@@ -12,11 +12,8 @@
 | writes what is true | false statements in its texts, % | high ≤ `MOST_FALSE` |
 
 More of the object has more light, so that a light meter would pass without what is said of light elsewhere.
-The bounds are such that liars are found out and who is honest passes: one who computes coverage × precision,
-one who reads the prompt's steps as they stand, and either with noise of a point (see the tests).
-
-A number that rests on a failed control is void (`void`). Notebook 42 shows the card, beside that of scripted
-judges.
+By these bounds liars are found out, and honest judges pass, with noise of a point as well (see the tests).
+A number that rests on a failed control is void (`void`).
 """
 
 from collections.abc import Sequence
@@ -24,9 +21,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
-from xaihelpers.scores.intervals import PERCENT, Interval, interval
+from xaihelpers.scores.intervals import PERCENT, interval
 from xaihelpers.yardsticks import judge_controls
 from xaihelpers.yardsticks.judge_controls import DOSES, ELSEWHERE, EXACT, NO_IMAGE, Battery
 from xaihelpers.yardsticks.statements import check_statements, lit_shares
@@ -72,12 +68,12 @@ def judge_card(
     score = answers.pivot_table(index="row", columns="condition", values="score", dropna=False)
     lines = []
 
-    def add(control, metric, found, passed):
+    def add(control, found, passed, metric="difference of scores"):
         lines.append({"control": control, "metric": metric, **found._asdict(), "passed": bool(passed)})
 
     def add_gap(control, gaps, most=5):
         gap = interval(gaps, bounds=(-most, most))
-        add(control, "difference of scores", gap, gap.low > 0 and gap.value >= LEAST)
+        add(control, gap, gap.low > 0 and gap.value >= LEAST)
 
     lit_elsewhere = score[ELSEWHERE] - score[judge_controls.PART_ELSEWHERE]
     add_gap("sees coverage", score[EXACT] - score[f"coverage {DOSES[-1]:g}"] - lit_elsewhere, most=10)
@@ -85,90 +81,65 @@ def judge_card(
         if worse in score:
             add_gap(control, score[better] - score[worse])
     for axis, of_light in (("coverage", np.sign(lit_elsewhere)), ("precision", 0.0)):
-        fall = interval(_dose_ranks(score, axis) - of_light, bounds=(-2, 2))
-        add(f"falls with {axis}", "rank correlation with the dose", fall, fall.low >= RANK)
+        of_doses = score[[EXACT, *(f"{axis} {dose:g}" for dose in DOSES)]]
+        doses = pd.Series([1.0, *DOSES], of_doses.columns)
+        falls = of_doses.rank(axis=1).T.corrwith(doses.rank()).fillna(0.0)  # 0 where all scores are the same
+        fall = interval(falls.where(of_doses.notna().all(axis=1)) - of_light, bounds=(-2, 2))
+        add(f"falls with {axis}", fall, fall.low >= RANK, "rank correlation with the dose")
     of_maps = answers[answers["condition"].isin(judge_controls.NETWORKS)]
     if len(of_maps):
         fits = of_maps["coverage"] * of_maps["precision"].fillna(0.0)
         columns = of_maps["score"], fits, of_maps["area"]
         read = interval(*columns, statistic=_partial_correlation, clusters=of_maps["row"], bounds=(-1, 1))
-        add("reads a network's map", "correlation, given the lit area", read, read.low > 0)
+        add("reads a network's map", read, read.low > 0, "correlation, given the lit area")
     for control, changed in UNCHANGED.items():
         gap = interval(score[EXACT] - score[changed], bounds=(-5, 5))
-        add(control, "difference of scores", gap, -SAME < gap.low and gap.high < SAME)
-    dark = _dark_less_bright(score[EXACT], battery.of_objects)
-    add("the same for dark objects", "difference of scores", dark, dark.low > -SAME_DARK)
+        add(control, gap, -SAME < gap.low and gap.high < SAME)
+    is_dark = np.argsort(np.argsort(battery.of_objects)) < len(battery.of_objects) / 3
+    is_dark = is_dark[score.index].astype(float)
+    dark = interval(score[EXACT].to_numpy(), is_dark, statistic=_dark_less_bright, bounds=(-5, 5))
+    add("the same for dark objects", dark, dark.low > -SAME_DARK)
     if statements is not None:
-        of_light = statements[
-            statements["kind"] != "score"
-        ]  # whether a score fits its text is another matter
-        false = interval(
-            100.0 * (1 - of_light["true"].astype(float)), clusters=of_light["row"], bounds=PERCENT
-        )
-        add(*WRITES, "false statements (%)", false, false.high <= MOST_FALSE)
+        # whether a score fits its text is another matter
+        of_light = statements[statements["kind"] != "score"]
+        false = 100.0 * (1 - of_light["true"].astype(float))
+        false = interval(false, clusters=of_light["row"], bounds=PERCENT)
+        add(*WRITES, false, false.high <= MOST_FALSE, "false statements (%)")
     return pd.DataFrame(lines)
 
 
-def _dose_ranks(score: pd.DataFrame, axis: str) -> np.ndarray:
-    """Spearman's correlation of each picture's scores with the dose, (N,); 0 where they are all the same.
-
-    score: a row for each picture, a column for each condition. axis: "coverage" or "precision".
-    """
-    of_doses = score[[EXACT, *(f"{axis} {dose:g}" for dose in DOSES)]].to_numpy()
-    ranks = rankdata(of_doses, axis=1, nan_policy="propagate")
-    ranks -= ranks.mean(1, keepdims=True)
-    falling = np.arange(ranks.shape[1])[::-1] - (ranks.shape[1] - 1) / 2
-    spread = np.sqrt((ranks**2).sum(1) * (falling**2).sum())
-    return np.where(spread == 0, 0.0, ranks @ falling / np.where(spread == 0, 1.0, spread))
-
-
 def _partial_correlation(score: np.ndarray, fits: np.ndarray, area: np.ndarray) -> float:
-    """The correlation of what the lit area does not say of the score, and of the fit; 0 where it says all."""
+    """Of what the lit area does not say of the score, and of the fit; 0 where it says all."""
     basis = np.stack([np.ones_like(area), area, area**2], 1)
     rest = [of - basis @ np.linalg.lstsq(basis, of, rcond=None)[0] for of in (score, fits)]
     spread = np.sqrt((rest[0] ** 2).sum() * (rest[1] ** 2).sum())
     return float(rest[0] @ rest[1] / spread) if spread > 1e-9 else 0.0
 
 
-def _dark_less_bright(exact: pd.Series, of_objects: np.ndarray) -> Interval:
-    """The mean score of the darkest third of the pictures less that of the others.
-
-    exact: (N,), of the exact masks. of_objects: (N,), how bright the objects are.
-    """
-    is_dark = (np.argsort(np.argsort(of_objects)) < len(of_objects) / 3)[exact.index]
-
-    def gap(scores: np.ndarray, dark: np.ndarray) -> float:
-        dark = dark.astype(bool)
-        return float(scores[dark].mean() - scores[~dark].mean()) if 0 < dark.sum() < len(dark) else np.nan
-
-    return interval(exact.to_numpy(), is_dark.astype(float), statistic=gap, bounds=(-5, 5))
+def _dark_less_bright(scores: np.ndarray, dark: np.ndarray) -> float:
+    """The mean score of dark pictures less that of the others."""
+    dark = dark.astype(bool)
+    return float(scores[dark].mean() - scores[~dark].mean()) if 0 < dark.sum() < len(dark) else np.nan
 
 
 def check_texts(answers: pd.DataFrame, battery: Battery, seed: int = 0) -> pd.DataFrame:
-    """The statements of a judge's texts that the masks can check, true of their own case, and of another.
+    """The statements of a judge's texts that the masks can check, as case, row, kind, and whether `true`.
 
-    Moved pictures, scenes of two and questions without a picture are left out.
+    Moved pictures, scenes of two and questions without a picture are left out. What is said to lie beside the
+    object counts where another case of the picture, drawn by the seed, has any light.
 
-    answers: as of `ask_battery`. seed: of the other case, one of the same picture that is otherwise lit.
-    Returns a row for each statement: case, row, kind, and, as bool, `true` and `of another case`.
+    answers: as of `ask_battery`.
     """
     unlike = [NO_IMAGE, judge_controls.MOVED, judge_controls.SCENE, judge_controls.OTHER_LIT]
-    found, kept = [], answers[~answers["condition"].isin(unlike)]
-    rng = np.random.default_rng(seed)
-    lit_parts = {}
-    for case, row in kept.row.items():
-        lit_parts[case] = lit_shares(battery.parts[row], battery.lit[case], battery.part_names)
+    kept, rng, found = answers[~answers["condition"].isin(unlike)], np.random.default_rng(seed), []
     for case in kept.itertuples():
         others = kept[(kept.row == case.row) & (kept.area != case.area)]
         other = others.iloc[int(rng.integers(len(others)))]
-        said = check_statements(case.text, case.coverage, case.precision, lit_parts[case.Index], case.score)
-        of_other = other.coverage, other.precision, lit_parts[other.name]
-        elsewhere = {one[:2]: one.true for one in check_statements(case.text, *of_other, case.score)}
-        for one in said:
-            if one[:2] in elsewhere:  # what lies beside the light is not said of darkness
-                line = {"case": case.Index, "row": case.row, "kind": one.kind, "true": bool(one.true)}
-                found.append(line | {"of another case": bool(elsewhere[one[:2]])})
-    return pd.DataFrame(found, columns=["case", "row", "kind", "true", "of another case"])
+        lit = lit_shares(battery.parts[case.row], battery.lit[case.Index], battery.part_names)
+        for one in check_statements(case.text, case.coverage, case.precision, lit, case.score):
+            if one.kind != "beside" or pd.notna(other.precision):
+                found.append([case.Index, case.row, one.kind, bool(one.true)])
+    return pd.DataFrame(found, columns=["case", "row", "kind", "true"])
 
 
 def void(card: pd.DataFrame, controls: Sequence[str]) -> str:
@@ -195,7 +166,7 @@ def controls_passed(
 
 
 def prove_judge(model, n_images: int = 60, seed: int = 0, **settings) -> pd.DataFrame:
-    """The card of a judge on birds drawn for it, whatever it judges elsewhere, as of `judge_card`.
+    """The card of a judge on birds drawn for it, whatever it judges elsewhere.
 
     model: as `load_vlm` gives it. settings: of `judging.judge`.
     """

@@ -17,6 +17,7 @@ apart. `judge_card` says what a judge's scores have to do with them.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -109,9 +110,12 @@ def build_battery(
         elsewhere = _elsewhere(thing)
         add(ELSEWHERE, row, elsewhere, name)
         add(PART_ELSEWHERE, row, _part_of(elsewhere, DOSES[-1], rng), name)
-        down, right = _to_a_corner(thing, rng)
-        moved = np.roll(thing, (down, right), (0, 1))
-        add(MOVED, row, moved, name, moved, pixels[row].roll((down, right), (1, 2)))
+        shift = []  # pixels down and right to a corner
+        for axis, size in enumerate(thing.shape):
+            inside = np.flatnonzero(thing.any(1 - axis))
+            shift.append(int(rng.choice([-inside[0], size - 1 - inside[-1]])))
+        moved = np.roll(thing, shift, (0, 1))
+        add(MOVED, row, moved, name, moved, pixels[row].roll(shift, (1, 2)))
         add(DARKER, row, thing, name, thing, pixels[row] // 2)
         for condition, of_network in of_networks.items():
             add(condition, row, of_network[row], name)
@@ -160,10 +164,7 @@ def drawn_battery(n_images: int = 60, kind: str = "masked", seed: int = 0) -> Ba
 
 
 def ask_battery(model, battery: Battery, kind: str = "masked", **settings) -> pd.DataFrame:
-    """The cases of a battery with a judge's answers: the columns of `judging.judge`.
-
-    settings: of `judging.judge`.
-    """
+    """The cases of a battery with a judge's answers, both as of `judging.judge`, whose settings they are."""
     answers = judge(model, battery.images, battery.cases["object"].tolist(), kind, **settings)
     return pd.concat([battery.cases, answers], axis=1)
 
@@ -181,15 +182,6 @@ def other_names(names: Sequence[str], seed: int = 0) -> dict[str, dict[str, str]
             if others:
                 found[under][name] = str(rng.choice(others))
     return found | {"a thing's": dict.fromkeys(names, NOTHING)}
-
-
-def _to_a_corner(thing: np.ndarray, rng: np.random.Generator) -> tuple[int, int]:
-    """How many pixels down and right an object (H, W) goes to lie in a corner of its picture."""
-    shift = []
-    for axis, size in enumerate(thing.shape):
-        inside = np.flatnonzero(thing.any(1 - axis))
-        shift.append(int(rng.choice([-inside[0], size - 1 - inside[-1]])))
-    return shift[0], shift[1]
 
 
 def _part_of(thing: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
@@ -213,11 +205,10 @@ def _around(thing: np.ndarray, precision: float) -> np.ndarray:
 
 def _elsewhere(thing: np.ndarray) -> np.ndarray:
     """The object's mask, shifted around the edges and mirrored to where it meets the object least."""
-    height, width = thing.shape
+    steps = [range(0, size, size // 6) for size in thing.shape]
     places = []
-    for form in (thing, thing[:, ::-1], thing[::-1]):
-        for down in range(0, height, height // 6):
-            places += [np.roll(form, (down, right), (0, 1)) for right in range(0, width, width // 6)]
+    for form, shift in product((thing, thing[:, ::-1], thing[::-1]), product(*steps)):
+        places.append(np.roll(form, shift, (0, 1)))
     return min(places, key=lambda place: (place & thing).sum())
 
 

@@ -23,7 +23,6 @@ from torchvision.transforms.functional import gaussian_blur
 from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.saliency.methods import scaled_maps
 from xaihelpers.scores.autoxplain import inside_at_equal_area
-from xaihelpers.yardsticks.planted_models import check_fault
 
 MAP_FAULTS = ("map of another part", "map of the centre")
 RANDOM_MAP = "random map"
@@ -86,12 +85,10 @@ def planted_evidence(
 ) -> dict[str, torch.Tensor | pd.DataFrame]:
     """What a page is given of maps with a fault, or of a judge's scores; honest ones where the dose is 0.
 
-    maps: of `part_maps`. parts: L tuples, of the part that each concept lies on. shares: of
-        `shares_on_object`. seed: of the images that are afflicted and of what is drawn.
+    dose: 0 to 1. maps: of `part_maps`. parts: L tuples, of the part that each concept lies on.
+    shares: of `shares_on_object`. seed: of the images that are afflicted and of what is drawn.
     Returns `maps` (N, L, h, w), or `judgements` with the columns score and control, from 0 to 5.
-    Raises ValueError for an unknown fault and a dose outside 0 to 1.
     """
-    check_fault(fault, dose, (*MAP_FAULTS, RANDOM_MAP, *JUDGE_FAULTS))
     if fault in JUDGE_FAULTS:
         return {"judgements": _judgements(fault, dose, shares, seed)}
     generator = torch.Generator().manual_seed(seed)
@@ -100,6 +97,8 @@ def planted_evidence(
         false = torch.rand(maps.shape, generator=generator)
     elif fault == "map of the centre":
         false = centre_map(*maps.shape[2:]).expand_as(maps)
+    elif fault not in MAP_FAULTS:
+        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join(MAP_FAULTS + JUDGE_FAULTS)}")
     else:
         places = sorted(set(map(tuple, parts)))
         lent = [tuple(part) for part in parts]
@@ -109,7 +108,7 @@ def planted_evidence(
 
 
 def _judgements(fault: str, dose: float, shares: Sequence[np.ndarray], seed: int) -> pd.DataFrame:
-    """A judge's scores of the true maps and of the wrong ones, by their shares on the object."""
+    """A judge's scores of the true maps and of the wrong ones."""
     honest = [STEP * np.round(5 * some / STEP) for some in shares]
     rng, scores = np.random.default_rng(seed), {}
     afflicted = rng.permutation(len(honest[0])) < round(dose * len(honest[0]))

@@ -16,8 +16,7 @@ by a linear head on what it reads. Each fault departs from it by a dose d from 0
 | side channel | the class is decided beside the concepts, by a network's features | logits |
 | random model | a value is noise, alike for all images | – |
 
-The first seven change the values, and a head of their own is fitted to these; the next two leave the values
-and change what decides, or what is said to decide.
+The first seven change the values, and a head of their own is fitted to these.
 
 | symbol | name | shape |
 |---|---|---|
@@ -52,6 +51,15 @@ class Scenes(NamedTuple):
     features: torch.Tensor  # (N, d), of some network
 
 
+class Plan(NamedTuple):
+    """What a fault is made from; the generator begins anew whenever a model reads."""
+
+    dose: float
+    training: Scenes
+    parts: Sequence[tuple]
+    generator: torch.Generator  # of the concepts and directions that are afflicted
+
+
 @dataclass
 class PlantedModel:
     """A bottleneck with a planted fault; symbols and shapes as in the module's table."""
@@ -69,15 +77,12 @@ class PlantedModel:
         """û (N, L). seed: of the noise, the same for the same number of scenes."""
         return self.reads(scenes, torch.Generator().manual_seed(seed))
 
-    def logits(self, values: torch.Tensor, scenes: Scenes) -> torch.Tensor:
-        """(N, K), of concept values that were read, or corrected."""
-        logits = values @ self.class_weights + self.class_bias
-        return logits if self.side_weights is None else logits + scenes.features @ self.side_weights
-
     def explain(self, scenes: Scenes, seed: int = 0, image_ids: list[str] | None = None) -> ConceptOutputs:
         """Outputs for scenes, with the weights and contributions that the explanation claims."""
         values = self.values(scenes, seed)
-        logits = self.logits(values, scenes)
+        logits = values @ self.class_weights + self.class_bias
+        if self.side_weights is not None:
+            logits = logits + scenes.features @ self.side_weights
         return ConceptOutputs(
             values=values,
             contributions=values * self.claimed_weights.T[logits.argmax(1)],
@@ -88,14 +93,6 @@ class PlantedModel:
             image_ids=image_ids,
             thresholds=self.thresholds,
         )
-
-
-def check_fault(fault: str, dose: float, faults: Sequence[str]) -> None:
-    """Raise ValueError for a fault that is none of these, and for a dose outside 0 to 1."""
-    if fault not in faults:
-        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join(faults)}")
-    if not 0 <= dose <= 1:
-        raise ValueError(f"a dose lies between 0, honest, and 1, not at {dose}")
 
 
 def plant(
@@ -113,26 +110,24 @@ def plant(
 
     fault: one of FAULTS, or RANDOM_MODEL; a dose of 0 gives the honest model under any of them. Or a function
         of one's own, what is read (N, L) -> values (N, L), whatever the dose.
-    concepts: L names. classes: K names. parts: L tuples, of the parts that each concept lies on.
+    dose: 0 to 1. concepts: L names. classes: K names. parts: L tuples, of parts that each concept lies on.
     noise: standard deviation of what is read, where absent and present are 1 apart.
     errors: share of the labels that any model, an honest one too, misreads.
     seed: of the concepts that are afflicted, the images, the directions, and of the noise in training.
-
-    Raises ValueError as `check_fault` does, and for "another part" without two parts.
+    Raises ValueError: an unknown fault, "another part" without two parts.
     """
-    generator = torch.Generator().manual_seed(seed)
-    if callable(fault):
-
-        def change(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
-            return fault(scenes.present)
-
-    else:
-        check_fault(fault, dose, (*FAULTS, RANDOM_MODEL))
-        change = _CHANGES.get(fault, _honest)(dose, training, parts, generator)
+    if not callable(fault) and fault not in (*FAULTS, RANDOM_MODEL):
+        raise ValueError(f"there is no fault {fault!r}: choose among {', '.join(FAULTS)}")
 
     def reads(scenes: Scenes, noises: torch.Generator) -> torch.Tensor:
         misread = (torch.rand(scenes.present.shape, generator=noises) < errors).to(scenes.present)
-        values = change(scenes._replace(present=(scenes.present - misread).abs()), noises)
+        scenes = scenes._replace(present=(scenes.present - misread).abs())
+        values = scenes.present
+        if callable(fault):
+            values = fault(values)
+        elif fault in _CHANGES:
+            plan = Plan(dose, training, parts, torch.Generator().manual_seed(seed))
+            values = _CHANGES[fault](scenes, plan, noises)
         return values + noise * torch.randn(values.shape, generator=noises)
 
     values = reads(training, torch.Generator().manual_seed(seed + 1))
@@ -140,6 +135,7 @@ def plant(
     halfway = torch.full_like(values[0], 0.5)
     model = PlantedModel(reads, weights, bias, weights, halfway, list(concepts), list(classes))
     if fault == "other reasons":
+        generator = torch.Generator().manual_seed(seed)
         model.claimed_weights = weights[_permutation_of_some(len(concepts), dose, generator)]
     if fault == "side channel" and dose > 0:
         side, side_bias = ridge_head(training.features, training.labels, len(classes))
@@ -198,7 +194,7 @@ def ridge_head(
 
 
 def _some(count: int, share: float, generator: torch.Generator) -> torch.Tensor:
-    """A random share of `count` things, their numbers in random order; those of a lesser share come first."""
+    """A random share of `count` things, their numbers in random order."""
     return torch.randperm(count, generator=generator)[: round(share * count)]
 
 
@@ -211,93 +207,72 @@ def _permutation_of_some(count: int, share: float, generator: torch.Generator) -
     return order
 
 
-def _honest(dose, training, parts, generator):
-    return lambda scenes, noises: scenes.present.clone()
+def _permuted(scenes: Scenes, plan: Plan, noises: torch.Generator) -> torch.Tensor:
+    return scenes.present[:, _permutation_of_some(scenes.present.shape[1], plan.dose, plan.generator)]
 
 
-def _permuted(dose, training, parts, generator):
-    order = _permutation_of_some(training.present.shape[1], dose, generator)
-    return lambda scenes, noises: scenes.present[:, order]
-
-
-def _recited(dose, training, parts, generator):
+def _recited(scenes: Scenes, plan: Plan, noises: torch.Generator) -> torch.Tensor:
+    training = plan.training
     of_class = F.one_hot(training.labels).to(training.present)  # (N, K)
     usual = of_class.T @ training.present >= of_class.sum(0).clamp(min=1)[:, None] / 2
-    usual = usual.to(training.present)
-
-    def change(scenes, noises):
-        recites = torch.rand(len(scenes.labels), generator=noises) < dose
-        return torch.where(recites[:, None], usual[scenes.labels], scenes.present)
-
-    return change
+    recites = torch.rand(len(scenes.labels), generator=noises) < plan.dose
+    return torch.where(recites[:, None], usual.to(training.present)[scenes.labels], scenes.present)
 
 
-def _leaking(dose, training, parts, generator):
-    n_classes = int(training.labels.max()) + 1
-    shape = (n_classes, training.present.shape[1])
-    code = 2.0 * torch.randint(0, 2, shape, generator=generator) - 1  # (K, L) of ±1
-    return lambda scenes, noises: scenes.present + dose * LEAK * code[scenes.labels]
+def _leaking(scenes: Scenes, plan: Plan, noises: torch.Generator) -> torch.Tensor:
+    shape = (int(plan.training.labels.max()) + 1, scenes.present.shape[1])
+    code = 2.0 * torch.randint(0, 2, shape, generator=plan.generator) - 1  # (K, L) of ±1
+    return scenes.present + plan.dose * LEAK * code[scenes.labels]
 
 
-def _from_another_part(dose, training, parts, generator):
+def _from_another_part(scenes: Scenes, plan: Plan, noises: torch.Generator) -> torch.Tensor:
     """The companion is the concept of other parts with the highest correlation in training."""
-    centred = training.present - training.present.mean(0)
+    centred = plan.training.present - plan.training.present.mean(0)
     spread = centred.norm(dim=0).clamp(min=1e-9)
     correlation = (centred.T @ centred) / spread / spread[:, None]
+    parts = plan.parts
     elsewhere = torch.tensor([[bool(a) and bool(b) and not set(a) & set(b) for b in parts] for a in parts])
     if not elsewhere.any():
         raise ValueError('the fault "another part" needs concepts on two parts or more')
     companion = correlation.masked_fill(~elsewhere, -2).argmax(1)
     candidates = elsewhere.any(1).nonzero()[:, 0]
-    some = candidates[_some(len(candidates), dose, generator)]
+    some = candidates[_some(len(candidates), plan.dose, plan.generator)]
     order = torch.arange(len(parts))
     order[some] = companion[some]
-    return lambda scenes, noises: scenes.present[:, order]
+    return scenes.present[:, order]
 
 
-def _inverted(dose, training, parts, generator):
-    some = _some(training.present.shape[1], dose, generator)
-
-    def change(scenes, noises):
-        values = scenes.present.clone()
-        values[:, some] = 1 - values[:, some]
-        return values
-
-    return change
+def _inverted(scenes: Scenes, plan: Plan, noises: torch.Generator) -> torch.Tensor:
+    some = _some(scenes.present.shape[1], plan.dose, plan.generator)
+    values = scenes.present.clone()
+    values[:, some] = 1 - values[:, some]
+    return values
 
 
-def _irrelevant(dose, training, parts, generator):
+def _irrelevant(scenes: Scenes, plan: Plan, noises: torch.Generator) -> torch.Tensor:
     """A direction's values have the mean and the spread of the concept whose name they bear."""
-    n_concepts = training.present.shape[1]
-    some = _some(n_concepts, dose, generator)
+    training, n_concepts = plan.training, scenes.present.shape[1]
+    some = _some(n_concepts, plan.dose, plan.generator)
     if not len(some):
-        return _honest(dose, training, parts, generator)
-    bank = torch.randn(training.features.shape[1], n_concepts, generator=generator)[:, some]
+        return scenes.present
+    bank = torch.randn(training.features.shape[1], n_concepts, generator=plan.generator)[:, some]
     raw = training.features @ bank
     mean, std = raw.mean(0), raw.std(0).clamp(min=1e-9)
     wanted_mean, wanted_std = training.present.mean(0)[some], training.present.std(0)[some]
-
-    def change(scenes, noises):
-        values = scenes.present.clone()
-        values[:, some] = (scenes.features @ bank - mean) / std * wanted_std + wanted_mean
-        return values
-
-    return change
+    values = scenes.present.clone()
+    values[:, some] = (scenes.features @ bank - mean) / std * wanted_std + wanted_mean
+    return values
 
 
-def _noisy(dose, training, parts, generator):
-    def change(scenes, noises):
-        shape = scenes.present.shape
-        tossed = torch.rand(shape, generator=noises) < dose
-        coin = (torch.rand(shape, generator=noises) < 0.5).to(scenes.present)
-        return torch.where(tossed, coin, scenes.present)
-
-    return change
+def _noisy(scenes: Scenes, plan: Plan, noises: torch.Generator) -> torch.Tensor:
+    tossed = torch.rand(scenes.present.shape, generator=noises) < plan.dose
+    coin = torch.rand(scenes.present.shape, generator=noises) < 0.5
+    return torch.where(tossed, coin.to(scenes.present), scenes.present)
 
 
-def _random(dose, training, parts, generator):
-    mean, std = training.present.mean(0), training.present.std(0)
-    return lambda scenes, noises: torch.randn(scenes.present.shape, generator=noises) * std + mean
+def _random(scenes: Scenes, plan: Plan, noises: torch.Generator) -> torch.Tensor:
+    mean, std = plan.training.present.mean(0), plan.training.present.std(0)
+    return torch.randn(scenes.present.shape, generator=noises) * std + mean
 
 
 _CHANGES = {

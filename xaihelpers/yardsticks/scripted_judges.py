@@ -11,19 +11,36 @@ The honest ones have to pass `judge_card`, and each of the others ignores someth
 | liar | what it scores |
 |---|---|
 | looks at no object | the less is lit, the better: 5 - 8 x lit area |
-| a light meter, a brightness meter | how much is lit; how bright the picture is |
+| a brightness meter | how bright the picture is |
 | likes the centre | how near the light lies to the middle |
-| ignores the picture, ignores the name | the name alone; the light alone |
 | knows families | as the truth, but its own family's name is as good |
 | knows sharp masks | as the truth, but 3 for every map of a network |
 """
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 
-from xaihelpers.yardsticks.judge_controls import EXACT, LOOK_ALIKE, NETWORKS, NO_IMAGE, OTHER_LIT
+from xaihelpers.scores.intervals import interval
+from xaihelpers.yardsticks.judge_card import check_texts, judge_card
+from xaihelpers.yardsticks.judge_controls import (
+    DOSES,
+    ELSEWHERE,
+    EXACT,
+    LOOK_ALIKE,
+    NETWORKS,
+    NO_IMAGE,
+    Battery,
+    ask_battery,
+    drawn_battery,
+)
 from xaihelpers.yardsticks.statements import COVERAGE
+
+# what changes from one picture to the other
+PAIRS = ((EXACT, LOOK_ALIKE), (EXACT, f"coverage {DOSES[-1]:g}"), (EXACT, ELSEWHERE))
 
 
 def scripted_scores(cases: pd.DataFrame, lit: torch.Tensor, seed: int = 0) -> pd.DataFrame:
@@ -32,27 +49,25 @@ def scripted_scores(cases: pd.DataFrame, lit: torch.Tensor, seed: int = 0) -> pd
     cases: as of `Battery`, or of maps that a network has made: with condition, coverage, precision, area,
         brightness and right_name. lit: (N, H, W) bool. seed: of the noise.
     """
-    fit = 5 * cases.coverage * cases.precision.fillna(0.0)
+    coverage, precision = cases.coverage, cases.precision.fillna(0.0)
+    fit = 5 * coverage * precision
     truth = fit.where(cases.right_name, 0.0)
     noise = np.random.default_rng(seed).normal(0, 1, len(cases))
     is_kin = cases.right_name | cases.condition.eq(LOOK_ALIKE)
     usual = cases[cases.condition.eq(EXACT)] if cases.condition.eq(EXACT).any() else cases
+    steps = {0.0: (coverage < 0.15) | ~cases.right_name, 2.0: (coverage < 0.4) | (precision < 0.25)}
+    steps |= {3.0: precision < 0.9, 4.0: coverage < 0.9}
     scores = {
         "the truth": truth,
         "the truth, noise of a point": (truth + noise).round(),
-        "the prompt's steps": _steps_of_the_prompt(cases),
+        "the prompt's steps": np.select(list(steps.values()), list(steps), 5.0),
         "looks at no object": 5 - 8 * cases.area,
-        "a light meter": 4 * cases.area / usual.area.mean(),
         "a brightness meter": 4 * cases.brightness / usual.brightness.mean(),
         "likes the centre": 5 * _nearness_to_middle(lit),
-        "ignores the picture": np.where(cases.right_name, 4.0, 1.0),
-        "ignores the name": fit.mask(cases.condition.eq(OTHER_LIT), 5.0),  # a bird is lit, whichever
         "knows families": fit.where(is_kin, 0.0),
         "knows sharp masks": truth.mask(cases.condition.isin(NETWORKS), 3.0),
     }
-    scores = pd.DataFrame(scores, index=cases.index).clip(0, 5)
-    scores.loc[cases.condition.eq(NO_IMAGE), scores.columns != "ignores the picture"] = np.nan
-    return scores
+    return pd.DataFrame(scores, index=cases.index).clip(0, 5).mask(cases.condition.eq(NO_IMAGE))
 
 
 def true_texts(cases: pd.DataFrame) -> list[str]:
@@ -65,13 +80,6 @@ def true_texts(cases: pd.DataFrame) -> list[str]:
     return texts
 
 
-def _steps_of_the_prompt(cases: pd.DataFrame) -> np.ndarray:
-    coverage, precision = cases.coverage, cases.precision.fillna(0.0)
-    steps = {0.0: (coverage < 0.15) | ~cases.right_name, 2.0: (coverage < 0.4) | (precision < 0.25)}
-    steps |= {3.0: precision < 0.9, 4.0: coverage < 0.9}
-    return np.select(list(steps.values()), list(steps), 5.0)
-
-
 def _nearness_to_middle(lit: torch.Tensor) -> np.ndarray:
     """1 less the mean distance of the lit pixels from the middle, in half sides, (N,); 0 where none is."""
     height, width = lit.shape[1:]
@@ -79,3 +87,73 @@ def _nearness_to_middle(lit: torch.Tensor) -> np.ndarray:
     x = torch.linspace(-1, 1, width)[None]
     away = (torch.hypot(y, x) * lit).sum((1, 2)) / lit.sum((1, 2))
     return (1 - away).clamp(min=0).nan_to_num(0.0).numpy()
+
+
+class DrawnCards(NamedTuple):
+    """What was asked about drawn birds, and what came of it."""
+
+    battery: Battery  # of masked pictures
+    answers: dict[str, pd.DataFrame]  # by judge, as of `ask_battery`, about masked pictures
+    cards: pd.DataFrame  # as of `judge_card`, with the columns judge and shown
+
+
+def draw_cards(
+    load: Callable,
+    judges: Sequence[str],
+    scripted: Sequence[str],
+    kinds: Sequence[str],
+    n_birds: int = 60,
+    seed: int = 0,
+    of_kind: dict[str, dict] | None = None,
+    **settings,
+) -> DrawnCards:
+    """Draw birds and ask judges about them, and scripted ones about the masked pictures.
+
+    load: a model by its name, as `vlm_loader` gives it. scripted: of `scripted_scores`; their texts are true.
+    kinds: of pictures, "masked" among them.
+    of_kind: further settings by kind of picture. settings: of `judging.judge`.
+    """
+    answers, cards = {}, []
+    batteries = {kind: drawn_battery(n_birds, kind, seed) for kind in kinds}
+    for kind, battery in batteries.items():
+        given = settings | (of_kind or {}).get(kind, {})
+        for name in judges:
+            said = ask_battery(load(name), battery, kind, seed=seed, **given)
+            card = judge_card(said, battery, check_texts(said, battery, seed))
+            cards.append(card.assign(judge=name, shown=kind))
+            if kind == "masked":
+                answers[name] = said
+    battery = batteries["masked"]
+    scores = scripted_scores(battery.cases, battery.lit, seed)
+    said = battery.cases.assign(text=true_texts(battery.cases), score=scores["the truth"])
+    texts = check_texts(said, battery, seed)  # the same ones by all of them
+    for name in scripted:
+        answers[name] = said.assign(score=scores[name])
+        cards.append(judge_card(answers[name], battery, texts).assign(judge=name, shown="masked"))
+    return DrawnCards(battery, answers, pd.concat(cards, ignore_index=True))
+
+
+def pairs_of_birds(drawn: DrawnCards, name: str) -> tuple[list, list[str]]:
+    """The pictures of PAIRS, each of another bird, with a judge's scores: the first ones, then the others."""
+    said = drawn.answers[name].reset_index(names="case")
+    pictures, titles = [], []
+    for place in range(2):
+        for pair, bird in zip(PAIRS, said.row[said.condition == LOOK_ALIKE], strict=False):
+            one = said[(said.row == bird) & (said.condition == pair[place])].iloc[0]
+            pictures.append(drawn.battery.images[one.case])
+            titles.append(f"{one.condition}: {one.score:g}\n“{one.object}”")
+    return pictures, titles
+
+
+def mean_scores(drawn: DrawnCards, names: Sequence[str], places: dict[str, float], axis: str) -> pd.DataFrame:
+    """Each judge's mean score of masked pictures, by condition: judge, axis and the columns of an Interval.
+
+    places: condition -> where it stands on the axis.
+    """
+    means = []
+    for name in names:
+        said = drawn.answers[name]
+        for condition, place in places.items():
+            mean = interval(said["score"][said["condition"] == condition], bounds=(0, 5))
+            means.append({"judge": name, axis: place, **mean._asdict()})
+    return pd.DataFrame(means).sort_values(axis, kind="stable")

@@ -13,11 +13,11 @@ from PIL import Image
 from xaihelpers.datasets import part_points, parts_of
 from xaihelpers.kernels.coam import location_region
 from xaihelpers.saliency.methods import scaled_maps
-from xaihelpers.scorecard.evidence import Evidence
-from xaihelpers.scorecard.reading import Reading, judged
-from xaihelpers.scorecard.value_yardsticks import Found, effect_agreement, own_scale
 from xaihelpers.scores import alignment, interventions, sub
+from xaihelpers.yardsticks.evidence import Evidence
+from xaihelpers.yardsticks.of_values import Found, effect_agreement, own_scale
 from xaihelpers.yardsticks.planted_maps import centre_map, decisive_maps, inside
+from xaihelpers.yardsticks.reading import Reading, judged
 
 N_MAPS = 200  # images whose maps are judged by points
 N_MASKS = 60  # and by masks
@@ -63,7 +63,7 @@ def location(e: Evidence, names: Sequence[str]) -> Found:
 
 
 def _blob(maps: torch.Tensor) -> dict[str, torch.Tensor]:
-    """In place of each of some maps a round patch in the middle."""
+    """A round patch in the middle, in place of each map."""
     return {"a blob in the centre": centre_map(*maps.shape[-2:]).expand(len(maps), -1, -1)}
 
 

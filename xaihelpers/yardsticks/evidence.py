@@ -30,8 +30,7 @@ class Ground:
     A renderer knows everything; people labelled images or classes; or nobody did.
 
     data: a Dataset, or a name or path as `datasets.load` takes it.
-    labels: whose concept labels models are judged by, "image" or "class"; "auto" takes the images' own where
-        they are recorded.
+    labels: whose concept labels models are judged by, "image", "class" or "auto", as of `datasets.load`.
     scorer: a CLIP as `models.clip.load_clip` takes it, for scores of texts; empty for none, which is right
         for images that the shipped one has not learnt.
     n_pairs, n_covered: probes on drawn birds, as `draw_probes` takes them; 0 for none.
@@ -62,16 +61,15 @@ class Evidence:
     """One model's n test images, and what it says of them, matched with the data by their ids.
 
     outputs: with image ids, of some or all test images of the data; rows of training images serve to fit what
-        a yardstick has to fit. A file's stem is the model's name where `name` gives none. Or a Python file
-        with a function `outputs_of(images)` (see `own_model`), which is asked about all test images, and
-        about the probes where `probed` is not given.
-    maps: a safetensors file with the tensor `concept_maps` (N, L, H, W) and, in its header, the JSON lists
-        `image_ids` and `concepts`; or the maps of the test images, in the order of the outputs. They cover
-        the whole image. Maps within the outputs need none.
+        a yardstick has to fit. Or the file of such outputs, whose stem is the model's name where `name` gives
+        none; or a Python file with a function `outputs_of(images)` (see `own_model`), which is asked about
+        all test images, and about the probes where `probed` is not given.
+    maps: of the test images, in the order of the outputs, where these have none; or a safetensors file with
+        the tensor `concept_maps` (N, L, H, W) and the JSON lists `image_ids` and `concepts` in its header.
+        They cover the whole image.
     texts: a CSV file with the columns image and text.
-    judgements: a CSV file with the columns image and score (0 to 5) and, perhaps, control: the same judge's
-        score of a map of that image which is known to be wrong; or these columns of the test images, in the
-        order of the outputs.
+    judgements: score (0 to 5) of each test image and, perhaps, control: the same judge's score of a map of
+        that image which is known to be wrong; or a CSV file with these columns and image.
     probed: the outputs for the probes (`ground.probes`, where there are any), by their ids.
     network_accuracy: of the network that the concepts are to explain, 0 to 1.
 
@@ -109,7 +107,12 @@ class Evidence:
         self.rows = rows[~train]  # (n,), of the test images in the data set
         self.labels = world.labels[self.rows] if len(world.classes) else None  # (n,) int64
         # of the test images with all L concepts, and with the L' that the data set has labels of
-        self.outputs = self.known = _with_maps(outputs.take(np.flatnonzero(~train)), maps)
+        self.outputs = outputs.take(np.flatnonzero(~train))
+        if isinstance(maps, str | Path) and str(maps):
+            maps = _maps_of_file(maps, self.outputs)
+        if isinstance(maps, torch.Tensor):
+            self.outputs = replace(self.outputs, concept_maps=maps.cpu().float())
+        self.known = self.outputs
         self.columns = [column for column, name in enumerate(named) if name]  # L', of these among the L
         self.attributes = [named[column] for column in self.columns]  # L', their names in the data set
         self.training, self.training_rows = None, rows[train]  # `known` of training images, if there are any
@@ -146,14 +149,14 @@ class Evidence:
                 f"{file}: none of its images is among the outputs' test images, the first "
                 f"{given.image.iloc[0]!r}; they are {ids[0]!r}, …"
             )
-        if n_known < max(len(given), len(ids)):
+        found = given.set_index("image").reindex(ids)
+        empty, others = int(found[column].isna().sum()), len(given) - n_known
+        if empty or others:
             self.notes.append(
-                f"{file}: {len(given) - n_known} of its {len(given)} images are not among the outputs' test "
-                f"images, and {len(ids) - n_known} of these {len(ids)} are not in it: left out."
+                f"{file}: {others} of its {len(given)} images are not among the outputs' test images, and "
+                f"{empty} of these {len(ids)} have no {column}: left out."
             )
-        if column == "score" and given.score.isna().any():
-            self.notes.append(f"{file}: {given.score.isna().sum()} images have no score: left out.")
-        return given.set_index("image").reindex(ids)
+        return found
 
     @property
     def called(self) -> torch.Tensor:
@@ -212,19 +215,14 @@ def _attributes(outputs: ConceptOutputs, world: Dataset, source: str) -> tuple[l
         return found, []
     unknown = outputs.concepts[found.index("")]
     hint = unknown_name("concept", unknown, world.attributes["name"].map(plain_name))
-    count = f"{found.count('')} of {len(found)} concepts have no label in {world.name}"
+    count = f"{found.count('')} of {len(found)} concepts have no label in {world.name} ({hint})"
     if not any(found):
-        raise DatasetError(f"{source}: {count} ({hint}): write them as the data set does, or in plain words")
-    return found, [f"{count} ({hint}): left out of all that needs labels."]
+        raise DatasetError(f"{source}: {count}: write them as the data set does, or in plain words")
+    return found, [f"{count}: left out of all that needs labels."]
 
 
-def _with_maps(outputs: ConceptOutputs, maps: str | Path | torch.Tensor) -> ConceptOutputs:
-    """The outputs with these concept maps, or those of a file."""
-    if isinstance(maps, torch.Tensor):
-        return replace(outputs, concept_maps=maps.cpu().float())
-    if not str(maps):
-        return outputs
-    file = maps
+def _maps_of_file(file: str | Path, outputs: ConceptOutputs) -> torch.Tensor:
+    """The maps of a file, for the outputs' images and concepts."""
     try:
         with safe_open(find(file) or file, framework="pt") as content:
             maps, header = content.get_tensor("concept_maps"), content.metadata() or {}
@@ -241,4 +239,4 @@ def _with_maps(outputs: ConceptOutputs, maps: str | Path | torch.Tensor) -> Conc
         remedy = f"Write a map for each, under the same names: the first of the file is {names[:1]}"
         wanted = _places(getattr(outputs, kind), names, file, lack, remedy)
         maps = maps.index_select(axis, torch.tensor(wanted))
-    return replace(outputs, concept_maps=maps.float())
+    return maps

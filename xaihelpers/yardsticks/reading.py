@@ -8,19 +8,25 @@ A statistic that has no cases of its own (an area over all images, a leakage) is
     p_f = F t − (F − 1) t_(−f),   centred on t,
 
 of which the mean is the statistic and the spread the jackknife's over folds of images.
+
+yardsticks.csv lists all yardsticks in the order of the lines: paper (or "literature", "control"), truth that
+it asks for, unit, bounds, whether high or low is good, the function that gives its cases, and its needs.
 """
 
 from collections.abc import Callable
 from math import isfinite, nan
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from xaihelpers.scores.intervals import Interval, interval
 
 ABOVE, BELOW, OPEN = "above blind", "below blind", "cannot be told"
 RANKS = {BELOW: 0, OPEN: 1, ABOVE: 2}
 FOLDS = 10
+YARDSTICKS = pd.read_csv(Path(__file__).with_name("yardsticks.csv")).fillna({"unit": ""})
 
 
 class Reading(NamedTuple):
@@ -72,10 +78,9 @@ def _mean(cases: np.ndarray, clusters: np.ndarray | None, bounds: tuple[float, f
     return interval(cases, statistic="mean" if bounds else np.mean, clusters=clusters, bounds=bounds)
 
 
-def judged(judge: Callable, own: object, rivals: dict, clusters: np.ndarray | None, **more) -> Reading:
-    """What a judge (object -> cases (n,)) says of the model's own and of each rival's. more: of Reading."""
-    blind = {name: judge(one) for name, one in rivals.items()}
-    return Reading(judge(own), blind, clusters, **more)
+def judged(judge: Callable, own: object, rivals: dict, clusters: np.ndarray | None) -> Reading:
+    """What a judge (object -> cases (n,)) says of the model's own and of each rival's."""
+    return Reading(judge(own), {name: judge(one) for name, one in rivals.items()}, clusters)
 
 
 def verdict(lead: Interval) -> str:

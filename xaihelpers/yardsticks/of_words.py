@@ -13,12 +13,12 @@ from sklearn.pipeline import Pipeline
 from xaihelpers import fastslow
 from xaihelpers.datasets import plain_name
 from xaihelpers.models.clip import embed_images, embed_texts
-from xaihelpers.scorecard.evidence import Evidence, Ground
-from xaihelpers.scorecard.reading import Reading, judged
-from xaihelpers.scorecard.value_yardsticks import Found
 from xaihelpers.scores import conceptscore
 from xaihelpers.scores.text import text_scores
 from xaihelpers.yardsticks import ideal_reader
+from xaihelpers.yardsticks.evidence import Evidence, Ground
+from xaihelpers.yardsticks.of_values import Found
+from xaihelpers.yardsticks.reading import Reading, judged
 
 N_TEXTS = 40
 N_ALIGNED = 200  # images over which values are compared with a CLIP
@@ -53,17 +53,16 @@ def texts(e: Evidence, names: Sequence[str]) -> Found:
         rivals["the most common concepts"] = [usual] * len(own)
         references = conceptscore.reference_texts(e.present[rows], e.known.concepts, form)
 
-    def embedded(some):
-        return embed_texts(clip, some, "truncate", exact=False).rows
-
     def score(some, name):
         if not name.endswith("ConceptScore"):
             return text_scores(some, references)[name]
         images = embed_images(clip, e.ground.world.images["path"].iloc[e.rows[rows]])
-        found = conceptscore.concept_score((images * embedded(some)).sum(1))
+        said = embed_texts(clip, some, "truncate", exact=False).rows
+        found = conceptscore.concept_score((images * said).sum(1))
         if name == "ConceptScore":
             return found
-        return conceptscore.ref_concept_score(found, (embedded(references) * embedded(some)).sum(1))
+        true = embed_texts(clip, references, "truncate", exact=False).rows
+        return conceptscore.ref_concept_score(found, (true * said).sum(1))
 
     for name in names:
         yield name, judged(lambda some, name=name: score(some, name), own, rivals, e.classes_of(rows))
@@ -152,5 +151,6 @@ def judgements(e: Evidence, names: Sequence[str]) -> Found:
         found = {"matrix CH": correct & high, "matrix WL": ~correct & ~high, "err": ~correct | ~high}
         return {name: np.where(np.isfinite(scores), cell, np.nan) for name, cell in found.items()}
 
-    for name in ("matrix CH", "matrix WL", "err"):
-        yield name, judged(lambda some, name=name: cells(some)[name], scores, rivals, labels)
+    blind = {name: cells(some) for name, some in rivals.items()}
+    for name, own in cells(scores).items():
+        yield name, Reading(own, {rival: of_cells[name] for rival, of_cells in blind.items()}, labels)

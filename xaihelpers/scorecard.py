@@ -1,7 +1,17 @@
-"""Scorecards as one table, one figure and one page that needs nothing else."""
+"""The scorecard: one page for any model, from its outputs and whatever else is given.
 
+    ground = scorecard.Ground("aviary")
+    card = scorecard.score(scorecard.Evidence("outputs.safetensors", ground))
+    scorecard.write_card([card], "folder")
+
+`python -m xaihelpers.scorecard outputs.safetensors --data aviary` does the same.
+"""
+
+import argparse
 import base64
 import io
+import logging
+import sys
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -11,16 +21,17 @@ import pandas as pd
 from matplotlib.colors import to_rgb
 
 from xaihelpers import paths, plots
-from xaihelpers.scorecard.card import YARDSTICKS, Scorecard
-from xaihelpers.scorecard.evidence import DRAWN, LABELLED, UNLABELLED
-from xaihelpers.scorecard.reading import ABOVE, BELOW, OPEN, RANKS
+from xaihelpers.bottlenecks.zoo import check_shipped
+from xaihelpers.own_model import is_python_file
+from xaihelpers.yardsticks.card import YARDSTICKS, Scorecard, score
+from xaihelpers.yardsticks.evidence import DRAWN, LABELLED, UNLABELLED, Evidence, Ground
+from xaihelpers.yardsticks.reading import ABOVE, BELOW, OPEN, RANKS
+from xaihelpers.yardsticks.reading import verdict as verdict
 
 PANELS = 5  # side by side
 COLORS = {ABOVE: plots.PALETTE[0], BELOW: plots.PALETTE[3], OPEN: "0.6"}
-# column of the table -> its name on the page
-SHOWN = "yardstick unit value low high blind blind_value verdict".split()
-SHOWN = dict(zip(SHOWN, SHOWN, strict=True)) | {"sees": "changes under", "passes": "praised under"}
-LOW_IS_GOOD = set(YARDSTICKS.yardstick[YARDSTICKS.good == "low"])
+# columns of the table that the page shows
+SHOWN = "yardstick unit value low high blind blind_value verdict sees passes".split()
 PROMISES = {
     DRAWN: "These images were drawn: every attribute and part is known exactly, as it is of no photograph.",
     LABELLED: "These data have labels that people gave, and no exact truth: a label may be wrong, too.",
@@ -36,13 +47,7 @@ the first column. ↓: low is good."""
 
 
 def card_figure(cards: Sequence[Scorecard], yardsticks: Sequence[str] = ()) -> plt.Figure:
-    """The readings of one model or several, as CAPTION says.
-
-    yardsticks: those that are drawn; all that there are where none is named.
-    Raises ValueError for no card.
-    """
-    if not cards:
-        raise ValueError("no scorecard to draw: give one or more")
+    """The readings of one model or several, as CAPTION says, of all yardsticks or of those that are named."""
     table = pd.concat([card.possible.assign(line=line) for line, card in enumerate(cards)])
     table = table[table.yardstick.isin(yardsticks or table.yardstick)]
     panels = list(table.groupby("yardstick", sort=False))
@@ -55,11 +60,12 @@ def card_figure(cards: Sequence[Scorecard], yardsticks: Sequence[str] = ()) -> p
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     for ax, (yardstick, part) in zip(axes.flat, panels, strict=False):
-        for row in part.itertuples():
-            ax.plot([row.low, row.high], [row.line, row.line], color=COLORS[row.verdict])
-            ax.plot(row.value, row.line, "o", color=COLORS[row.verdict], markersize=4)
-            ax.plot(row.blind_value, row.line, "|", color="black", markersize=9)
-        ax.set_xlabel(row.unit + (" (low is good)" if row.good == "low" else ""), fontsize=9)
+        colors = part.verdict.map(COLORS)
+        ax.hlines(part.line, part.low, part.high, colors)
+        ax.scatter(part.value, part.line, 16, colors, zorder=2)
+        ax.plot(part.blind_value, part.line, "|", color="black", markersize=9)
+        low_is_good = " (low is good)" if part.good.iloc[0] == "low" else ""
+        ax.set_xlabel(part.unit.iloc[0] + low_is_good, fontsize=9)
         ax.set_title(yardstick, fontsize=9)
         ax.tick_params(labelsize=9)
     return fig
@@ -71,7 +77,6 @@ def verdicts_figure(cards: Sequence[Scorecard]) -> plt.Figure:
     cards: the first is what the others are compared with.
     """
     yardsticks = [name for name in YARDSTICKS.yardstick if any(name in card.readings for card in cards)]
-    names = [card.evidence.name for card in cards]
     fig, ax = plt.subplots(figsize=(10, 1.3 + 0.22 * len(yardsticks)), layout="constrained")
     honest = cards[0].possible.set_index("yardstick").verdict.map(RANKS)
     for column, card in enumerate(cards):
@@ -82,9 +87,10 @@ def verdicts_figure(cards: Sequence[Scorecard]) -> plt.Figure:
             worse = RANKS[row.verdict] < honest.get(row.yardstick, 0)
             weight = "bold" if worse else "normal"
             ax.text(column, y, number(row.value), ha="center", va="center", fontsize=9, weight=weight)
+    names = [card.evidence.name for card in cards]
     ax.set(xlim=(-0.5, len(cards) - 0.5), ylim=(len(yardsticks) - 0.5, -0.5))
     ax.set_xticks(range(len(cards)), names, rotation=30, ha="left", fontsize=10)
-    ax.set_yticks(range(len(yardsticks)), [_marked(name) for name in yardsticks], fontsize=10)
+    ax.set_yticks(range(len(yardsticks)), map(marked, yardsticks), fontsize=10)
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -101,62 +107,44 @@ def number(value: float) -> str:
     return f"{round(value, digits) + 0:.{digits}f}"  # the 0 makes −0 to 0
 
 
+def marked(yardstick: str) -> str:
+    """A yardstick's name, with an arrow where low is good."""
+    is_low = YARDSTICKS.yardstick[YARDSTICKS.good == "low"].eq(yardstick).any()
+    return f"{yardstick} ↓" if is_low else yardstick
+
+
 def printed(card: Scorecard) -> str:
     """The page as text: warnings, lines, what is not possible, and which lies it would tell."""
-    lines = []
+    lines = [["yardstick (↓: low is good)", "value", "what knows nothing", "verdict", "turns worse under"]]
     for row in card.possible.itertuples():
         interval = f"{number(row.value)} [{number(row.low)}, {number(row.high)}] {row.unit}".strip()
-        line = {"yardstick (↓: low is good)": _marked(row.yardstick), "value": interval}
-        line |= {"what knows nothing": f"{number(row.blind_value)} {row.blind}", "verdict": row.verdict}
-        lines.append(line | {"turns worse under": _on_record(card, row.yardstick)})
+        blind = f"{number(row.blind_value)} {row.blind}"
+        sees, passes = (len(card.worth[says].get(row.yardstick, ())) for says in ("sees", "passes"))
+        worth = f"{sees} of {sees + passes} faults" if sees + passes else "–"
+        lines.append([marked(row.yardstick), interval, blind, row.verdict, worth])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    told = ["no planted fault is on record of any of these yardsticks (notebook 62)"]
+    if len(card.coverage):
+        counts = [f"{row.fault} {len(row[3])} and {len(row[4])}" for row in card.coverage.itertuples()]
+        untold = card.coverage.fault[card.coverage["seen by"].map(len) == 0]
+        told = [f"lines that turn worse under a planted fault, and lines that praise it: {'; '.join(counts)}"]
+        told.append(f"lies that none of these lines tells: {'; '.join(untold) or 'none of those tried'}")
     return "\n".join(
         [
             card.title,
             *[f"WARNING: {warning}" for warning in card.warnings],
-            _left_aligned(pd.DataFrame(lines)),
+            *["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines],
             *[f"not possible: {line}" for line in card.not_possible],
-            *_lies(card),
+            *told,
             *card.evidence.notes,
         ]
     )
 
 
-def _marked(yardstick: str) -> str:
-    """A yardstick's name, with an arrow where low is good."""
-    return f"{yardstick} ↓" if yardstick in LOW_IS_GOOD else yardstick
-
-
-def _on_record(card: Scorecard, yardstick: str) -> str:
-    """Under how many planted faults a line turns worse, of those under which it does or still praises."""
-    if yardstick not in card.worth.index:
-        return "–"
-    sees, passes = (len(card.worth.loc[yardstick, name]) for name in ("sees", "passes"))
-    return f"{sees} of {sees + passes} faults" if sees + passes else "–"
-
-
-def _lies(card: Scorecard) -> list[str]:
-    """How many lines of the page tell each planted fault on record, and how many praise it."""
-    if card.coverage.empty:
-        return ["no planted fault is on record of any of these yardsticks (notebook 62)"]
-    told = [f"{row.fault} {len(row[3])} and {len(row[4])}" for row in card.coverage.itertuples()]
-    untold = card.coverage.fault[card.coverage["seen by"].map(len) == 0]
-    return [
-        f"lines that turn worse under a planted fault, and lines that praise it: {'; '.join(told)}",
-        f"lies that none of these lines tells: {'; '.join(untold) or 'none of those tried'}",
-    ]
-
-
-def _left_aligned(table: pd.DataFrame) -> str:
-    """A table of texts, each column as wide as its longest cell."""
-    rows = [list(table), *table.to_numpy().tolist()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-
-
 def write_card(cards: Sequence[Scorecard], folder: str | Path) -> dict[str, Path]:
     """Write scorecard.csv, .png and .html of one model or several into a folder.
 
-    Returns kind of file -> path. Raises OSError where they cannot be written, ValueError for no card.
+    Returns kind of file -> path. Raises OSError where they cannot be written.
     """
     folder = paths.ensure_writable(Path(folder), "make room or permit writing there, or name another --out")
     fig, png = card_figure(cards), io.BytesIO()
@@ -180,8 +168,51 @@ def _page(cards: Sequence[Scorecard], png: bytes) -> str:
         e = card.evidence
         parts.append(f"<h2>{escape(card.title)}</h2><p>{PROMISES[e.ground.kind]} {escape(' '.join(e.notes))}")
         parts += [f"<p><strong>{escape(warning)}</strong>" for warning in card.warnings]
-        parts.append(card.possible[list(SHOWN)].rename(columns=SHOWN).to_html(**look))
+        shown = card.possible[SHOWN].rename(columns={"sees": "changes under", "passes": "praised under"})
+        parts.append(shown.to_html(**look))
         parts += [f"<p>Not possible: {escape(line)}" for line in card.not_possible]
         parts.append("<h3>Which lies this page would see</h3>")
         parts.append(card.coverage.to_html(formatters=lists, **look))
     return "\n".join(parts)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code: 0, or 2 for what cannot be read or written."""
+    parser = argparse.ArgumentParser(
+        prog="python -m xaihelpers.scorecard",
+        description="One page for a concept model: every verdict that what is given allows, with its 95 % "
+        "interval, what something blind gets, and which lies the yardstick itself sees.",
+    )
+    say = parser.add_argument
+    say("outputs", nargs="+", help="files of outputs with image ids, or .py with outputs_of(images)")
+    say("--data", default="aviary", help="a data set by name or path (default: %(default)s)")
+    say("--labels", default="auto", help="concept labels, of each image or class (default: %(default)s)")
+    say("--maps", default="", help="safetensors file with concept_maps, image_ids and concepts")
+    say("--texts", default="", help="CSV file with the columns image and text")
+    say("--judgements", default="", help="CSV file with the columns image, score and, perhaps, control")
+    say("--network-accuracy", type=float, help="0 to 1, of the network that the concepts are to explain")
+    say("--scorer", default="", help="a CLIP for scores of texts, as aviary_clip; none by default")
+    say("--foreign", action="store_true", help="let a scorer of drawn birds see other data")
+    say("--pairs", type=int, default=120, help="probes of a .py that are pairs (default: %(default)s)")
+    say("--covered", type=int, default=24, help="and those with covered parts (default: %(default)s)")
+    say("--seed", type=int, default=0, help="of probes, cases and folds (default: %(default)s)")
+    say("--out", default="scorecard", help="folder to write to (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    asked = any(map(is_python_file, options.outputs))
+    probing = {"n_pairs": options.pairs * asked, "n_covered": options.covered * asked, "seed": options.seed}
+    given = {name: getattr(options, name) for name in ("maps", "texts", "judgements", "network_accuracy")}
+    try:
+        ground = Ground(options.data, options.labels, options.scorer, **probing)
+        check_shipped(ground.world, [options.scorer], options.foreign)
+        cards = [score(Evidence(file, ground, **given)) for file in options.outputs]
+        written = write_card(cards, options.out)
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(*map(printed, cards), *written.values(), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

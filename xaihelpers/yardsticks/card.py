@@ -1,8 +1,6 @@
 """The scorecard of one model: every reading that the evidence allows, and what each yardstick is worth.
 
-yardsticks.csv lists all yardsticks in the order of the lines: paper (or "literature", "control"), truth that
-it asks for, unit, bounds, whether high or low is good, the function that gives its cases, and its needs;
-needs.csv says why a need cannot be met, and what to give.
+`reading` lists all yardsticks; needs.csv says why a need cannot be met, and what to give.
 """
 
 from collections.abc import Collection
@@ -13,16 +11,13 @@ from pathlib import Path
 import pandas as pd
 
 from xaihelpers.fastslow import CANDIDATES
-from xaihelpers.scorecard import picture_yardsticks as pictures
-from xaihelpers.scorecard import value_yardsticks as values
-from xaihelpers.scorecard import word_yardsticks as words
-from xaihelpers.scorecard.evidence import DRAWN, Evidence
-from xaihelpers.scorecard.reading import ABOVE, Reading, verdict
+from xaihelpers.yardsticks import of_pictures, of_values, of_words
+from xaihelpers.yardsticks.evidence import DRAWN, Evidence
 from xaihelpers.yardsticks.fault_record import read_worth
+from xaihelpers.yardsticks.reading import ABOVE, YARDSTICKS, Reading, verdict
 
 NOT_POSSIBLE = "not possible"
-FUNCTIONS = vars(pictures) | vars(values) | vars(words)
-YARDSTICKS = pd.read_csv(Path(__file__).with_name("yardsticks.csv")).fillna({"unit": ""})
+FUNCTIONS = vars(of_pictures) | vars(of_values) | vars(of_words)
 NEEDS = pd.read_csv(Path(__file__).with_name("needs.csv"), index_col="need")
 SAYS = ["sees", "passes"]  # columns of `read_worth`
 AT_CHANCE = {
@@ -81,10 +76,9 @@ class Scorecard:
 
     @cached_property
     def coverage(self) -> pd.DataFrame:
-        """For each planted fault, which of this page's readings change with it, and which still praise.
+        """For each planted fault on record, which readings of this page change with it, and which praise it.
 
-        Returns the columns planted, fault, seen by, praised by (lists); a fault stands there if any yardstick
-        on record, of these or not, saw it or let it pass.
+        Returns the columns planted, fault, seen by, praised by (lists).
         """
         tried = self.worth.reset_index(names="yardstick")
         tried = tried.melt(["planted", "yardstick"], SAYS, "says", "fault").explode("fault").dropna()
@@ -116,19 +110,22 @@ def score(
     without: yardsticks that are left out, which saves time where all of a function are.
     """
     worth = read_worth(e.ground.world.name) if worth is None else worth
-    met, missing, found = _met_needs(e), {}, {}
+    met, missing, asked = _met_needs(e), {}, {}
     for about in YARDSTICKS.itertuples():
         unmet = [need for need in about.needs.split() if not met[need]]
         if unmet:
             why, give = NEEDS.loc[unmet[0]]
             missing[about.yardstick] = why.format(data=e.ground.world.name), give
-    possible = YARDSTICKS[~YARDSTICKS.yardstick.isin(missing)]
-    for function, part in possible.groupby("function"):
-        if not set(part.yardstick) <= set(without):
-            found |= dict(FUNCTIONS[function](e, part.yardstick.tolist()))
+        else:
+            asked.setdefault(about.function, []).append(about.yardstick)
+    found = {}
+    for function, yardsticks in sorted(asked.items()):
+        if not set(yardsticks) <= set(without):
+            found |= dict(FUNCTIONS[function](e, yardsticks))
     readings = {}
-    for about in possible[~possible.yardstick.isin(without)].itertuples():
-        readings[about.yardstick] = found[about.yardstick].of(about)
+    for about in YARDSTICKS.itertuples():
+        if about.yardstick not in {*missing, *without}:
+            readings[about.yardstick] = found[about.yardstick].of(about)
     return Scorecard(e, readings, missing, worth)
 
 
@@ -145,19 +142,19 @@ def _met_needs(e: Evidence) -> dict[str, bool]:
         "thresholds": outputs.thresholds is not None,
         "maps": outputs.concept_maps is not None,
         "parts": has_parts,
-        "part-concepts": has_parts and pictures.on_part(e, world.parts).any(),
+        "part-concepts": has_parts and of_pictures.on_part(e, world.parts).any(),
         "masks": world.mask_names is not None,
         "drawn": e.ground.kind == DRAWN,
         "probed": e.probed is not None,
-        "pairs": has_labels and probes is not None and len(pictures.known_pairs(e)[0]) > 1,
+        "pairs": has_labels and probes is not None and len(of_pictures.known_pairs(e)[0]) > 1,
         "covered": probes is not None and len(probes.rows("whole")) > 1,
-        "concepts-only": linear and values.unexplained(e) <= 1e-3,
+        "concepts-only": linear and of_values.unexplained(e) <= 1e-3,
         "training": e.training is not None,
         "network": e.network_accuracy is not None,
-        "sub-concepts": not set(values.SUB_ATTRIBUTES).isdisjoint(e.attributes),
+        "sub-concepts": not set(of_values.SUB_ATTRIBUTES).isdisjoint(e.attributes),
         "candidates": len(outputs.classes) >= CANDIDATES,
         "reader": not of_images or world.train.any(),
-        "texts": len(words.text_rows(e)) > 1,
+        "texts": len(of_words.text_rows(e)) > 1,
         "scorer": e.ground.scorer is not None,
         "judgements": e.judgements is not None,
         "control": e.judgements is not None and "control" in e.judgements,

@@ -1,6 +1,6 @@
 """Yardsticks of a model's values, weights and decisions: what a file of outputs supports alone.
 
-Each function takes the evidence and the names wanted, and yields these with their readings.
+Each function takes the evidence and the names wanted, and yields names, these among them, with readings.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,10 @@ import torch
 from xaihelpers.datasets import class_concepts
 from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.paths import PROJECT
-from xaihelpers.scorecard.evidence import Evidence
-from xaihelpers.scorecard.reading import Reading, judged, pseudo_cases
 from xaihelpers.scores import alignment, interventions, leakage, sub
+from xaihelpers.yardsticks.evidence import Evidence
 from xaihelpers.yardsticks.planted_models import ridge_head
+from xaihelpers.yardsticks.reading import Reading, judged, pseudo_cases
 
 PERMUTATIONS = 10
 N_PURITY = 400  # images whose leakages are read, drawn once
@@ -52,10 +52,9 @@ def existence(e: Evidence, names: Sequence[str]) -> Found:
 def concepts_right(e: Evidence, names: Sequence[str]) -> Found:
     """T and T_A (sub, section 5.6)."""
     rivals = {"what most images have": (e.prevalence > 0.5).expand_as(e.present)}
-    for name in names:
-        among = SUB_ATTRIBUTES if name == "T_A" else ()
-        judge = partial(sub.concept_accuracy, truth=e.present, attributes=e.attributes, among=among)
-        yield name, judged(judge, e.called, rivals, e.labels)
+    about = {"truth": e.present, "attributes": e.attributes}
+    for name, among in {"T": (), "T_A": SUB_ATTRIBUTES}.items():
+        yield name, judged(partial(sub.concept_accuracy, among=among, **about), e.called, rivals, e.labels)
 
 
 def areas(e: Evidence, names: Sequence[str]) -> Found:
@@ -125,20 +124,18 @@ def exchanged_head(e: Evidence, names: Sequence[str]) -> Found:
     n_classes = len(e.outputs.classes)
     weights, bias = ridge_head(e.truth[train], e.ground.world.labels[train], n_classes)
 
-    def right(called):
-        return (called.float() @ weights + bias).argmax(1) == e.labels
-
+    right = (e.called.float() @ weights + bias).argmax(1) == e.labels
     renamed = torch.randperm(len(e.attributes), generator=torch.Generator().manual_seed(e.ground.seed))
-    rivals = {"names permuted": e.called[:, renamed], "another image's": e.called[e.another]}
-    found = judged(right, e.called, rivals, e.labels)
-    yield "exchanged head", found._replace(blind=found.blind | _usual(e))
+    blind = {"names permuted": e.called[:, renamed], "another image's": e.called[e.another]}
+    for name, called in blind.items():
+        blind[name] = (called.float() @ weights + bias).argmax(1) == e.labels
+    yield "exchanged head", Reading(right, blind | _usual(e), e.labels)
 
 
 def few_concepts(e: Evidence, names: Sequence[str]) -> Found:
     """What the weights of five concepts a class decide: is it right, and is it what all decide?"""
-    values, theta = e.outputs.values, e.outputs.class_weights
-    bias = (e.outputs.logits - values @ theta).mean(0)
-    n, decided = min(N_EFFECTIVE, len(theta)), e.outputs.predictions
+    values, theta, decided = e.outputs.values, e.outputs.class_weights, e.outputs.predictions
+    bias, n = (e.outputs.logits - values @ theta).mean(0), min(N_EFFECTIVE, len(theta))
     few = interventions.effective_concepts_logits(values, theta, bias, n).argmax(1)
     blind = {"the most frequent decision": decided == decided.mode().values}
     yield "decision kept by 5", Reading(few == decided, blind, e.labels)
@@ -152,11 +149,9 @@ def completeness(e: Evidence, names: Sequence[str]) -> Found:
     weights, bias = ridge_head(e.training.values, e.ground.world.labels[e.training_rows], n_classes)
     right = (e.known.values @ weights + bias).argmax(1) == e.labels
     none, whole = (interventions.completeness(one, e.network_accuracy, n_classes) for one in (0.0, 1.0))
-
-    def complete(right):
-        return none + (whole - none) * right.double()
-
-    yield "completeness", judged(complete, right, _usual(e), e.labels, bounds=(none, whole))
+    blind = {name: none + (whole - none) * usual.double() for name, usual in _usual(e).items()}
+    cases = none + (whole - none) * right.double()
+    yield "completeness", Reading(cases, blind, e.labels, (none, whole))
 
 
 def corrections(e: Evidence, names: Sequence[str]) -> Found:
@@ -200,10 +195,7 @@ def effects_between_images(e: Evidence, names: Sequence[str]) -> Found:
 
 
 def effect_agreement(e: Evidence, before: ConceptOutputs, after: ConceptOutputs, **folds) -> Reading:
-    """The agreement of claimed and real effects on the class predicted before, as pseudo-values.
-
-    folds: of `pseudo_cases`.
-    """
+    """The agreement of claimed and real effects on the class predicted before. folds: of `pseudo_cases`."""
     predicted = before.predictions[:, None]
     effects = []  # real, claimed, and claimed for another class: (n, 2) each, before and after
     for shift in (None, 0, 1):
