@@ -148,8 +148,12 @@ def test_attributes_serve_where_pictures_are_missing(tmp_path):
     found = fastslow.class_neighbours(data)
     assert found.source == "attributes"
     assert {4, 6} <= set(found.neighbours[5])
-    with pytest.raises(ValueError, match="has no class attributes"):
-        fastslow.class_neighbours(data_of(tmp_path, [True] * 300), source="attributes")
+    for source, message in (
+        ("attributes", "has no class attributes"),
+        ("by heart", "probe or attributes, not"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fastslow.class_neighbours(data_of(tmp_path, [True] * 300), source=source)
 
 
 def test_pictures_without_classes_have_no_look_alikes(tmp_path):
@@ -158,36 +162,3 @@ def test_pictures_without_classes_have_no_look_alikes(tmp_path):
     data = Dataset(tmp_path, images, pd.DataFrame({"name": [], "label": []}))
     with pytest.raises(ValueError, match="0 classes.*folder for each of 5 classes"):
         fastslow.class_neighbours(data)
-
-
-BIRDS = ["None", "NA", "m\u00e9sange", "1.0", "a, b", "nan"]
-OWN = """None,NA,me\u0301sange, 1.0 ,"a, b"
-nan,None,NA,mésange,1.0
-NA,None,m\u00e9sange,1.0,nan
-mésange,None,NA,1.0,nan
-1.0,None,NA,mésange,nan
-"a, b",None,NA,mésange,nan
-"""
-
-
-def test_a_dictionary_of_one_s_own_holds_names_as_they_are_written(tmp_path):
-    images = pd.DataFrame({"path": [str(tmp_path)] * 6, "label": range(6), "train": True})
-    data = Dataset(tmp_path, images, pd.DataFrame({"name": BIRDS, "label": range(6)}))
-
-    def read(text):
-        (tmp_path / "own.csv").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
-        return fastslow.class_neighbours(data, source=str(tmp_path / "own.csv")).neighbours.tolist()
-
-    expected = [[1, 2, 3, 4], [0, 2, 3, 5], [0, 1, 3, 5], [0, 1, 2, 5], [0, 1, 2, 5], [0, 1, 2, 3]]
-    assert read(OWN) == expected
-    for old, new, message in (
-        ("nan,None", "nan,nan", "line 2 has nan, nan"),  # its own look-alike
-        ("nan,None", "nan,sparrow", "line 2 has nan, sparrow"),
-        ("nan,None,NA", "None,nan,NA", "line 2 has None, nan"),  # a second line
-        (",mésange,1.0\n", ",mésange\n", "line 2 has nan, None, NA, m"),
-        ("nan,None,NA,mésange,1.0\n", "", r"no line for 'nan' \(1 such in all\)"),
-    ):
-        with pytest.raises(ValueError, match=f"own.csv.*{message}"):
-            read(OWN.replace(old, new, 1))
-    with pytest.raises(ValueError, match="auto, head, probe, attributes or a CSV file, not 'by heart'"):
-        fastslow.class_neighbours(data, source="by heart")

@@ -11,7 +11,6 @@ from xaihelpers.fastslow.chains import (
     STAGES,
     STEP_MARK,
     chain_prefix,
-    content_words,
     mentions_class,
     parse_chain,
     parse_list,

@@ -124,14 +124,12 @@ def judge(
 ) -> pd.DataFrame:
     """Ask a vision-language model for a judgement of each image.
 
-    model: as `load_vlm` gives it. images: N images or files; None asks without a picture.
-    objects: the predicted class of each in plain words. kind: of the images, as of `judge_images`.
+    images: N images or files; None asks without a picture. objects: the predicted class of each in plain
+        words. kind: of the images, as of `judge_images`.
     length: "short" or "long", or "" for the paper's own prompt (data/prompts). file: name of another prompt.
-    max_tokens: of an answer. settings: of `ask`.
+    settings: of `ask`.
     Returns a row per image: score (NaN where the answer holds none), evaluation, justification, text, error
         (where there is no answer), and failure, one of `ask.failures.KINDS` where there is no score.
-    Raises AskError for another kind or length, as `prompt`; ValueError for images and objects of different
-        number.
     """
     name = file or "_".join(part for part in ("autoxplain", kind, length) if part)
     requests = []

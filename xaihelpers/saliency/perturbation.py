@@ -69,7 +69,7 @@ def perturb(
     insertion_from: str = "blur",
     least_relevant_first: bool = False,
 ) -> PerturbationCurves:
-    """Perturbation curves of a batch: all copies of the images go through the model in few passes.
+    """Perturbation curves of a batch.
 
     Of a segmenter, p is the mean over the pixels that it gave to the class before any were replaced.
 
@@ -78,8 +78,7 @@ def perturb(
     insertion_from: "blur" inserts into the blurred image, "zeros" into the mean pixel everywhere.
     least_relevant_first: in both curves the least relevant pixels go or come first, ties the last ones first.
         Inserting them into zeros is the usual deletion backwards, and deleting them the usual insertion.
-    Raises ValueError: no step, another start of insertion, classes out of range; ModelError: an output that
-        is no logits.
+    Raises ValueError: no step, another start of insertion, classes out of range.
     """
     if insertion_from not in ("blur", "zeros"):
         raise ValueError(f"insertion_from must be blur or zeros, not {insertion_from!r}")
