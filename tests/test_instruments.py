@@ -123,12 +123,12 @@ def test_a_reader_of_words_is_the_same_from_its_file(tmp_path):
 def test_a_judgement_says_what_was_measured(covered, precise, score):
     names, parts = torch.zeros(len(SPECIES + THINGS)), torch.zeros(len(PARTS))
     names[0], parts[PARTS.index("belly")] = 1.0, 400.0 * covered
-    found = judging.parse_judgement(judgement(SPECIES[0], covered, precise, names, parts))
-    assert found.score == score
-    said = statements.check_statements(found.evaluation, covered, precise, {"belly": covered})
+    text = judgement(SPECIES[0], covered, precise, names, parts)
+    assert judging.parse_judgement(text) == score
+    said = statements.check_statements(text, covered, precise, {"belly": covered})
     assert said and all(one.true for one in said)
     for name, expected in ((SPECIES[1], 0), ("teapot", 0), ("bird", score)):
-        assert judging.parse_judgement(judgement(name, covered, precise, names, parts)).score == expected
+        assert judging.parse_judgement(judgement(name, covered, precise, names, parts)) == expected
 
 
 def test_a_judge_reads_the_name_and_needs_the_picture(drawn):
