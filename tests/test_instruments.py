@@ -135,8 +135,9 @@ def test_a_judge_reads_the_name_and_needs_the_picture(drawn):
     judge = ask.load_vlm("judge")
     pixels = torch.from_numpy(drawn.image).permute(2, 0, 1)[None]
     (shown,) = judging.judge_images(pixels, torch.from_numpy(np.float32(drawn.parts > 0))[None])
-    for length in ("", "short", "long"):
-        found = judging.judge(judge, [shown, shown, None], ["bird", "teapot", "bird"], length=length)
+    for length in ("", "_short", "_long"):
+        about = {"file": f"autoxplain_masked{length}"}
+        found = judging.judge(judge, [shown, shown, None], ["bird", "teapot", "bird"], **about)
         assert found.score[0] > 3 and found.score[1] == 0 and np.isnan(found.score[2])
 
 

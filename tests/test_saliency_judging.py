@@ -55,7 +55,9 @@ def test_a_judge_is_asked_by_the_papers_prompts_and_why_there_is_no_score_is_tol
         return answers
 
     monkeypatch.setattr(judging, "ask", ask)
-    table = judge(None, [Image.new("RGB", (8, 8))] * 5, ["Blue Jay", *["cup"] * 4], "heat", "short")
+    table = judge(
+        None, [Image.new("RGB", (8, 8))] * 5, ["Blue Jay", *["cup"] * 4], "heat", "autoxplain_heat_short"
+    )
     assert "heat-map" in asked[0].text and "Blue Jay" in asked[0].text and "cup" in asked[1].text
     assert table.score[0] == 2 and table.text[4] == "It looks fine."
     assert table.failure.tolist() == ["", "failed", "truncated", "refused", "unparsable"]

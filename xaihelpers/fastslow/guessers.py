@@ -25,7 +25,7 @@ from xaihelpers.datasets import Dataset
 from xaihelpers.fastslow.candidates import CANDIDATES, Pool
 from xaihelpers.models.clip import Clip, embed_texts
 
-CHANCE, ITSELF = "chance", "itself, blind"
+CHANCE = "chance"
 
 
 def class_vectors(data: Dataset, clip: Clip | None = None) -> dict[str, np.ndarray]:
@@ -77,7 +77,7 @@ def blind_floor(guesses: pd.DataFrame, own: pd.Series | None = None) -> pd.Serie
         missing could not be had. A case counts in all of the sources that are compared, or in none.
     Returns what a figure has to lie above, case by case, under the name of its source.
     """
-    sources = guesses if own is None else guesses.assign(**{ITSELF: own.reindex(guesses.index)})
+    sources = guesses if own is None else guesses.assign(**{"itself, blind": own.reindex(guesses.index)})
     compared = sources.dropna()
     source = compared.mean().idxmax() if len(compared) else CHANCE  # of equal ones the first
     return sources[source]

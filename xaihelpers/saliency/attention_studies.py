@@ -28,6 +28,7 @@ from xaihelpers.text_files import plain
 from xaihelpers.yardsticks.statements import lit_shares, only_true
 
 SIDE = 64  # of the lit pixels that are returned, one size for all networks
+UNKNOWN = dict.fromkeys(("confidence", "overlap", "coverage", "precision"), np.nan)
 MEASURES = ["deletion and insertion", "average drop", "AOPC"]
 
 
@@ -60,8 +61,6 @@ def lit_cases(
             "distance": (light * away).sum((1, 2)) / light.sum((1, 2)),
             "brightness": pictures.float().mean((1, 2, 3)) / 255,
         }
-        for name in ("confidence", "overlap", "coverage", "precision"):
-            values[name] = torch.full((len(cases),), torch.nan)
         if one.sees_pixels:
             inputs = (network_inputs(one.network, part) for part in pixels.split(BATCH))
             logits = torch.cat([logits_of(one.network.model(part)).cpu() for part in inputs])
@@ -75,7 +74,7 @@ def lit_cases(
             values |= {"coverage": both / thing.sum((1, 2)), "precision": both / lit.sum((1, 2))}
             pairs = zip(masks, lit, strict=True)
             parts = [lit_shares(mask, shown, data.mask_names) for mask, shown in pairs]
-        values = {name: of.numpy() for name, of in values.items()}
+        values = UNKNOWN | {name: of.numpy() for name, of in values.items()}
         found.append(cases.assign(**values, parts=parts))
         lit_pixels.append(F.interpolate(lit[:, None].float(), (SIDE, SIDE))[:, 0] > 0.5)
     cases = pd.concat(found)

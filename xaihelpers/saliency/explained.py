@@ -173,11 +173,10 @@ class Attended(NamedTuple):
 
     def by_map(self) -> list[tuple[Explained, pd.DataFrame, torch.Tensor, torch.Tensor]]:
         """Of each network and draw: who, its cases, maps and pixels."""
-        found = []
-        for (name, draw), maps in self.maps.items():
+        found, tables = [], self.cases.groupby(["network", "draw"], sort=False)
+        for (name, draw), cases in tables:
             one = self.explained[name]
-            of_map = self.cases.network.eq(name) & self.cases.draw.eq(draw)
-            found.append((one, self.cases[of_map], maps, self.pixels[one.backbone]))
+            found.append((one, cases, self.maps[name, draw], self.pixels[one.backbone]))
         return found
 
     def energy(self) -> dict[str, torch.Tensor]:

@@ -99,7 +99,6 @@ def judge(
     images: Sequence,
     objects: Sequence[str],
     kind: str = "masked",
-    length: str = "",
     file: str = "",
     max_tokens: int = 400,
     **settings,
@@ -108,13 +107,11 @@ def judge(
 
     images: N images or files; None asks without a picture. objects: the predicted class of each in plain
         words. kind: of the images, as of `judge_images`.
-    length: "short" or "long", or "" for the paper's own prompt (data/prompts). file: name of another prompt.
-    settings: of `ask`.
+    file: a prompt; "" takes the paper's own for the kind (data/prompts). settings: of `ask`.
     Returns a row per image: score (NaN where the answer holds none), text, error (where there is no
         answer), and failure, one of `ask.failures.KINDS` where there is no score.
     """
-    name = file or "_".join(part for part in ("autoxplain", kind, length) if part)
-    requests = []
+    name, requests = file or f"autoxplain_{kind}", []
     for image, object_name in zip(images, objects, strict=True):
         shown = [] if image is None else [image]
         requests.append(request(prompt(name, object=object_name), shown, max_tokens=max_tokens))
