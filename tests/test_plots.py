@@ -15,12 +15,6 @@ def cells(styler):
     return soup.caption.text, [cell.text.strip() for cell in soup.thead.find_all("th")], rows
 
 
-def test_a_table_has_a_caption_no_index_and_a_dash_for_what_is_missing():
-    frame = pd.DataFrame({"model": ["a", "b"], "score": [0.123, np.nan]}, index=[7, 8])
-    styler = plots.table(frame, "A caption", precision=2)
-    assert cells(styler) == ("A caption", ["model", "score"], [["a", "0.12"], ["b", "–"]])
-
-
 def test_results_stand_beside_the_papers():
     rows = pd.DataFrame({"model": ["a", "b"], "chance": 20.0, "cases": [50, 60], "not shown": "x"})
     of_b = {"paper": np.nan, "value": np.nan, "low": np.nan, "high": np.nan}
@@ -44,15 +38,3 @@ def test_a_long_table_becomes_a_wide_one():
     assert wide.loc["alone"].tolist() == ["6.7 chance 7", "–"]
     with pytest.raises(ValueError, match="duplicate"):
         plots.interval_table(pd.concat([frame, frame]), ["method"])
-
-
-def test_each_image_has_its_title_or_text():
-    images = [np.zeros((8, 8, 3), np.uint8)] * 5
-    figure = plots.image_grid(images, [f"image {i}" for i in range(5)], columns=3)
-    assert figure.axes[4].get_title(loc="left") == "image 4" and len(figure.axes) == 6
-    with pytest.raises(ValueError, match="shorter"):
-        plots.image_grid(images, ["image 0"])
-    figure = plots.case_studies(images[:4], ["one", "a", "b", "c"], columns=3)
-    assert figure.axes[9].texts[0].get_text() == "c"
-    with pytest.raises(ValueError, match="shorter"):
-        plots.case_studies(images, ["a"])
