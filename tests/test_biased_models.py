@@ -106,13 +106,6 @@ def test_what_is_not_trained_of_a_backbone_stays():
         assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_what_cannot_be_had_is_told():
-    with pytest.raises(ModelError, match="trained must be all, or last block or head"):
-        two_classes.base_network("aviary_resnet", "neck")
-    with pytest.raises(ParameterError, match="'A / B' of two classes"):
-        red_dots.read_pair(two_classes.base_network(), datasets.load("aviary"), "Blue_Jay / cat", True)
-
-
 def test_an_experiment_is_made_once_and_a_run_goes_on_where_it_ended(tmp_path):
     made = []
 

@@ -43,14 +43,8 @@ def fresh_cache(tmp_path, monkeypatch):
 
 
 class TestChains:
-    def test_a_chain_is_found_amid_other_words_however_it_is_written(self):
-        forms = [
-            "{}",
-            "Here it is:\n```json\n{}\n```\nDone.",
-            "A {{set}} first. {}",
-            '{} {{"Background": 1}}',
-        ]
-        for form in forms:
+    def test_a_whole_chain_is_found_amid_other_words_however_it_is_written(self):
+        for form in ("Here it is:\n```json\n{}\n```\nDone.", "A {{set}} first. {}"):
             assert fastslow.parse_chain(form.format(json.dumps(CHAIN))) == CHAIN
         said = {
             "background": "a lake",
@@ -61,21 +55,14 @@ class TestChains:
         }
         texts = ("a lake", "duck", "head, bill", "head: green, size: 50", "quacks")
         assert fastslow.parse_chain(json.dumps(said)) == dict(zip(fastslow.STAGES, texts, strict=True))
-
-    def test_no_whole_chain_is_none(self):
-        without = {k: v for k, v in CHAIN.items() if k != "Background"}
-        chains = [without, CHAIN | {"Superclass": ""}, CHAIN | {"Superclass": None}, [1, 2]]
-        for text in ["", "no JSON", "{", json.dumps(CHAIN)[:-3], *map(json.dumps, chains)]:
+        for text in ("no JSON", json.dumps(CHAIN)[:-3], json.dumps(CHAIN | {"Superclass": None}), "[1, 2]"):
             assert fastslow.parse_chain(text) is None, text
-
-    def test_the_first_stages_come_in_their_order(self):
         first = json.loads(fastslow.chain_prefix(dict(reversed(CHAIN.items())), 3))
         assert list(first.items()) == list(CHAIN.items())[:3]
-        assert fastslow.chain_prefix(None, 3) == ""
 
     def test_five_phrases(self):
         assert fastslow.parse_list('Sure: ["a", " b ", "c", "d", "e"].') == list("abcde")
-        for text in ('["a", "b"]', '["a", "b", "c", "d", 5]', "a, b, c, d, e"):
+        for text in ('["a", "b"]', '["a", "b", "c", "d", 5]', '["a", "b", "c", "d", " "]', "a, b, c, d, e"):
             assert fastslow.parse_list(text) is None
 
     def test_steps_and_five_segments_of_a_reasoning(self):
@@ -98,10 +85,7 @@ class TestChains:
             ("a painted wall, a bunting", "Painted Bunting", False),
             ("the cup's rim", "cup", True),
             ("a cupboard", "cup", False),
-            ("Black-and-white warbler", "Black and white Warbler", True),
-            ("it may be Brewer's Blackbird", "Brewer_Blackbird", True),
             ("a Chuck-will’s-widow", "Chuck will Widow", True),
-            ("a brewer and a blackbird", "Brewer Blackbird", False),
             ("an Arctic Tern", "Artic_Tern", True),
             ("an arctic turn", "Artic_Tern", False),
             ("a red winged black bird", "Red winged Blackbird", True),
@@ -109,8 +93,6 @@ class TestChains:
             ("a red house", "horse", False),
             ("two wolves", "wolf", True),
             ("a trunk", "truck", False),
-            ("a skatebord", "skateboard", True),
-            ("这是一只家燕。", "家燕", True),
             ("これはツバメです", "ツバメ", True),
             ("これはスズメです", "ツバメ", False),
         ):
@@ -144,19 +126,14 @@ class TestCases:
         assert left_out == [{1}, {2}, {4}, {5}, {1}, {4}]  # the lowest wrong one; of equal ones the last
         assert (table.centre == table.label).all()
 
-    def test_sets_are_built_around_other_labels_where_these_are_given(self):
-        pool = pool_of()
-        table = fastslow.case_table(pool, "class", labels=(pool.labels + 1) % 8)
-        assert [*table.label] == [f"class {k}" for k in (pool.labels[table.row] + 1) % 8]
-
     def test_a_class_without_images_is_an_option_but_never_the_true_one(self):
         table = fastslow.case_table(pool_of(), "balanced", 400, rows=np.arange(30))
         assert set(table.label) == {f"class {k}" for k in range(5)}
         assert set(sum(table.candidates, [])) == {*range(8)}
 
     def test_what_cannot_be_drawn_is_told(self):
-        with pytest.raises(ValueError, match="4 classes and 24 images"):
-            fastslow.case_table(pool_of(4))
+        with pytest.raises(ValueError, match="no image to ask about"):
+            fastslow.case_table(pool_of(), rows=[])
         with pytest.raises(ValueError, match="class, image, balanced, random, not 'hard'"):
             fastslow.case_table(pool_of(), "hard")
 
@@ -204,8 +181,8 @@ class TestQuestions:
                 yield from enumerate((ask.Answer(text) for text in texts), 2)
 
         texts = ["v", "w", "x", "a green jay", "a blue jay", "", ""]
-        table = questions(mode="slow", concept_text=texts, position=1)
-        table["concept_failure"] = [""] * 6 + ["failed"]
+        table = pd.DataFrame({"concept_text": texts, "concept_failure": [""] * 6 + ["failed"]})
+        table = table.assign(mode="slow", position=1, options=[OPTIONS] * 7)
         rows = fastslow.choose(Failing(str), table.assign(sets=[*"abcdefg"]), progress=False)
         kinds = ["failed", "truncated", "refused", "unparsable", "", "unparsable", "failed"]
         assert rows.failure.tolist() == kinds and rows.correct.tolist() == [kind == "" for kind in kinds]
@@ -260,11 +237,7 @@ def test_the_letter_of_an_answer():
         ("E", "**E**|Answer: **E**|It must be E!|E matches the description"),
         # no letter of an option
         (None, "|house|F|a|b|A bird|A small bird with a red crown|It is a house|A's crown"),
-        (None, "Answer: A small bird|I think it's a house|Its tail is D-shaped"),
-        (None, "There is no answer. A description would be needed."),
-        # refusals
-        (None, "I'm sorry, but I can't help with that.|I cannot identify the bird in this image."),
-        (None, "I am not able to choose.|None of the above|None of the options A, B, C, D or E fits"),
+        (None, "Answer: A small bird|Its tail is D-shaped|None of the options A, B, C, D or E fits"),
         # several letters, and letters that are only rejected
         (None, "A or B|A and B|Either B or C|B. or C.|A) House or B) Car|A. House\nB. Car\nC. Boat"),
         (None, "It cannot be C; it is D|not A, but B|It is not B|It isn't option C|I would not choose B"),
@@ -287,13 +260,6 @@ def test_a_chain_of_a_bird_s_attributes():
         "AuxiliaryFeatures": "small size, grey legs",
     }
     assert fastslow.chain_from_attributes(present)["Background"] == "not annotated"
-
-
-def questions(**columns):
-    """A table of questions about the OPTIONS, of which the first is the true one unless given."""
-    columns = {"position": 0} | columns
-    lengths = [len(values) for values in columns.values() if isinstance(values, list)]
-    return pd.DataFrame(columns, index=range(lengths[0])).assign(options=[OPTIONS] * lengths[0])
 
 
 def test_what_failed_too_often_is_marked_by_name(caplog):

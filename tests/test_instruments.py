@@ -105,20 +105,21 @@ def test_a_reader_of_words_knows_words(tmp_path):
 def test_a_judgement_says_what_was_measured(covered, precise, score):
     names, parts = torch.zeros(len(SPECIES + THINGS)), torch.zeros(len(PARTS))
     names[0], parts[PARTS.index("belly")] = 1.0, 400.0 * covered
-    found = judging.parse_judgement(judgement(SPECIES[0], covered, precise, names, parts))
-    assert found.score == score
-    said = statements.check_statements(found.evaluation, covered, precise, {"belly": covered})
+    text = judgement(SPECIES[0], covered, precise, names, parts)
+    assert judging.parse_judgement(text) == score
+    said = statements.check_statements(text, covered, precise, {"belly": covered})
     assert said and all(one.true for one in said)
     for name, expected in ((SPECIES[1], 0), ("teapot", 0), ("bird", score)):
-        assert judging.parse_judgement(judgement(name, covered, precise, names, parts)).score == expected
+        assert judging.parse_judgement(judgement(name, covered, precise, names, parts)) == expected
 
 
 def test_a_judge_reads_the_name_and_needs_the_picture(drawn):
     judge = ask.load_vlm("judge")
     pixels = torch.from_numpy(drawn.image).permute(2, 0, 1)[None]
     (shown,) = judging.judge_images(pixels, torch.from_numpy(np.float32(drawn.parts > 0))[None])
-    for length in ("", "short", "long"):
-        found = judging.judge(judge, [shown, shown, None], ["bird", "teapot", "bird"], length=length)
+    for length in ("", "_short", "_long"):
+        about = {"file": f"autoxplain_masked{length}"}
+        found = judging.judge(judge, [shown, shown, None], ["bird", "teapot", "bird"], **about)
         assert found.score[0] > 3 and found.score[1] == 0 and np.isnan(found.score[2])
 
 

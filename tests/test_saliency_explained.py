@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from xaihelpers import datasets, saliency
+from xaihelpers.saliency import attention_studies
 from xaihelpers.saliency.explained import train_head
 
 
@@ -29,13 +30,13 @@ def test_everyone_is_mostly_right_and_seeds_differ(birds, explained):
     assert explained[name].names[0] == "background"
     assert (cases.groupby("network").right.mean() > 0.7).all()
     assert not torch.equal(seen.maps[name, 0], seen.maps[name, 1])
-    asked, _ = saliency.attention_cases(explained[name], birds, rows, asked="label")
+    asked = saliency.attend_all({name: explained[name]}, birds, rows, asked="label").cases
     assert asked.name.tolist() == asked.label.tolist()
-    found, lit = saliency.lit_cases(seen, birds)
+    found, lit = attention_studies.lit_cases(seen, birds)
     assert len(lit) == len(found) and found.coverage.between(0, 1).all()
     whole = found.network.isin(["aviary_resnet", "aviary_reader"])
     assert (found.confidence.notna() == whole).all()  # a head sees maps, and cannot be asked of other pixels
-    found = saliency.measures(seen, 2, 3)
+    found = attention_studies.measures(seen, 2, 3)
     assert found.notna().all(axis=1).sum() == 2 * 3 and not found[~whole].notna().any(axis=None)
 
 

@@ -24,26 +24,24 @@ def test_scores_are_read_and_never_guessed():
         "Score: 1,000": None,
         "Score: 4 (on a scale of 1-10)": None,
         "Score: 5 percent of it": None,
-        "Score: 4, as 2 of the wings are dark": 4,
     }
     for text, score in score_of.items():
-        assert parse_judgement(text).score == score, text
+        assert parse_judgement(text) == score, text
     for text, score in {"4/4": 4, "2,5": 2.5, "4/10": None, "1 to 4": None, "5": None}.items():
         assert parse_score(text, highest=4) == score, text  # as notebook 23 reads ratings
 
 
-def test_the_parts_of_an_answer():
+def test_the_forms_of_an_answer():
     for text in (
         "1. **Evaluation**: On the head.\n2. **Justification**: Most of it.\n3. **Score**: 4",
         "{'Evaluation': 'On the head.', 'Justification': 'Most of it.', 'Score': 4}",
         '{"evaluation": "On the head.", "justification": "Most of it.", "score": 4}',
     ):
-        assert parse_judgement(text) == (4, "On the head.", "Most of it.")
+        assert parse_judgement(text) == 4
 
 
 def test_a_judge_is_asked_by_the_papers_prompts_and_why_there_is_no_score_is_told_apart(monkeypatch):
     asked = []
-
     answers = [
         Answer("Evaluation: x\nJustification: y\nScore: 2"),
         Answer(error="no connection"),
@@ -57,14 +55,13 @@ def test_a_judge_is_asked_by_the_papers_prompts_and_why_there_is_no_score_is_tol
         return answers
 
     monkeypatch.setattr(judging, "ask", ask)
-    table = judge(None, [Image.new("RGB", (8, 8))] * 5, ["Blue Jay", *["cup"] * 4], "heat", "short")
-    first, second, *_ = (request.text for request in asked)
-    assert "heat-map" in first and "Blue Jay" in first and "cup" in second
-    assert (table.score[0], table.evaluation[0], table.justification[0]) == (2, "x", "y")
+    table = judge(
+        None, [Image.new("RGB", (8, 8))] * 5, ["Blue Jay", *["cup"] * 4], "heat", "autoxplain_heat_short"
+    )
+    assert "heat-map" in asked[0].text and "Blue Jay" in asked[0].text and "cup" in asked[1].text
+    assert table.score[0] == 2 and table.text[4] == "It looks fine."
     assert table.failure.tolist() == ["", "failed", "truncated", "refused", "unparsable"]
     assert table.score.isna().tolist() == [False, True, True, True, True]
-    with pytest.raises(ValueError, match="no prompt that can be read.*autoxplain_heat_long"):
-        judge(None, [None], ["cup"], "heat", "tiny")
     images = torch.full((1, 3, 4, 4), 200, dtype=torch.uint8)
     with pytest.raises(ValueError, match="unknown kind 'grey'"):
         judging.judge_images(images, torch.ones(1, 2, 2), "grey")

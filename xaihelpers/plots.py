@@ -21,13 +21,8 @@ PALETTE = sns.color_palette("colorblind")
 
 def style() -> None:
     """Set the look of all figures: seaborn's ticks, a colour-blind-safe palette, 110 dpi."""
-    sns.set_theme(
-        context="notebook",
-        style="ticks",
-        palette="colorblind",
-        font_scale=0.92,
-        rc={"figure.dpi": 110, "axes.spines.top": False, "axes.spines.right": False},
-    )
+    look = {"figure.dpi": 110, "axes.spines.top": False, "axes.spines.right": False}
+    sns.set_theme(style="ticks", palette="colorblind", font_scale=0.92, rc=look)
 
 
 def to_picture(image) -> np.ndarray:
@@ -51,11 +46,9 @@ def wrapped_lines(text: str, width: int, indent: str = "") -> str:
 def image_grid(
     images: Sequence, titles: Sequence[str] = (), columns: int = 6, width: float = 9.0, fontsize: float = 8
 ) -> plt.Figure:
-    """Images in a grid without axes, each with its title, if there are any.
+    """Images, as `to_picture` takes them, in a grid without axes, each with its title, if there are any.
 
-    images: as `to_picture` takes them. columns: images in a row. width: of the figure, in inches. Titles
-    wider than an image are wrapped.
-    Raises ValueError if there are titles, but not as many as images.
+    width: of the figure, in inches. Titles wider than an image are wrapped.
     """
     n_rows = -(-len(images) // columns)
     letter = 0.55 * fontsize  # mean width, in points
@@ -103,9 +96,9 @@ def dot_rows(
 ) -> None:
     """Numbers with their intervals, a line each from the top; the paper's as crosses, draws as small dots.
 
-    rows: with the columns `value`, `low` and `high`, and perhaps `paper` and `chance`, a tick of its line.
-    names: of the lines. draws: for each line the values of its draws, or None.
-    color, label: of this run. shift: how far below its line it stands, for several calls on one axis.
+    rows: with `value`, `low` and `high`, and perhaps `paper` and `chance`. names: of the lines.
+    draws: for each line the values of its draws. color, label: of this run.
+    shift: how far below its line it stands, for several calls on one axis.
     """
     places = np.arange(len(rows)) + shift
     for y, values in zip(places, draws or [], strict=draws is not None):
@@ -125,7 +118,7 @@ def line_rows(
 ) -> None:
     """Numbers with their intervals over a column of numbers, a line for each name; the paper's as crosses.
 
-    rows: with the columns `value`, `low`, `high`, x, by, and perhaps `paper`.
+    rows: with `value`, `low`, `high`, x, by, and perhaps `paper`.
     colors: of the names in column by, in the order of the legend. dotted: names of dotted lines.
     """
     for name, color in colors.items():
@@ -140,11 +133,7 @@ def line_rows(
 def case_studies(
     images: Sequence, texts: Sequence[str], columns: int = 3, width: float = 10, wrap: int = 46, fontsize=7
 ) -> plt.Figure:
-    """Images in a grid, each with a text under it, whose lines of more than `wrap` characters are wrapped.
-
-    images: as `to_picture` takes them. columns: images in a row. width: of the figure, in inches.
-    Raises ValueError if there are not as many texts as images.
-    """
+    """Images in a grid as of `image_grid`, each over a text whose lines are wrapped at `wrap` characters."""
     wrapped = [wrapped_lines(text, wrap, indent="  ") for text in texts]
     n_lines = max(text.count("\n") + 1 for text in wrapped)
     text_height = n_lines * fontsize * 1.35 / 72
@@ -184,10 +173,9 @@ def results_table(
 ) -> Styler:
     """Recorded numbers as a table to be displayed: keys, paper, real, this run, interval, and the rest.
 
-    rows: with the columns `value`, `low` and `high`, and perhaps `paper`, `sd`, `cases`, `effective`,
-        `chance`, `invalid`; a dash stands for NaN. Effective cases stand where some differ from the cases.
+    rows: with `value`, `low` and `high`, and perhaps `paper`, `sd`, `cases`, `effective`, `chance`,
+        `invalid`. Effective cases stand where some differ from the cases.
     keys: the columns that tell the rows apart. more: further columns, shown before `cases`.
-    Raises AttributeError without `value`, `low` or `high`, KeyError without one of `keys`.
     """
     values = [_number(value, digits) for value in rows.value]
     intervals = [_interval(low, high, digits) for low, high in zip(rows.low, rows.high, strict=True)]
@@ -206,11 +194,10 @@ def interval_table(
 ) -> pd.DataFrame:
     """Long rows as a wide table of texts: "58.3 [52, 64]" or, with a chance level, "58.3 [52, 64] chance 25".
 
-    frame: with the columns `value`, `low` and `high`, and perhaps `chance`. NaN bounds and chance are left
-        out, a NaN value is a dash. Bounds less than 1 apart have as many digits as the value, others none.
-    index: the columns that tell the lines apart. columns: the column whose values become columns.
-        Lines and columns keep the order in which they come.
-    Raises KeyError if one of the columns of the index is missing, ValueError if two rows share a cell.
+    frame: with `value`, `low` and `high`, and perhaps `chance`. NaN bounds and chance are left out, a NaN
+        value is a dash. Bounds less than 1 apart have as many digits as the value, others none.
+    index: the columns that tell the lines apart. columns: the column whose values become columns, both in
+        the order in which they come.
     """
     numbers = frame.reindex(columns=["value", "low", "high", "chance"])
     if "chance" in index:
@@ -232,14 +219,12 @@ def _interval(low: float, high: float, digits: int) -> str:
 
 
 def _value_with_interval(value: float, low: float, high: float, chance: float, digits: int) -> str:
-    text = _number(value, digits)
-    if pd.isna(value):
-        return text
-    if not pd.isna(low):
-        text += " " + _interval(low, high, digits if high - low < 1 else 0)
-    if not pd.isna(chance):
-        text += f" chance {chance:.0f}"
-    return text
+    texts = [_number(value, digits)]
+    if not pd.isna([value, low]).any():
+        texts.append(_interval(low, high, digits if high - low < 1 else 0))
+    if not pd.isna([value, chance]).any():
+        texts.append(f"chance {chance:.0f}")
+    return " ".join(texts)
 
 
 def board(draw: Callable[..., plt.Figure], **controls: ipywidgets.ValueWidget) -> ipywidgets.VBox:

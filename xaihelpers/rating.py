@@ -78,14 +78,10 @@ def item(
 ) -> Item:
     """One thing to rate, whose id and `hidden` (model, truth; as JSON types) no rater sees.
 
-    text: shown beside the picture. answers: of a form of FORMS, or options to pick from, rated 1, 2, …
-    image: a file, or as `plots.to_picture` takes it. Items with the same `hidden["together"]` are a chain:
-    they come one after the other, and no answer is taken back.
-    Raises RatingError: for an id that is no text, and fewer than two different answers; DatasetError as
-        `load_image`; TypeError for `hidden` that JSON cannot hold.
+    answers: of a form of FORMS, or options to pick from, rated 1, 2, … image: a file, or as
+    `plots.to_picture` takes it. Items with the same `hidden["together"]` are a chain: they come one after the
+    other, and no answer is taken back. Raises RatingError: for fewer than two different answers.
     """
-    if not isinstance(id, str) or not id.strip():
-        raise RatingError(f"an item's id must be a text, not {id!r}")
     if not 2 <= len(set(answers)) == len(answers):
         raise RatingError(f"item {id!r} needs 2 or more different answers, not {list(answers)}")
     if not isinstance(answers, dict):
@@ -123,7 +119,7 @@ def open_study(file: str | Path, name: str, items: Sequence[Item] | None = None,
     file, new = Path(file), {one.id: one for one in items or []}
     if not new:
         _require_study(file, name)
-    if len(new) < len(items or []):
+    elif len(new) < len(items):
         raise RatingError(f"of {len(items)} items of study {name!r} only {len(new)} have an id of their own")
     paths.ensure_writable(file.parent, REMEDY)
     with _database(file) as database:
@@ -140,8 +136,8 @@ def open_study(file: str | Path, name: str, items: Sequence[Item] | None = None,
             row = [name, id, form, text, json.dumps(answers), json.dumps(hidden), image, key]
             database.execute("insert into items values (?, ?, ?, ?, ?, ?, ?, ?)", row)
         rows = database.execute("select * from items where study = ? order by rowid", [name]).fetchall()
-        for _, id, _, text, answers, hidden, image, key in rows:
-            new[id] = Item(id, text, json.loads(answers), json.loads(hidden), image, key)
+    for _, id, _, text, answers, hidden, image, key in rows:
+        new[id] = Item(id, text, json.loads(answers), json.loads(hidden), image, key)
     return Study(file, name, rows[0][2], new)
 
 
@@ -155,10 +151,7 @@ def _require_study(file: Path, name: str) -> None:
 
 
 def ratings(file: str | Path, study: str) -> pd.DataFrame:
-    """The answers in their order: item, rater, rating, answer, form, position, seconds, time, and the hidden.
-
-    Raises RatingError: for an unknown study, and for a file that is none of ratings.
-    """
+    """The answers in their order: item, rater, rating, answer, form, position, seconds, time, all hidden."""
     _require_study(Path(file), study)
     columns = "item, rater, rating, answer, form, position, seconds, time, hidden"
     joined = f"select {columns} from ratings join items using (study, item) where study = ?"
@@ -179,7 +172,6 @@ class RatingPanel(ipywidgets.VBox):
     """The panel of one rater in one study: what is to be judged and nothing else, in an order of their own.
 
     rater: a name or a code; by default the environment variable XAI_RATER, or "anonymous".
-    Raises RatingError: for a name that is another rater's but for capitals.
     """
 
     def __init__(self, study: Study, rater: str = "", seed: int = 0):
@@ -209,8 +201,8 @@ class RatingPanel(ipywidgets.VBox):
         table = ratings(self.study.file, self.study.name)
         done = table["item"][table.rater == self.rater].tolist()
         self.place.value = f"<b>{len(done)} of {len(self.order)} rated</b> by {html.escape(self.rater)}"
-        nothing = Item("", "", {}, {}, b"", "")
-        self.item = next((one for one in self.order if one.id not in done), nothing)
+        left = [one for one in self.order if one.id not in done]
+        self.item = left[0] if left else Item("", "", {}, {}, b"", "")
         text = html.escape(self.item.text)
         self.text.value = f"<div style='white-space: pre-wrap; line-height: 1.4'>{text}</div>"
         self.picture.value = self.item.image

@@ -11,7 +11,6 @@ from xaihelpers.fastslow.chains import (
     STAGES,
     STEP_MARK,
     chain_prefix,
-    content_words,
     mentions_class,
     parse_chain,
     parse_list,
@@ -19,15 +18,7 @@ from xaihelpers.fastslow.chains import (
     segment_reasoning,
 )
 from xaihelpers.fastslow.dictionary import class_neighbours, similarity_dictionary
-from xaihelpers.fastslow.guessers import (
-    CHANCE,
-    ITSELF,
-    blind_floor,
-    class_vectors,
-    guess_blind,
-    rotations,
-    share_right,
-)
+from xaihelpers.fastslow.guessers import blind_floor, class_vectors, guess_blind, rotations, share_right
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes, chains_from_labels
 from xaihelpers.fastslow.letters import LETTERS
 from xaihelpers.fastslow.questions import (

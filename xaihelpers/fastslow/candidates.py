@@ -44,18 +44,14 @@ def draw_cases(
 
     labels: (N,) of the images to draw from; none is drawn twice while there are enough. count: of cases.
     neighbours: (K, 4), the look-alikes of each class; None draws four other classes at random.
-    balanced: False, as in the paper, makes the true class the centre of its own set. True makes a set of a
-        class and its four neighbours, of which any is the true one with equal probability, so that the set
-        itself tells nothing. A class without an image is then never the true one.
+    balanced: the true class is any of a set with equal probability, so that the set itself tells nothing; a
+        class without an image never is.
     nearest: (N, 4), the distractors of each image in place of its class's.
-    Raises ValueError: fewer than five classes, or no image.
+    Raises ValueError without an image.
     """
     labels, rng = np.asarray(labels), np.random.default_rng([seed, 31])
-    if n_classes < CANDIDATES or not len(labels):
-        raise ValueError(
-            f"{n_classes} classes and {len(labels)} images: a set of candidates needs at least {CANDIDATES} "
-            "classes, and an image to ask about"
-        )
+    if not len(labels):
+        raise ValueError("there is no image to ask about: the data need test images")
 
     def set_of(centre: int) -> list[int]:
         if neighbours is not None:
@@ -65,26 +61,24 @@ def draw_cases(
 
     # used in balanced sets only, but drawn here, so that both kinds of sets use the same random numbers
     images_of = {int(k): rng.permutation(np.flatnonzero(labels == k)).tolist() for k in np.unique(labels)}
-    rows, sets, true_classes = [], [], []
     if balanced:
+        rows, sets = [], []
         while len(rows) < count:
             candidates = set_of(int(rng.integers(n_classes)))
-            true_class = int(rng.choice(candidates))
-            if true_class not in images_of:  # nothing to ask about: another set
+            of_class = images_of.get(int(rng.choice(candidates)))
+            if of_class is None:  # nothing to ask about: another set
                 continue
-            first, *others = images_of[true_class]
-            images_of[true_class] = [*others, first]  # the images of a class take turns
-            rows.append(first)
+            rows.append(of_class[0])
+            of_class.append(of_class.pop(0))  # the images of a class take turns
             sets.append(candidates)
-            true_classes.append(true_class)
     else:
         passes = [rng.permutation(len(labels)) for _ in range(-(-count // len(labels)))]
         rows = np.concatenate(passes)[:count]
-        true_classes = labels[rows].tolist()
-        sets = [set_of(k) for k in true_classes] if nearest is None else np.c_[true_classes, nearest[rows]]
+        sets = [set_of(k) for k in labels[rows]] if nearest is None else np.c_[labels[rows], nearest[rows]]
     options = np.array([rng.permutation(candidates) for candidates in sets]).reshape(-1, CANDIDATES)
-    positions = (options == np.array(true_classes)[:, None]).argmax(1)
-    return Cases(np.array(rows, int), options, positions, np.array([centre for centre, *_ in sets], int))
+    rows = np.array(rows, int)
+    positions = (options == labels[rows, None]).argmax(1)
+    return Cases(rows, options, positions, np.array([centre for centre, *_ in sets], int))
 
 
 class Pool(NamedTuple):
@@ -107,10 +101,7 @@ class Pool(NamedTuple):
 
 
 def load_pool(name: str, backbone=None, dictionary: str = "auto") -> Pool:
-    """The pool of a data set's test images.
-
-    name: as of `datasets.load`. backbone, dictionary: as of `class_neighbours`, with its errors.
-    """
+    """The pool of a data set's test images; backbone, dictionary: as of `class_neighbours`."""
     data = load(name)
     rows = np.flatnonzero(~data.images["train"])
     return Pool(name, data, rows, class_neighbours(data, backbone, dictionary))
@@ -148,11 +139,10 @@ def case_table(
     for seed in seeds:
         about = count or len(rows), neighbours, sets == "balanced", seed, nearest
         drawn = draw_cases(asked, len(names), *about)
-        run = pd.DataFrame({"row": rows[drawn.rows], "position": drawn.answers})
-        run["centre"] = names[drawn.centres]
-        run["file"] = pool.paths[run["row"]]
-        run["label"] = names[asked[drawn.rows]]
-        run["candidates"] = drawn.options.tolist()
-        run["options"] = names[drawn.options].tolist()
+        run = pd.DataFrame(
+            {"row": rows[drawn.rows], "position": drawn.answers, "centre": names[drawn.centres]}
+        )
+        run["file"], run["label"] = pool.paths[run["row"]], names[asked[drawn.rows]]
+        run["candidates"], run["options"] = drawn.options.tolist(), names[drawn.options].tolist()
         runs.append(run.assign(data=pool.name, sets=sets, seed=seed, case=range(len(run))))
     return pd.concat(runs, ignore_index=True)[COLUMNS]

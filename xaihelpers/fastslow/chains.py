@@ -1,19 +1,12 @@
 """Concept chains: read from an answer, given stage by stage, cut out of a model's reasoning.
 
-Paper fse, section 4 and appendices B and D. Its equation 1 builds a chain from coarse to fine; c^t is the
-first t of its T = 5 stages.
-
-| symbol | here |
-|---|---|
-| C, a chain of concepts | dict[str, str], a text for each of `STAGES` |
-| c^t | `chain_prefix(chain, t)`, a JSON text |
-| T | `len(STAGES)`, 5 |
+Paper fse, section 4 and appendices B and D. Its equation 1 builds a chain C from coarse to fine, here a dict
+with a text for each of `STAGES`; c^t is the first t of its T = 5 stages, `chain_prefix(chain, t)`.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 
 import numpy as np
 from rapidfuzz.distance import DamerauLevenshtein
@@ -30,11 +23,10 @@ LONG = 8  # letters of a name in which one may be wrong: "horse" is no "house"
 
 
 def parse_chain(text: str) -> dict[str, str] | None:
-    """The concept chain in an answer: the five stages, in their order.
+    """The concept chain in an answer, a JSON object alone, fenced, or amid other words.
 
-    text: holds them as a JSON object, alone, fenced, or amid other words. Keys may differ in case and
-        punctuation. Lists and nested objects become one text.
-    Returns None where a stage is missing or empty.
+    Keys may differ in case and punctuation. Lists and nested objects become one text. None where a stage is
+    missing or empty.
     """
     for found in _json_values(text, r"\{"):
         values = {re.sub(r"[^a-z]", "", str(key).lower()): _as_text(value) for key, value in found.items()}
@@ -54,9 +46,9 @@ def chain_prefix(chain: Mapping[str, str] | None, t: int) -> str:
 def parse_list(text: str) -> list[str] | None:
     """The phrases of an answer that holds a JSON list of five of them; None without such a list."""
     for found in _json_values(text, r"\["):
-        is_text = [isinstance(phrase, str) and bool(phrase.strip()) for phrase in found]
-        if is_text == [True] * 5:
-            return [phrase.strip() for phrase in found]
+        phrases = [phrase.strip() for phrase in found if isinstance(phrase, str)]
+        if len(found) == len(phrases) == 5 and all(phrases):
+            return phrases
     return None
 
 
@@ -73,19 +65,14 @@ def segment_reasoning(reasoning: str, by: str = "steps") -> dict[str, str] | Non
 
     by: "steps" keeps whole steps together, or sentences where there are fewer than five steps, or words where
         there are fewer than five sentences; "words" cuts into equal lengths.
-    Returns None for fewer than five words. Raises ValueError: another value of `by`.
+    Returns None for fewer than five words.
     """
-    if by not in ("steps", "words"):
-        raise ValueError(f"a chain is cut by 'steps' or 'words', not by {by!r}")
     steps = reasoning_steps(reasoning)
     text = " ".join(steps)
-    words = text.split()
-    if by == "words":
-        pieces = words
-    else:
-        sentences = re.split(r"(?<=[.!?;])\s+", text)
-        pieces = next((p for p in (steps, sentences, words) if len(p) >= len(STAGES)), words)
-    if len(pieces) < len(STAGES):
+    ways = {"steps": steps, "sentences": re.split(r"(?<=[.!?;])\s+", text), "words": text.split()}
+    tried = [ways["words"]] if by == "words" else ways.values()
+    pieces = next((pieces for pieces in tried if len(pieces) >= len(STAGES)), None)
+    if pieces is None:
         return None
     parts = np.array_split(np.array(pieces, object), len(STAGES))
     return {stage: " ".join(part) for stage, part in zip(STAGES, parts, strict=True)}
@@ -112,17 +99,6 @@ def mentions_class(text: str, name: str) -> bool:
             if min(DamerauLevenshtein.distance(one, whole) for one in found) <= wrong:
                 return True
     return False
-
-
-def content_words(text: str) -> set[str]:
-    """The words of four letters or more, in lower case; in a script without spaces, pairs of letters."""
-    found = set()
-    for word in re.findall(r"[^\W\d_]+", plain(text).casefold()):
-        if WITHOUT_SPACES.search(word):
-            found.update(first + second for first, second in pairwise(word))
-        elif len(word) >= 4:
-            found.add(word)
-    return found
 
 
 def _words(text: str) -> list[str]:

@@ -1,7 +1,5 @@
 """Which classes look alike: the semantic similarity dictionary (paper fse, section 5.3)."""
 
-import csv
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,22 +9,17 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, normalize
 
-from xaihelpers import paths
 from xaihelpers.datasets import Dataset
 from xaihelpers.models.classes import class_outputs
 from xaihelpers.models.features import extract_features
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.weights import ModelError
-from xaihelpers.text_files import plain, read_lines
 
 LOOK_ALIKES = 4  # of a class: the distractors beside it
 
 
 def nearest_classes(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The four highest-scored wrong classes of each sample, (N, 4); ties go to the lower class index.
-
-    scores: (N, K), of a classifier. labels: (N,).
-    """
+    """The four highest-scored wrong classes of each sample, (N, 4); ties go to the lower class index."""
     scores = np.array(scores, float)
     scores[np.arange(len(labels)), labels] = -np.inf
     return np.argsort(-scores, axis=1, kind="stable")[:, :LOOK_ALIKES]
@@ -35,8 +28,7 @@ def nearest_classes(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def similarity_dictionary(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The four classes that each class is most often confused with (section 5.3), (K, 4) class indices.
 
-    They are those that are most often among its samples' four highest-scored wrong classes. Ties go to the
-    lower class index.
+    They are those that are most often among its samples' `nearest_classes`.
 
     scores: (N, K), of a classifier. labels: (N,). Raises ValueError for a class without a sample.
     """
@@ -53,14 +45,13 @@ class Dictionary(NamedTuple):
     """The four look-alikes of each class."""
 
     neighbours: np.ndarray  # (K, 4) class indices
-    source: str  # what they were taken from: head, probe, attributes or a file
+    source: str  # what they were taken from: head, probe or attributes
     scores: np.ndarray | None = None  # (N, K) of the classifier, NaN of images that did not vote
 
     def nearest(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray | None:
-        """The four classes that each image is most like beside its own, (n, 4), by the classifier's scores.
+        """The four classes that each image is most like beside its own, (n, 4); None without a classifier.
 
-        rows: (n,), of images. labels: (n,). Returns None where there was no classifier.
-        Raises ValueError for an image that did not vote: the classifier may have learnt from it.
+        rows, labels: (n,). Raises ValueError for an image that did not vote: the classifier may know it.
         """
         if self.scores is None:
             return None
@@ -73,27 +64,26 @@ def class_neighbours(data: Dataset, backbone: ImageNetwork | None = None, source
     """The similarity dictionary of a data set, in which its test images vote (all where there is one split).
 
     source: "head", the backbone's own outputs; "probe", a linear classifier on the backbone's features, which
-        learns from the training images (from one split by turns, in folds); "attributes", the highest cosines
-        of the classes' attributes, with no picture; or a CSV file with a line for each class: its name, and
-        the names of its four look-alikes. "auto" takes the head where it is for these classes (as many
-        outputs, at least a quarter of the images right), then the probe, and attributes where the pictures
-        are missing.
+        learns from the training images (from one split by turns, in folds); or "attributes", the highest
+        cosines of the classes' attributes, with no picture. "auto" takes the head where it is for these
+        classes (as many outputs, at least a quarter of the images right), then the probe, and attributes
+        where the pictures are missing.
 
     Raises ValueError: fewer than five classes (pictures without labels have none), an unknown source, no
-    attributes, a class of one image where there is one split and no head for it, a file that does not hold
-    each class once, and as `similarity_dictionary` does. Raises ModelError for a head of other classes.
+    attributes, a class of one image where there is one split and no head for it. ModelError: a head of other
+    classes.
     """
     if len(data.class_names) <= LOOK_ALIKES:
         raise ValueError(f"{data!r}: give pictures in a folder for each of {LOOK_ALIKES + 1} classes or more")
+    if source not in ("auto", "head", "probe", "attributes"):
+        raise ValueError(f"dictionary is auto, head, probe or attributes, not {source!r}")
     if source == "auto" and not all(Path(path).is_file() for path in data.images["path"].head()):
         source = "attributes"
     if source == "attributes":
         if data.class_attributes is None:
-            raise ValueError(f"{data!r} has no class attributes: take head, probe or a file")
+            raise ValueError(f"{data!r} has no class attributes: take head or probe")
         unit = normalize(data.class_attributes.nan_to_num().numpy())  # (K, A)
         return Dictionary(similarity_dictionary(unit @ unit.T, np.arange(len(unit))), source)
-    if source not in ("auto", "head", "probe"):
-        return Dictionary(_from_file(paths.find(source) or Path(source), data.class_names), source)
     train, labels = data.images["train"].to_numpy(), data.labels.numpy()
     voting = ~train if 0 < train.sum() < len(train) else np.ones_like(train)
     if source != "probe":
@@ -130,22 +120,3 @@ def _probe_scores(data: Dataset, backbone: ImageNetwork, voting: np.ndarray) -> 
         raise ValueError(f"{data!r}: a probe needs two images of {least!r}; or take the head or attributes")
     folds = StratifiedKFold(min(5, images_of.min()), shuffle=True, random_state=0)
     return cross_val_predict(classifier, features, labels, cv=folds, method="decision_function")
-
-
-def _from_file(file: Path, names: Sequence[str]) -> np.ndarray:
-    if not file.is_file():
-        raise ValueError(f"dictionary is auto, head, probe, attributes or a CSV file, not {str(file)!r}")
-    label_of = {plain(name): label for label, name in enumerate(names)}
-    look_alikes = {}  # by label
-    for line, values in enumerate(csv.reader(read_lines(file)), 1):
-        labels = [label_of.get(value.strip()) for value in values]
-        if None in labels or len(labels) != 5 or len(set(labels)) != 5 or labels[0] in look_alikes:
-            raise ValueError(
-                f"{file}, line {line} has {', '.join(values)}: a line holds a class's name and those of its "
-                "four look-alikes, five different ones of the data set's, and each class has one line"
-            )
-        look_alikes[labels[0]] = labels[1:]
-    missing = [name for label, name in enumerate(names) if label not in look_alikes]
-    if missing:
-        raise ValueError(f"{file} has no line for {missing[0]!r} ({len(missing)} such in all)")
-    return np.array([look_alikes[label] for label in range(len(names))])

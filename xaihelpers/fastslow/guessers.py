@@ -19,19 +19,20 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
 
 from xaihelpers.datasets import Dataset
 from xaihelpers.fastslow.candidates import CANDIDATES, Pool
 from xaihelpers.models.clip import Clip, embed_texts
 
-CHANCE, ITSELF = "chance", "itself, blind"
+CHANCE = "chance"
 
 
 def class_vectors(data: Dataset, clip: Clip | None = None) -> dict[str, np.ndarray]:
     """Vectors (K, d) by which a guesser may find two classes alike, as far as the data set has them.
 
-    clip: whose embeddings of "a photo of a ..." serve as well; None for none. The shipped ones know the names
-        of the drawn worlds alone, and serve nowhere else.
+    clip: whose embeddings of "a photo of a ..." serve as well; the shipped ones know the names of the drawn
+        worlds alone, and serve nowhere else.
     """
     by_letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4))
     vectors = {"names' letters": by_letters.fit_transform(data.class_names).toarray()}
@@ -46,8 +47,7 @@ def class_vectors(data: Dataset, clip: Clip | None = None) -> dict[str, np.ndarr
 def guess_blind(cases: pd.DataFrame, pool: Pool, vectors: dict[str, np.ndarray]) -> pd.DataFrame:
     """How probable it is, in %, that each guesser takes the true class; a row for each case, by its index.
 
-    cases: as `case_table` gives them. vectors: as `class_vectors` gives them.
-    Returns a column for each guesser, the first "chance".
+    cases: as of `case_table`. vectors: as of `class_vectors`. Columns: the guessers, the first "chance".
     """
     options = np.array(cases["candidates"].tolist(), int).reshape(-1, CANDIDATES)
     neighbours = pool.dictionary.neighbours
@@ -56,8 +56,7 @@ def guess_blind(cases: pd.DataFrame, pool: Pool, vectors: dict[str, np.ndarray])
     known = in_set_of[options[:, :, None], options[:, None, :]]  # (l, 5, 5)
     scores = {CHANCE: np.zeros(options.shape), "knows the dictionary": known.sum(2)}
     for kind, of_classes in vectors.items():
-        unit = of_classes / np.linalg.norm(of_classes, axis=1, keepdims=True).clip(1e-12)  # (K, d)
-        unit = unit[options]  # (l, 5, d)
+        unit = normalize(of_classes)[options]  # (l, 5, d)
         scores[f"most like the others, by {kind}"] = np.einsum("lod,lkd->lo", unit, unit)
     scores["least wanted"] = -in_set_of.sum(0)[options]
     right = {guesser: 100 * share_right(of, cases["position"]) for guesser, of in scores.items()}
@@ -73,12 +72,12 @@ def share_right(scores: np.ndarray, positions: Sequence[int]) -> np.ndarray:
 def blind_floor(guesses: pd.DataFrame, own: pd.Series | None = None) -> pd.Series:
     """How probable it is, in %, that the best of the guessers and of the model's own blind answers is right.
 
-    guesses: (l,) rows, as `guess_blind` gives them.
+    guesses: (l,) rows, as of `guess_blind`.
     own: by the same index, the share of the model's blind answers to a case that are right, in %; what is
         missing could not be had. A case counts in all of the sources that are compared, or in none.
     Returns what a figure has to lie above, case by case, under the name of its source.
     """
-    sources = guesses if own is None else guesses.assign(**{ITSELF: own.reindex(guesses.index)})
+    sources = guesses if own is None else guesses.assign(**{"itself, blind": own.reindex(guesses.index)})
     compared = sources.dropna()
     source = compared.mean().idxmax() if len(compared) else CHANCE  # of equal ones the first
     return sources[source]
@@ -88,9 +87,7 @@ def rotations(cases: pd.DataFrame) -> pd.DataFrame:
     """Each case five times, its options turned by one place each time: a favourite letter then costs nothing.
 
     The options are put in the order of the alphabet first, so that cases with the same five ask the same five
-    questions, which a model need answer only once.
-
-    cases: with `options` and `position`. Returns the table with the column `turn`, 0 to 4.
+    questions, which a model need answer only once. `turn` is 0 to 4.
     """
     true_names = [options[place] for options, place in zip(cases["options"], cases["position"], strict=True)]
     turned = []

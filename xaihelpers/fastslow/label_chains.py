@@ -33,8 +33,6 @@ PLACES = {
 def chain_from_attributes(attributes: Iterable[str], seat: str = "") -> dict[str, str]:
     """The five stages (paper fse, appendix B) of something that shows these attributes.
 
-    A stage of which nothing is annotated reads "not annotated".
-
     attributes: names `group::value`, as in CUB-200-2011 or in the everyday world.
     seat: where it is ("branch", "water", …), if that is known; CUB annotates no background.
     """
@@ -53,8 +51,6 @@ def chains_from_labels(data: Dataset, rows: Iterable[int]) -> dict[int, dict[str
     """The chain of each of these images by its own attribute labels; None for a data set without attributes.
 
     Only what can be seen counts. Where images have no labels of their own, those of their class are taken.
-
-    rows: positions (0-based) in `data.images`.
     """
     if data.attributes is None:
         return None

@@ -25,19 +25,13 @@ REJECTS = re.compile("[不非没]|ない|ません|ไม่")
 
 
 def parse_letter(text: str) -> str | None:
-    """The letter, A to E, of the option that an answer names.
+    """The letter, A to E, of the option that an answer (without the reasoning before it) names.
 
-    What is read is a letter alone, or at the beginning before a mark ("B", "(B)", "**B**", "B. House"), and
-    otherwise the one capital letter that stands by itself ("Answer: B", "I select B.", "B is the correct
-    answer", "Option B is best").
+    That is a letter alone, or at the beginning before a mark ("B", "(B)", "**B**", "B. House"), and otherwise
+    the one capital letter that stands by itself ("I select B.", "Option B is best", "答案是B"). An "A" before
+    a lower-case word is an article ("A bird"), unless "option" stands before it or a verb after it.
 
-    An "A" before a lower-case word is an article ("A bird"), unless "option" stands before it or a verb after
-    it ("A is correct"). Around the letters of a script without spaces ("答案是B") a letter stands by itself,
-    and a wide one ("Ｂ") is the same.
-
-    text: the answer, without the reasoning before it.
-    Returns None where no letter is named, several are ("A or B"), or one is only rejected ("not B", "B is
-        wrong", "不是B").
+    None where no letter is named, several are ("A or B"), or one is only rejected ("not B", "不是B").
     """
     if REJECTS.search(text):
         return None

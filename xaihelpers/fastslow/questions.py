@@ -27,19 +27,15 @@ log = logging.getLogger(__name__)
 # whose chain is asked for where the image is shown; without the image the class's name stands here
 THE_IMAGE = "the main object in this image"
 SHOWN = {"fast": ["image"], "slow": ["concepts"], "fused": ["image", "concepts"], "blind": []}
-PROMPTS = {
-    "fast": "fse_choose_image",
-    "slow": "fse_choose_concepts",
-    "fused": "fse_choose_both",
-    "blind": "fse_choose_nothing",
-}
+PROMPTS = {"fast": "fse_choose_image", "slow": "fse_choose_concepts"}
+PROMPTS |= {"fused": "fse_choose_both", "blind": "fse_choose_nothing"}
 
 
 class Chains(NamedTuple):
     """What came of a request for concept chains."""
 
-    chains: list[dict[str, str] | None]  # None where the answer holds no whole one
-    failures: list[str]  # why not: one of `ask.messages.KINDS`, empty where there is one
+    chains: list[dict[str, str] | None]
+    failures: list[str]  # why there is none: one of `ask.messages.KINDS`, empty where there is one
 
 
 def annotate_chains(
@@ -55,14 +51,13 @@ def annotate_chains(
     An answer that max_tokens ended before the chain was whole is asked for once more (`ask.ask_whole`).
 
     model: as `ask.load_vlm` gives it. images, names: one of the two. file: the prompt.
-    max_tokens: of a chain. settings: of `ask.ask`. Raises AskError as `ask.ask` does.
+    settings: of `ask.ask`.
     """
     if images is not None:
-        text = prompt(file, entity=THE_IMAGE)
-        requests = [request(text, [image], max_tokens=max_tokens) for image in images]
+        asked = [(prompt(file, entity=THE_IMAGE), [image]) for image in images]
     else:
-        texts = [prompt(file, entity=with_article(name)) for name in names]
-        requests = [request(text, max_tokens=max_tokens) for text in texts]
+        asked = [(prompt(file, entity=with_article(name)), []) for name in names]
+    requests = [request(*one, max_tokens=max_tokens) for one in asked]
     answers = ask_whole(model, requests, lambda answer: parse_chain(answer.text) is not None, **settings)
     chains = [parse_chain(answer.text) for answer in answers]
     kinds = [failure_kind(answer, chain is not None) for answer, chain in zip(answers, chains, strict=True)]
@@ -72,7 +67,7 @@ def annotate_chains(
 def describe(model, pool: Pool, rows: Sequence[int], **settings) -> tuple[dict, dict]:
     """Chains of images of a pool: row of the image -> its chain, or None, and row -> why there is none.
 
-    rows: of the images; each is asked about once. model, settings: as of `annotate_chains`.
+    rows: each is asked about once. model, settings: as of `annotate_chains`.
     """
     rows = np.unique(rows)
     found = annotate_chains(model, pool.paths[rows].tolist(), **settings)
@@ -84,12 +79,10 @@ def choice_request(
 ) -> Request:
     """One question with five lettered options, in a chat of its own: nothing but this reaches the model.
 
-    mode: "fast", "slow", "fused" or "blind". options: five class names.
-    concepts: c^t as `chain_prefix` gives it. image: a file or a PIL image.
-    file: a prompt in place of the mode's own.
-    max_tokens: of the answer; a model that reasons before the letter needs thousands.
+    options: five class names. concepts: c^t. image: a file or a PIL image. file: a prompt in place of the
+        mode's own. max_tokens: of the answer; a model that reasons before the letter needs thousands.
     Raises ValueError: other than five different options, something given that the mode must not see, or
-        something missing. Raises AskError as `ask.prompt` does.
+        something missing.
     """
     if len(options) != CANDIDATES or len(set(options)) < CANDIDATES:
         raise ValueError(f"{CANDIDATES} different options are needed, not {', '.join(map(repr, options))}")
@@ -110,7 +103,7 @@ def questions(
 ) -> pd.DataFrame:
     """A table of questions for `choose`, one for each case, which holds what its mode is shown and no more.
 
-    cases: as `case_table` gives them. texts: row of an image -> the concepts for it, c^t.
+    cases: as of `case_table`. texts: row of an image -> its concepts, c^t.
     failures: row -> why there are none. about: further columns.
     """
     table = cases.assign(mode=mode, **about)
@@ -145,17 +138,12 @@ def choose(
 ) -> pd.DataFrame:
     """Ask a table of questions, one a row; returns the table with what was chosen.
 
-    questions: with the columns `mode`, `options` (five class names) and `position` (of the true one, 0 to 4),
-        and as the mode needs them `concept_text` (c^t) and `image`. Other columns are kept. Where a mode
-        needs concepts and there are none (an annotator that gave no chain), nothing is asked; why there are
-        none may stand in `concept_failure`.
-    prompts: the prompt of each mode, a name or a file. max_tokens: of an answer. settings: of `ask.ask`.
-
+    questions: as of `questions`. Where a mode needs concepts and there are none (an annotator that gave no
+        chain), nothing is asked. prompts: of each mode, a name or a file. settings: of `ask.ask`.
     Returns the table with `letter` (missing where the answer names none, or nothing was asked), `correct`,
-    `failure` (one of `ask.messages.KINDS`, empty where a letter is named), `invalid` (no letter, though there
-    was an answer; it is wrong) and `leak` (whether the concepts name the true class).
-    Raises ValueError if a mode is given what it must not see, or lacks what it needs; AskError as `ask.ask`
-    does.
+        `failure` (one of `ask.messages.KINDS`, empty where a letter is named), `invalid` (no letter, though
+        there was an answer; it is wrong) and `leak` (whether the concepts name the true class).
+    Raises ValueError as `choice_request`.
     """
     given = questions.reindex(columns="mode options position concept_text image concept_failure".split())
     given = given.astype(object).where(given.notna(), None)
@@ -191,10 +179,8 @@ def answered(answers: pd.DataFrame) -> pd.DataFrame:
 def failure_mark(answers: pd.DataFrame, keys: Sequence[str]) -> str:
     """Log how answers failed, and give what is added to a model's name where many could not be had.
 
-    answers: with `failure`, as `choose` returns them, before those that failed are left out.
-    keys: the columns by which they are counted. A part of which more than `ask.messages.MARKED` % could not
-        be had is named in a note.
-    Returns an empty text where there is no such part.
+    answers: of `choose`. keys: columns by which they are counted. A part of which more than
+        `ask.messages.MARKED` % could not be had is named in a note; where there is none, the text is empty.
     """
     in_all = [f"{100 * (answers['failure'] == kind).mean():.1f} % {kind}" for kind in KINDS]
     log.info("Of %d answers %s", len(answers), ", ".join(in_all))
@@ -204,8 +190,8 @@ def failure_mark(answers: pd.DataFrame, keys: Sequence[str]) -> str:
         return ""
     parts = []
     for key, share in marked.items():
-        names = key if isinstance(key, tuple) else [key]
-        parts.append(f"{', '.join(str(name) for name in names if str(name))} ({share:.1f} %)")
+        names = map(str, key if isinstance(key, tuple) else [key])
+        parts.append(f"{', '.join(filter(None, names))} ({share:.1f} %)")
     told = f"More than {MARKED:.0f} % of the answers could not be had: {'; '.join(parts)}."
     log.warning("%s", told, extra={"note": True})
     return f", marked: up to {marked.max():.0f} % failed"

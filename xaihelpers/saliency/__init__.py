@@ -1,14 +1,6 @@
 """Attention maps of classifiers and segmenters, and what a judge is asked about them (paper autoxplain)."""
 
-from xaihelpers.saliency.attended import (
-    attend_all,
-    attention_cases,
-    energy_of,
-    lit_cases,
-    measures,
-    shown_pictures,
-)
-from xaihelpers.saliency.explained import backbone_of, load_explained, objects_in
+from xaihelpers.saliency.explained import attend_all, backbone_of, load_explained, objects_in
 from xaihelpers.saliency.hooks import SaliencyError, activations_and_gradients, score_classes
 from xaihelpers.saliency.judging import KINDS, judge, judge_images
 from xaihelpers.saliency.methods import METHODS, AttentionMaps, attention_maps, combine_maps

@@ -1,27 +1,114 @@
-"""What people are asked about attention and its judge: studies for notebook 71 (paper autoxplain, 4.1).
+"""What is known of each map, and what people are asked about it and its judge (paper autoxplain, 4.1).
 
-Two questions: how well does a network attend to the object that it names, 0 to 5; and is all of what a judge
-has written about it right. Their ratings come back as a table of item and rating.
+Two studies for notebook 71: how well does a network attend to the object that it names, 0 to 5; and is all of
+what a judge has written about it right. Their ratings come back as a table of item and rating.
 """
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
+import torch.nn.functional as F
 
 from xaihelpers import rating
+from xaihelpers.datasets import Dataset, class_name
+from xaihelpers.kernels.masking import attention_mask, mask_images, upsample_maps
+from xaihelpers.models import crop_masks
+from xaihelpers.models.layers import logits_of
+from xaihelpers.saliency.explained import BATCH, Attended
+from xaihelpers.saliency.hooks import network_inputs
+from xaihelpers.saliency.perturbation import perturb
 from xaihelpers.scores.agreement import leave_one_rater_out
+from xaihelpers.scores.autoxplain import soft_iou
 from xaihelpers.scores.intervals import Interval
 from xaihelpers.text_files import plain
-from xaihelpers.yardsticks.statements import only_true
+from xaihelpers.yardsticks.statements import lit_shares, only_true
+
+SIDE = 64  # of the lit pixels that are returned, one size for all networks
+UNKNOWN = dict.fromkeys(("confidence", "overlap", "coverage", "precision"), np.nan)
+MEASURES = ["deletion and insertion", "average drop", "AOPC"]
+
+
+@torch.no_grad()
+def lit_cases(
+    seen: Attended, data: Dataset, alpha: float = 25.0, beta: float = 0.4
+) -> tuple[pd.DataFrame, torch.Tensor]:
+    """The cases with what is known of a map's light, and the lit pixels (cases, SIDE, SIDE) bool.
+
+    Lit is what keeps half of its light or more under the mask of equation 1. The new columns:
+
+    image, item           the picture, and the map as the name of an item that people rate
+    object, right_name    the class in plain words, and whether it reads as the label
+    area, distance        lit share of the picture; mean distance of the light from the middle, in half sides
+    brightness            mean of the masked picture in [0, 1]
+    confidence            the network's probability of the class; NaN where it sees no pixels
+    overlap               of attention and object, as of `soft_iou`
+    coverage, precision   of the lit pixels; like overlap NaN where nobody knows the object
+    parts                 share of each visible part that is lit, a dictionary; empty where nobody knows them
+    """
+    found, lit_pixels = [], []
+    for one, cases, maps, pixels in seen.by_map():
+        upsampled = upsample_maps(maps, pixels.shape[2:])
+        lit, light = upsampled >= beta, attention_mask(upsampled, alpha, beta)
+        y, x = (torch.linspace(-1, 1, side) for side in light.shape[1:])
+        away = torch.hypot(y[:, None], x[None])
+        pictures = mask_images(pixels, maps, alpha=alpha, beta=beta)
+        values = {
+            "area": lit.float().mean((1, 2)),
+            "distance": (light * away).sum((1, 2)) / light.sum((1, 2)),
+            "brightness": pictures.float().mean((1, 2, 3)) / 255,
+        }
+        if one.sees_pixels:
+            inputs = (network_inputs(one.network, part) for part in pixels.split(BATCH))
+            logits = torch.cat([logits_of(one.network.model(part)).cpu() for part in inputs])
+            logits = logits.mean((2, 3)) if logits.dim() == 4 else logits  # of a segmenter
+            values["confidence"] = logits.softmax(1)[range(len(logits)), cases.number.tolist()]
+        masks, parts = crop_masks(one.network, data, cases.row), [{} for _ in range(len(cases))]
+        if masks is not None:
+            thing = masks > 0
+            both = (lit & thing).sum((1, 2))
+            values["overlap"] = soft_iou(upsampled, thing)
+            values |= {"coverage": both / thing.sum((1, 2)), "precision": both / lit.sum((1, 2))}
+            pairs = zip(masks, lit, strict=True)
+            parts = [lit_shares(mask, shown, data.mask_names) for mask, shown in pairs]
+        values = UNKNOWN | {name: of.numpy() for name, of in values.items()}
+        found.append(cases.assign(**values, parts=parts))
+        lit_pixels.append(F.interpolate(lit[:, None].float(), (SIDE, SIDE))[:, 0] > 0.5)
+    cases = pd.concat(found)
+    files = data.images.path.iloc[cases.row].map(Path)
+    inside = [file.relative_to(data.root) if file.is_relative_to(data.root) else file for file in files]
+    cases["image"] = [file.with_suffix("").as_posix() for file in inside]
+    cases["item"] = (cases.network.str.replace("/", " ") + " " + cases.image).map(plain)
+    cases["object"] = cases.name.map(class_name)
+    return cases.assign(right_name=cases.object == cases.label), torch.cat(lit_pixels)
+
+
+def measures(seen: Attended, steps: int, n_images: int, **how) -> pd.DataFrame:
+    """What the measures that ask the network say of each map: MEASURES, all turned so that high is good.
+
+    steps: of the curves. n_images: of how many images of each network; the others have NaN, as have maps that
+    show nothing, and those of whom sees no pixels. how: as of `perturb`.
+    """
+    frame = pd.DataFrame(np.nan, seen.cases.index, MEASURES)
+    for one, cases, maps, pixels in seen.by_map():
+        if not one.sees_pixels:
+            continue
+        inputs, some = network_inputs(one.network, pixels[:n_images]), cases[:n_images]
+        classes = torch.tensor(some.number.to_numpy(), device=inputs.device)
+        curves = perturb(one.network, inputs, maps[:n_images].to(inputs.device), classes, steps, BATCH, **how)
+        gain = curves.insertion_auc - curves.deletion_auc
+        if how.get("least_relevant_first"):  # backwards, the two curves change places
+            gain = -gain
+        frame.loc[some.index] = torch.stack([gain, -curves.average_drop, curves.aopc], 1).cpu().numpy()
+    frame.loc[seen.cases.nothing] = np.nan
+    return frame
 
 
 def attention_items(cases: pd.DataFrame, pictures: Sequence) -> list[rating.Item]:
-    """An item for each map: its masked picture, and the object that the network names.
-
-    cases: as of `lit_cases`.
-    """
+    """An item for each map: its masked picture, and the object that the network names."""
     question = "Only what a model attends to is visible. How well does it attend to the object that it names?"
     items = []
     for case, picture in zip(cases.itertuples(), pictures, strict=True):

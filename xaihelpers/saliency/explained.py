@@ -1,4 +1,4 @@
-"""Networks by name as they are explained side by side: whole ones, linear heads trained here, files of maps.
+"""Networks by name side by side, and where they look: whole ones, linear heads trained here, files of maps.
 
 A head is one linear layer theta on the frozen feature maps A (N, d, h, w) of a network, its backbone:
 
@@ -10,31 +10,32 @@ so that two heads on one backbone differ in the task of a layer and in nothing e
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import nn
 
+from xaihelpers import models
 from xaihelpers.datasets import Dataset
-from xaihelpers.models import (
-    ImageNetwork,
-    crop_boxes,
-    crop_masks,
-    extract_features,
-    load_backbone,
-    match_labels,
-    segmenters,
-    target_class_names,
-)
+from xaihelpers.models import ImageNetwork
+from xaihelpers.own_model import OwnModelError
 from xaihelpers.parameters import ParameterError
-from xaihelpers.saliency.hooks import SaliencyError
-from xaihelpers.saliency.own_maps import picture_view
+from xaihelpers.saliency.hooks import SaliencyError, network_inputs
+from xaihelpers.saliency.judging import judge_images
+from xaihelpers.saliency.methods import attention_maps
+from xaihelpers.saliency.nulls import null_maps
+from xaihelpers.saliency.own_maps import own_maps, picture_view
 
 SEGMENTER, CLASSIFIER = "segmenter/", "classifier/"
+BATCH = 16
 
 
 @dataclass(eq=False)
@@ -62,8 +63,8 @@ def backbone_of(name: str) -> str:
 
 def objects_in(network: ImageNetwork, data: Dataset, rows: Sequence[int]) -> torch.Tensor:
     """Where objects are as a network crops pictures, (n, crop, crop) bool: outlines, boxes, or no pixel."""
-    outlines = crop_masks(network, data, rows)
-    return crop_boxes(network, data, rows) if outlines is None else outlines > 0
+    outlines = models.crop_masks(network, data, rows)
+    return models.crop_boxes(network, data, rows) if outlines is None else outlines > 0
 
 
 def train_head(
@@ -121,7 +122,7 @@ def load_explained(
         backbone, of_cells, heads = backbone_of(name), name.startswith(SEGMENTER), []
         if backbone not in networks:
             view = picture_view(name) if Path(name).suffix == ".npz" else None
-            networks[backbone] = view or load_backbone(
+            networks[backbone] = view or models.load_backbone(
                 backbone, of["weights"], device=device, data=data, size=size
             )
         network = networks[backbone]
@@ -129,7 +130,7 @@ def load_explained(
         if name != backbone:
             if backbone not in maps_of:
                 files = data.images["path"].iloc[train].tolist()
-                maps_of[backbone] = extract_features(network, files).maps.to(device)
+                maps_of[backbone] = models.extract_features(network, files).maps.to(device)
             maps, wanted = maps_of[backbone], data.labels[train]
             if of_cells:
                 view = str(np.divide(network.resize, network.crop))  # what of a picture is seen
@@ -142,14 +143,116 @@ def load_explained(
             about = maps, wanted.to(device), len(outputs), epochs
             heads = [train_head(*about, seed + draw) for draw in range(draws)]
         elif network.model is not None:
-            outputs = target_class_names(network, data, of["class_names"])
+            outputs = models.target_class_names(network, data, of["class_names"])
             network = replace(network, layer=of["layer"] or network.layer)
-        is_segmenter = of_cells or name.removeprefix("torchvision/") in segmenters()
+        is_segmenter = of_cells or name.removeprefix("torchvision/") in models.segmenters()
         kind = "segmentation" if is_segmenter else "classification"
         if network.model is None:
             name = backbone = Path(name).stem
         if name in found:
             raise ParameterError(f"two of the networks are {name}: name each once")
-        matched = match_labels(outputs, data.class_names, of["same_as"])
+        matched = models.match_labels(outputs, data.class_names, of["same_as"])
         found[name] = Explained(name, kind, backbone, network, outputs, matched, heads)
     return found
+
+
+class Attended(NamedTuple):
+    """What networks say of N pictures, and where they look for it.
+
+    Columns of the cases, a row for each network, draw and picture:
+
+    network, kind, backbone, draw   who, as of `Explained`
+    row, place, label               picture: its row in the data, its place among those asked about, its label
+    predicted, name, number         class that is predicted; the one whose map this is, by name and by output
+    right, nothing                  whether the prediction is the label; whether there is no attention: of a
+                                    constant map, or of background
+    """
+
+    explained: Mapping[str, Explained]
+    cases: pd.DataFrame
+    maps: dict[tuple[str, int], torch.Tensor]  # (name, draw) -> (N, h, w)
+    pixels: dict[str, torch.Tensor]  # backbone -> (N, 3, H, W) uint8
+
+    def by_map(self) -> list[tuple[Explained, pd.DataFrame, torch.Tensor, torch.Tensor]]:
+        """Of each network and draw: who, its cases, maps and pixels."""
+        found, tables = [], self.cases.groupby(["network", "draw"], sort=False)
+        for (name, draw), cases in tables:
+            one = self.explained[name]
+            found.append((one, cases, self.maps[name, draw], self.pixels[one.backbone]))
+        return found
+
+    def energy(self) -> dict[str, torch.Tensor]:
+        """Where a backbone's layer responds, whatever the class, (N, h, w) each; 0 of files of maps."""
+        found = {}
+        for one in self.explained.values():
+            pixels = self.pixels[one.backbone]
+            if one.network.model is None:
+                found[one.backbone] = torch.zeros(len(pixels), 1, 1)
+            elif one.backbone not in found:
+                about = one.network, network_inputs(one.network, pixels)
+                found[one.backbone] = null_maps(*about, "energy", batch_size=BATCH).cpu()
+        return found
+
+    def shown(self, kind: str, alpha: float = 25.0, beta: float = 0.4) -> list[Image.Image]:
+        """What a judge is shown of each map, in the order of the cases; kind: as of `judge_images`."""
+        pictures = []
+        for _, _, maps, pixels in self.by_map():
+            pictures += judge_images(pixels, maps, kind, alpha, beta)
+        return pictures
+
+
+def attend_all(
+    explained: Mapping[str, Explained],
+    data: Dataset,
+    rows: Sequence[int],
+    method: str = "gradcam",
+    asked: str = "predicted",
+    all_pixels: bool = False,
+) -> Attended:
+    """What all networks say of the pictures at `rows`, by every draw.
+
+    Methods that mask the picture mask the maps that a head is shown.
+
+    asked: the class that a segmenter is asked about, the "predicted" one or, as in the authors' code, the
+        image's "label". all_pixels: as of `score_classes`.
+    Raises OwnModelError: a file of maps without predictions; and what `attention_maps` and `own_maps` raise.
+    """
+    files = data.images["path"].iloc[np.asarray(rows)].tolist()
+    labels = [data.class_names[label] if label >= 0 else "" for label in data.labels[rows].tolist()]
+    tables, maps, pixels = [], {}, {}
+    for name, one in explained.items():
+        network, names = one.network, one.names
+        if one.backbone not in pixels:
+            pixels[one.backbone] = models.read_pixels(network, files)
+        for draw in range(max(1, len(one.heads))):
+            if network.model is None:
+                found, names = own_maps(network.name, data, rows, network)
+                if (found.classes < 0).any():
+                    raise OwnModelError(
+                        f"{network.name}: maps without predictions: attention is judged for the class that "
+                        "was predicted. Add the names of the predicted classes, one for each image, as "
+                        "`predicted`"
+                    )
+            else:
+                model, layer, inputs = network, "", network_inputs(network, pixels[one.backbone])
+                if one.heads:
+                    model, layer = one.heads[draw], "0"
+                    inputs = models.extract_features(network, files).maps.to(inputs.device)
+                about = {"layer": layer, "batch_size": BATCH, "all_pixels": all_pixels}
+                attend = partial(attention_maps, model, inputs, method, **about)
+                found = attend()
+            predicted = found.classes.tolist()
+            if asked == "label" and one.kind == "segmentation":
+                found = attend(torch.tensor([min(one.outputs[label]) for label in labels]))
+            table = pd.DataFrame({"row": np.asarray(rows), "place": range(len(labels)), "label": labels})
+            table = table.assign(network=name, kind=one.kind, backbone=one.backbone, draw=draw)
+            table["number"] = found.classes.tolist()
+            table["predicted"] = [names[number] for number in predicted]
+            table["name"] = [names[number] for number in table.number]
+            told = zip(predicted, labels, strict=True)
+            table["right"] = [number in one.outputs.get(label, ()) for number, label in told]
+            is_background = (one.kind == "segmentation") & table.number.eq(0)
+            table["nothing"] = found.constant.cpu().numpy() | is_background
+            tables.append(table)
+            maps[name, draw] = found.maps.cpu()
+    return Attended(explained, pd.concat(tables, ignore_index=True), maps, pixels)

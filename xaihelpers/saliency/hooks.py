@@ -41,13 +41,11 @@ class ClassScores(NamedTuple):
 def score_classes(output, classes=None, all_pixels: bool = False) -> ClassScores:
     """Logits with the classes asked for, by default the predicted ones.
 
-    output: what a classifier or a segmenter returns.
     classes: (N,); None takes the class of the largest logit, of a segmenter the class with most pixels,
         the background, class 0, only where there is nothing else.
     all_pixels: of a segmenter, `class_pixels` are all pixels, as in the authors' code, and not those that
         are predicted to be of the class.
-    Raises SaliencyError for classes that are not one per image or out of range; ModelError for an output that
-        is no logits.
+    Raises SaliencyError for classes that are not one per image or out of range.
     """
     logits = logits_of(output)
     n_images, n_classes = logits.shape[:2]
@@ -70,8 +68,7 @@ def score_classes(output, classes=None, all_pixels: bool = False) -> ClassScores
 def class_scores(logits, classes, class_pixels, probability: bool = False) -> torch.Tensor:
     """The score of each image's class, (N,): its logit or probability, of a segmenter the mean over pixels.
 
-    logits: (N, K), or (N, K, H, W) of a segmenter. classes: (N,).
-    class_pixels: as of `ClassScores`; the score is 0 where there are none.
+    All as of `ClassScores`; the score is 0 where there are no pixels.
     """
     values = logits.float().softmax(1) if probability else logits.float()
     values = values[torch.arange(len(values), device=values.device), classes].reshape(class_pixels.shape)
@@ -83,11 +80,10 @@ def activations_and_gradients(
 ) -> tuple[ClassScores, torch.Tensor, torch.Tensor]:
     """Scores, a layer's maps (N, d, h, w), and the gradients of the scores by them (N, d, h, w), of a batch.
 
-    model: a classifier or a segmenter; it is put into evaluation mode.
-    inputs: (N, 3, H, W), on the model's device. classes: (N,), and all_pixels: as of `score_classes`.
+    model: a classifier or a segmenter; it is put into evaluation mode. classes, all_pixels: as of
+    `score_classes`.
     Raises SaliencyError: a layer that is not used or that the score does not depend on, maps that are not
-        finite, classes out of range; ModelError: no such layer, one that does not lie over space, an output
-        that is no logits.
+        finite, classes out of range; ModelError: no such layer, one that does not lie over space.
     """
     leaf = gradients = None  # nothing is recorded before the leaf
 
@@ -129,11 +125,8 @@ def require_finite(values: torch.Tensor, what: str) -> None:
 def class_weights(model: nn.Module, maps: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
     """Weights (K, d) of the linear layer between the means of the maps and the logits, which CAM needs.
 
-    Of a segmenter they are the weights of its last 1 x 1 convolution.
-
-    maps: (N, d, h, w). logits: (N, K), or (N, K, H, W) of a segmenter.
-    Raises SaliencyError where there is no such layer, or where something lies between the means and the
-        logits (a norm, another layer): CAM is not defined there.
+    Of a segmenter they are the weights of its last 1 x 1 convolution. Raises SaliencyError where there is no
+    such layer, or where something lies between the means and the logits (a norm, another layer).
     """
     shape = (logits.shape[1], maps.shape[1], *([] if logits.ndim == 2 else [1, 1]))
     for module in reversed(list(model.modules())):

@@ -6,7 +6,6 @@ Paper autoxplain, section 3.2 and appendix A.4; the images are those of equation
 import json
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -42,41 +41,24 @@ NO_SCORE = re.compile(r"\s*(?:%|per\s?cent|(?:-|–|to\b|or\b)\s*\d)", re.IGNORE
 SCALE = re.compile(r"(?:/|\bof\b|\bscale\b\D{0,12}?)\s*(?:\d+\s*(?:-|–|to)\s*)?(\d+)", re.IGNORECASE)
 
 
-class Judgement(NamedTuple):
-    """The parts of an answer; None and "" for those that it does not hold."""
+def parse_judgement(text: str) -> float | None:
+    """The score of an answer, 0 ... 5, given as JSON, as lines or as a dictionary.
 
-    score: float | None  # 0 ... 5
-    evaluation: str
-    justification: str
-
-
-def parse_judgement(text: str) -> Judgement:
-    """Evaluation, justification and score of an answer, given as JSON, as lines or as a dictionary.
-
-    A score that is absent, ambiguous or outside 0 ... 5 is None; it is never guessed.
+    One that is absent, ambiguous or off the scale is None; it is never guessed.
     """
-    parts = _parts(text)
-    scores = {parse_score(part) for name, part in parts if name == "score"}
-    first = dict(reversed(parts))  # of two parts of a name, the first
-    score = scores.pop() if len(scores) == 1 else None
-    return Judgement(score, first.get("evaluation", ""), first.get("justification", ""))
-
-
-def _parts(text: str) -> list[tuple[str, str]]:
-    """Names and texts of an answer's parts: entries of a JSON object, else what stands under headings."""
     try:
         found = json.loads(text)
     except ValueError:
         found = None
-    if isinstance(found, dict) and found.keys() & set(Judgement._fields):
-        return [(name, "" if part is None else str(part)) for name, part in found.items()]
+    if isinstance(found, dict) and found.keys() & {"evaluation", "justification", "score"}:
+        return parse_score(str(found.get("score")))
     headings = list(HEADING.finditer(text))
     ends = [*(heading.start() for heading in headings), len(text)][1:]
-    parts = []
+    scores = set()
     for heading, end in zip(headings, ends, strict=True):
-        part = text[heading.end() : end].strip().strip("\"'*{},[]\n ").strip()
-        parts.append((heading[1].lower(), part))
-    return parts
+        if heading[1].lower() == "score":
+            scores.add(parse_score(text[heading.end() : end]))
+    return scores.pop() if len(scores) == 1 else None
 
 
 def parse_score(text: str, highest: int = 5) -> float | None:
@@ -116,31 +98,24 @@ def judge(
     images: Sequence,
     objects: Sequence[str],
     kind: str = "masked",
-    length: str = "",
     file: str = "",
     max_tokens: int = 400,
     **settings,
 ) -> pd.DataFrame:
     """Ask a vision-language model for a judgement of each image.
 
-    model: as `load_vlm` gives it. images: N images or files; None asks without a picture.
-    objects: the predicted class of each in plain words. kind: of the images, as of `judge_images`.
-    length: "short" or "long", or "" for the paper's own prompt (data/prompts). file: name of another prompt.
-    max_tokens: of an answer. settings: of `ask`.
-    Returns a row per image: score (NaN where the answer holds none), evaluation, justification, text, error
-        (where there is no answer), and failure, one of `ask.messages.KINDS` where there is no score.
-    Raises AskError for another kind or length, as `prompt`; ValueError for images and objects of different
-        number.
+    images: N images or files; None asks without a picture. objects: the predicted class of each in plain
+        words. kind: of the images, as of `judge_images`.
+    file: a prompt; "" takes the paper's own for the kind (data/prompts). settings: of `ask`.
+    Returns a row per image: score (NaN where the answer holds none), text, error (where there is no
+        answer), and failure, one of `ask.messages.KINDS` where there is no score.
     """
-    name = file or "_".join(part for part in ("autoxplain", kind, length) if part)
-    requests = []
+    name, requests = file or f"autoxplain_{kind}", []
     for image, object_name in zip(images, objects, strict=True):
         shown = [] if image is None else [image]
         requests.append(request(prompt(name, object=object_name), shown, max_tokens=max_tokens))
     rows = []
     for answer in ask(model, requests, **settings):
-        judgement = parse_judgement(answer.text)
-        failure = failure_kind(answer, judgement.score is not None)
-        rows.append([*judgement, answer.text, answer.error, failure])
-    columns = [*Judgement._fields, "text", "error", "failure"]
-    return pd.DataFrame(rows, columns=columns).astype({"score": float})
+        score = parse_judgement(answer.text)
+        rows.append([score, answer.text, answer.error, failure_kind(answer, score is not None)])
+    return pd.DataFrame(rows, columns=["score", "text", "error", "failure"]).astype({"score": float})

@@ -11,16 +11,10 @@ Paper autoxplain, section 2, takes these methods as given. The map v of a class 
     EigenCAM    v = relu(projection of the cells' vectors A_.xy on their first principal component)
     RISE        v = 2 / m sum_i p_c(image through M_i) M_i
 
-    A      maps                (N, d, h, w)  of the layer
-    G      gradients           (N, d, h, w)  dS_c / dA
-    S_c    class_scores(...)   (N,)          score of the class
-    c      classes             (N,)
-    theta  class_weights(...)  (K, d)        weights of the last linear layer
-    w      weights             (N, d)
-    M_i    masks               (m, H, W)     random grids of cells, half of them kept, upsampled and cut at
-                                             random corners
-    p_c    probabilities       (N, m)        of the class
-    v      raw                 (N, h, w)     of RISE (N, H, W)
+    A, G, S_c, c  maps, their gradients, scores and classes, as of `hooks`
+    theta, w      weights of the last linear layer (K, d), of the maps (N, d)
+    M_i           masks (m, H, W): random grids of cells, half of them kept, upsampled, cut at random corners
+    p_c           probabilities of the class (N, m)
 
 CAM: Zhou et al. 2016. Grad-CAM: Selvaraju et al. 2017. Grad-CAM++: Chattopadhay et al. 2018.
 XGrad-CAM: Fu et al. 2020. LayerCAM: Jiang et al. 2021. Score-CAM: Wang et al. 2020.
@@ -62,14 +56,12 @@ def attention_maps(
     """Attention maps of images, each scaled to [0, 1].
 
     model: a classifier or a segmenter, (N, 3, H, W) -> (N, K) or (N, K, H, W), which is put into evaluation
-        mode, or an ImageNetwork.
-    inputs: (N, 3, H, W), normalised, on the model's device. method: one of METHODS.
+        mode, or an ImageNetwork. inputs: (N, 3, H, W), normalised, on its device. method: one of METHODS.
     classes: (N,), by default those predicted. all_pixels: as of `score_classes`.
     layer: a submodule's name; "" takes the last over space, by `models.find_layer`. A segmenter's CAM needs
         the layer before its last 1 x 1 convolution.
     of_rise: n_masks, cells, seed, see `rise`; other methods take no notice.
-    Raises SaliencyError: an unknown method, a model for which CAM is not defined; and as
-        `activations_and_gradients` and `rise`, also ModelError.
+    Raises SaliencyError: an unknown method; and as `activations_and_gradients`, `class_weights` and `rise`.
     """
     if method not in METHODS:
         raise SaliencyError(f"unknown method {method!r}: there are {', '.join(METHODS)}")
@@ -106,9 +98,7 @@ def scaled_maps(maps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def combine_maps(method: str, maps: torch.Tensor, gradients=None, weights=None) -> torch.Tensor:
-    """The equations above: a weighted sum of maps A (N, d, h, w) as (N, h, w), not scaled.
-
-    Negative values are cut off in all methods but CAM.
+    """The equations above: maps A (N, d, h, w) as v (N, h, w), not scaled.
 
     gradients: G (N, d, h, w), for the methods that need them. weights: (N, d), for CAM and Score-CAM.
     """
@@ -152,10 +142,8 @@ def rise(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Maps v (N, H, W), not scaled, and the classes (N,) asked about.
 
-    inputs: (N, 3, H, W), normalised, on the model's device. classes: as of `score_classes`.
-    n_masks: random masks, of cells x cells each, the same on every device.
-    batch_size: masks in a pass of one image.
-    Raises SaliencyError: no masks, classes out of range; ModelError: an output that is no logits.
+    n_masks: random masks, of cells x cells each, the same on every device. batch_size: masks in a pass of one
+    image. Raises SaliencyError: no masks, classes out of range.
     """
     if n_masks < 1:
         raise SaliencyError(f"RISE needs a mask or more, not n_masks {n_masks}")

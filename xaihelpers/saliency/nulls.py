@@ -16,7 +16,6 @@ that their scale stays.
 import copy
 import dataclasses
 import math
-from collections.abc import Sequence
 
 import torch
 
@@ -31,37 +30,34 @@ NULLS = ("centre prior", "random map", "energy", "random weights")
 def null_maps(
     network: ImageNetwork,
     inputs: torch.Tensor,
+    name: str,
     method: str = "gradcam",
-    batch_size: int = 64,
     seed: int = 0,
-    names: Sequence[str] = NULLS,
-) -> dict[str, torch.Tensor]:
-    """The maps of NULLS for N images, (N, h, w) in [0, 1].
+    batch_size: int = 64,
+) -> torch.Tensor:
+    """Maps of N images that know nothing, (N, h, w) in [0, 1].
 
-    inputs: (N, 3, H, W), normalised, on the network's device. method: of "random weights".
-    seed: of "random map" and "random weights", which another seed draws anew. names: those wanted.
+    inputs: (N, 3, H, W), normalised, on the network's device. name: one of NULLS.
+    method: of "random weights". seed: of the two that are random.
     Raises SaliencyError for an unknown name, and as `attention_maps` does.
     """
-    found = {}
-    if unknown := [name for name in names if name not in NULLS]:
-        raise SaliencyError(f"unknown null {unknown[0]!r}: there are {', '.join(NULLS)}")
-    for name in names:
-        if name == "centre prior":
-            along = (torch.arange(32) + 0.5) / 32 - 0.5
-            maps = torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2)).expand(len(inputs), -1, -1)
-        elif name == "random map":
-            maps = torch.rand(len(inputs), 7, 7, generator=torch.Generator().manual_seed(seed))
-        elif name == "energy":
-            energy = []
-            for part in inputs.split(batch_size):
-                _, of_part, _ = activations_and_gradients(network.model, part, network.layer)
-                energy.append(of_part.square().mean(1))
-            maps = torch.cat(energy)
-        else:
-            shuffled = shuffled_weights(network, seed=seed)
-            maps = attention_maps(shuffled, inputs, method, batch_size=batch_size, seed=seed).maps
-        found[name] = scaled_maps(maps.to(inputs.device))[0]
-    return found
+    if name == "centre prior":
+        along = (torch.arange(32) + 0.5) / 32 - 0.5
+        maps = torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2)).expand(len(inputs), -1, -1)
+    elif name == "random map":
+        maps = torch.rand(len(inputs), 7, 7, generator=torch.Generator().manual_seed(seed))
+    elif name == "energy":
+        energy = []
+        for part in inputs.split(batch_size):
+            _, of_part, _ = activations_and_gradients(network.model, part, network.layer)
+            energy.append(of_part.square().mean(1))
+        maps = torch.cat(energy)
+    elif name == "random weights":
+        shuffled = shuffled_weights(network, seed=seed)
+        maps = attention_maps(shuffled, inputs, method, batch_size=batch_size, seed=seed).maps
+    else:
+        raise SaliencyError(f"unknown null {name!r}: there are {', '.join(NULLS)}")
+    return scaled_maps(maps.to(inputs.device))[0]
 
 
 def same_area(maps: torch.Tensor, like: torch.Tensor, side: int, level: float = 0.4) -> torch.Tensor:
@@ -81,8 +77,8 @@ def same_area(maps: torch.Tensor, like: torch.Tensor, side: int, level: float = 
 def shuffled_weights(network: ImageNetwork, share: float = 1.0, seed: int = 0) -> ImageNetwork:
     """A copy of a network with the weights of this share of its layers, from the last one back, shuffled.
 
-    A layer is a module with parameters of its own, in the order of their names; the values of each of its
-    tensors are put in random order. share: from 0, none, to 1, all; of a share between them, at least one.
+    A layer is a module with parameters of its own; the values of each of its tensors are put in random order.
+    share: from 0, none, to 1, all; of a share between them, at least one.
     """
     model = copy.deepcopy(network.model)
     layers = [module for module in model.modules() if list(module.parameters(recurse=False))]

@@ -16,7 +16,6 @@ of the papers that it takes the measures from. Its authors' code inserts into ze
 removes the least relevant first for AOPC (`least_relevant_first`), and takes S = 30.
 """
 
-from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -69,7 +68,7 @@ def perturb(
     insertion_from: str = "blur",
     least_relevant_first: bool = False,
 ) -> PerturbationCurves:
-    """Perturbation curves of a batch: all copies of the images go through the model in few passes.
+    """Perturbation curves of a batch.
 
     Of a segmenter, p is the mean over the pixels that it gave to the class before any were replaced.
 
@@ -78,8 +77,7 @@ def perturb(
     insertion_from: "blur" inserts into the blurred image, "zeros" into the mean pixel everywhere.
     least_relevant_first: in both curves the least relevant pixels go or come first, ties the last ones first.
         Inserting them into zeros is the usual deletion backwards, and deleting them the usual insertion.
-    Raises ValueError: no step, another start of insertion, classes out of range; ModelError: an output that
-        is no logits.
+    Raises ValueError: no step, another start of insertion, classes out of range.
     """
     if insertion_from not in ("blur", "zeros"):
         raise ValueError(f"insertion_from must be blur or zeros, not {insertion_from!r}")
@@ -90,7 +88,7 @@ def perturb(
     order = upsample_maps(maps, size).flatten(1).argsort(dim=1, descending=True, stable=True)
     rank = order.argsort(1)  # (N, H W), each pixel's place in that order
     rank = (n_pixels - 1 - rank if least_relevant_first else rank).unflatten(1, size)
-    start = torch.zeros_like(inputs)
+    grey = start = torch.zeros_like(inputs)
     if insertion_from == "blur":
         start = gaussian_blur(inputs, min(BLUR, 2 * min(size) - 1), SIGMA)
     images = torch.arange(len(inputs), device=inputs.device)
@@ -99,25 +97,21 @@ def perturb(
     pixels = torch.cat([part.class_pixels for part in parts])
     scores = parts[0]._replace(classes=classes.long(), class_pixels=pixels)
 
-    def curve(render: Callable, at: Iterable[int]) -> torch.Tensor:
-        """p of render(rows, first) at these steps, (N, n); first: the pixels of the first ranks, bool."""
+    def curve(firsts: torch.Tensor, others: torch.Tensor, at: range) -> torch.Tensor:
+        """p, (N, n), at these steps, of images whose pixels of the first ranks are others."""
         points = torch.cartesian_prod(images, torch.tensor([*at], device=inputs.device))
         found = []
         for rows, step in (part.T for part in points.split(batch_size)):
             n_first = (step * n_pixels / steps).round()
             first = (rank[rows] < n_first[:, None, None])[:, None]
-            found.append(scores.again(model(render(rows, first)), rows, probability=True))
+            mixed = torch.where(first, firsts[rows], others[rows])
+            found.append(scores.again(model(mixed), rows, probability=True))
         return torch.cat(found).view(len(inputs), -1)
 
-    def deleted(rows: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-        return inputs[rows].masked_fill_(first, 0)
-
-    def inserted(rows: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-        return start[rows].where(~first, inputs[rows])
-
-    def masked(rows: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-        return mask_images(inputs[rows], maps[rows], alpha=None)
-
-    deletion = torch.cat([whole, curve(deleted, range(1, steps + 1))], 1)
-    insertion = torch.cat([curve(inserted, range(steps)), whole], 1)
-    return PerturbationCurves(deletion, insertion, curve(masked, [0])[:, 0])
+    deletion = torch.cat([whole, curve(grey, inputs, range(1, steps + 1))], 1)
+    insertion = torch.cat([curve(inputs, start, range(steps)), whole], 1)
+    masked = []
+    for rows in images.split(batch_size):
+        masked_images = mask_images(inputs[rows], maps[rows], alpha=None)
+        masked.append(scores.again(model(masked_images), rows, probability=True))
+    return PerturbationCurves(deletion, insertion, torch.cat(masked))

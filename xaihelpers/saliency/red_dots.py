@@ -49,8 +49,7 @@ class Pictures(NamedTuple):
 def read_pair(network: ImageNetwork, data: Dataset, pair: str, train: bool) -> Pictures:
     """The pictures of two classes in a split, as the network crops them.
 
-    pair: names of the classes, as "Blue_Jay / Florida_Jay".
-    Raises ParameterError: a pair that does not name two classes of the data.
+    pair: as "Blue_Jay / Florida_Jay". Raises ParameterError: it does not name two classes of the data.
     """
     known = [name.lower() for name in data.class_names]
     names = tuple(class_name(name.strip()) for name in pair.split("/"))
@@ -120,12 +119,11 @@ def show_of(
     draws: of the nulls that are random.
     """
     first = torch.zeros(len(pixels), dtype=torch.long)
-    inputs, size = network_inputs(network, pixels), pixels.shape[2:]
     maps = {method: [maps_of(network, pixels, first, method)]}
-    for draw in range(draws):
-        names = ("random map", "random weights") if draw else NULLS
-        for name, found in null_maps(network, inputs, method, seed=seed + draw, names=names).items():
-            maps.setdefault(name, []).append(upsample_maps(found, size).cpu())
+    for name in NULLS:
+        for draw in range(draws if name.startswith("random") else 1):
+            found = null_maps(network, network_inputs(network, pixels), name, method, seed + draw)
+            maps.setdefault(name, []).append(upsample_maps(found, pixels.shape[2:]).cpu())
     maps["ceiling"] = [(place if used else ~place).float()]
     shown = {}
     for name, of_draws in maps.items():
@@ -139,12 +137,11 @@ def detectors_of(
 ) -> pd.DataFrame:
     """Where attention lies, in % of it, a row for each picture: what may find a shortcut without a judge.
 
-    "beside the object" knows the objects, "off the centre", outside a centred square of half the picture,
-    knows nothing, "at the place" knows the dot. Energy is that of the layer, whatever the class.
+    "Off the centre" is outside a centred square of half the picture. Energy is that of the layer.
 
     maps: (N, H, W) for the classes that are predicted. place: P.
     """
-    energy = null_maps(network, network_inputs(network, pictures.pixels), names=["energy"])["energy"]
+    energy = null_maps(network, network_inputs(network, pictures.pixels), "energy")
     energy = upsample_maps(energy, maps.shape[1:]).cpu()
     y, x = torch.meshgrid(*(torch.linspace(-1, 1, n) for n in maps.shape[1:]), indexing="ij")
     off_centre = (torch.maximum(y.abs(), x.abs()) > math.sqrt(0.5)).expand(len(maps), -1, -1)
