@@ -10,6 +10,7 @@ import torch
 
 from xaihelpers.models.cache import Rows, cached_rows, file_keys
 from xaihelpers.models.image_network import ImageNetwork, cropped_pixels, feature_maps
+from xaihelpers.models.weights import ModelError
 
 # On CPUs so many images pass at once, the last ones filled up: convolutions then round an image alike in any
 # batch, and what they compute stays in the processor's cache.
@@ -34,8 +35,8 @@ def extract_features(backbone: ImageNetwork, paths: Sequence[str | Path], maps: 
     not on what the cache held and what ran beside.
 
     maps: False neither keeps nor stores the maps.
-    Raises ModelError: no images, an image whose features are NaN or infinite. OSError or DatasetError: an
-        image file that is missing or cannot be read.
+    Raises ModelError: no images, an image whose features are NaN or infinite, a segmenter. OSError or
+        DatasetError: an image file that is missing or cannot be read.
     """
     device = next(backbone.model.parameters()).device
     files = [Path(path) for path in paths]
@@ -62,6 +63,8 @@ def _forward(backbone: ImageNetwork, device: torch.device, maps: bool, images: l
             with torch.autocast(device.type, torch.float16, enabled=mixed):
                 parts = [feature_maps(backbone, part) for part in inputs.split(at_once)]
             batch_maps, logits = (torch.cat(part)[:n].float() for part in zip(*parts, strict=True))
+            if logits.ndim > 2:
+                raise ModelError(f"{backbone.name} is a segmenter: features are taken from a classifier")
             if batch_maps.isfinite().all() and logits.isfinite().all():
                 break
         rows = {"pooled": batch_maps.double().mean((2, 3)).float(), "logits": logits}
