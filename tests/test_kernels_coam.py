@@ -1,4 +1,4 @@
-"""Concept maps and ranks of points: by hand, against sorted upsampled maps, with ties, and the kernel."""
+"""Ranks of points in maps: by hand, against sorted upsampled maps, with ties, and the kernel."""
 
 import itertools
 
@@ -103,15 +103,6 @@ def test_what_is_not_finite_or_outside_is_named():
     for function, other in ((coam.location_rank, points), (coam.location_region, 3)):
         with pytest.raises(ValueError, match=r"maps\[2\]"):
             function(maps, other, (4, 6))
-
-
-def test_concept_maps_are_equation_2():
-    maps, bank = torch.randn(3, 5, 4, 2).transpose(2, 3), torch.randn(6, 5)
-    ours = coam.concept_maps(maps, bank)
-    for i, j in itertools.product(range(3), range(6)):
-        expected = sum(bank[j, k] * maps[i, k] for k in range(5)) / 5
-        torch.testing.assert_close(ours[i, j], expected, rtol=1e-5, atol=1e-6)  # float32 sums of five terms
-    assert coam.concept_maps(maps.bfloat16(), bank.bfloat16()).dtype == torch.float32
 
 
 def check_triton(device, shapes, count):

@@ -30,18 +30,6 @@ def test_in_the_interpreter():
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="Triton's interpreter runs on a CPU")
-def test_triton_cannot_be_forced_on_a_cpu():
-    for function, *given in (
-        (coam.location_rank, torch.ones(1, 2, 2), torch.ones(1, 2), (4, 4)),
-        (linear_svm.linear_svm, torch.ones(1, 2, 2), torch.tensor([[1, -1]]), [1.0]),
-        (masking.mask_images, torch.zeros(1, 3, 4, 4), torch.zeros(1, 2, 2)),
-        (tie.tie, torch.zeros(2, 4), 0.5),
-    ):
-        with pytest.raises(RuntimeError, match="triton"):
-            function(*given, backend="triton")
-
-
 class NoGpu:
     """A driver without a device, of which the compiler asks for what to compile."""
 

@@ -4,10 +4,9 @@ import itertools
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from xaihelpers.kernels import masking
-from xaihelpers.kernels.masking import attention_mask, mask_images, mask_images_reference, upsample_maps
+from xaihelpers.kernels.masking import mask_images, mask_images_reference, upsample_maps
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="the compiled kernel needs a CUDA GPU")
 
@@ -33,17 +32,6 @@ def test_by_hand():
     # cut from six pixels, 0 0 1/3 2/3 1 1 -> from the second on
     cut = upsample_maps(two_cells, (1, 4), corners=torch.tensor([[0, 1]]), full=(1, 6))
     torch.testing.assert_close(cut.flatten(), torch.tensor([0, 1 / 3, 2 / 3, 1]))
-
-
-def test_equations_one_and_two():
-    assert attention_mask(torch.tensor(0.3), 25.0, 0.3) == 0.5
-    arguments = case()
-    v = upsample_maps(arguments["maps"], (9, 7))
-    expected = arguments["images"][arguments["rows"]] / (1 + torch.exp(15 * (0.6 - v)))[:, None]
-    masked = mask_images(**arguments, alpha=15.0, beta=0.6)
-    torch.testing.assert_close(masked, expected, rtol=1e-5, atol=1e-6)  # exp and sigmoid round differently
-    expected = F.interpolate(arguments["maps"][:, None], (9, 7), mode="bilinear")[:, 0]
-    torch.testing.assert_close(v, expected)
 
 
 def test_views_and_dtypes():

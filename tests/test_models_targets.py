@@ -107,7 +107,7 @@ def test_names_of_classes_from_a_file(drawn_birds, tmp_path):
         models.target_class_names(network, data, file)
 
 
-def test_segmenters_from_a_file(tmp_path):
+def test_segmenters_from_a_file(tmp_path, drawn_birds):
     assert "lraspp_mobilenet_v3_large" in models.segmenters()
     torch.manual_seed(0)
     for n_classes in (3, 21):
@@ -118,6 +118,8 @@ def test_segmenters_from_a_file(tmp_path):
     file = str(tmp_path / "21.safetensors")
     network = models.load_backbone("torchvision/lraspp_mobilenet_v3_large", file, size=64)
     assert (network.n_classes, network.crop) == (21, 64)
+    with pytest.raises(ModelError, match="is a segmenter"):
+        models.extract_features(network, datasets.load("aviary").images.path[:1])
     data = make_dataset(tmp_path, [], list(map(str, range(21))))
     assert models.target_class_names(network, data)[15] == "person"
     assert saliency.attention_maps(network, torch.randn(1, 3, 64, 64)).maps.shape[0] == 1

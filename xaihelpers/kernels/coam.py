@@ -283,8 +283,6 @@ def _check(maps, points, size):
         raise ValueError(
             f"points must be (P, 2) or (P, q, 2) with P = {len(maps)} maps, got {tuple(points.shape)}"
         )
-    if points.device != maps.device:
-        raise ValueError(f"points are on {points.device}, maps on {maps.device}")
     points = points.detach().double()
     points = points if points.ndim == 3 else points[:, None]  # (P, q, 2)
     x, y = points.unbind(-1)

@@ -51,7 +51,7 @@ def cached_rows(
     items: Sequence,
     shapes: dict[str, tuple[int, ...]],
     load: Callable[[Any], Any],
-    forward: Callable[[list], tuple[Rows, torch.Tensor]],
+    forward: Callable[[list], Rows],
     batch_size: int,
     unit: str,
 ) -> Rows:
@@ -62,7 +62,7 @@ def cached_rows(
     identity: all that the rows depend on beside the content.
     keys: of the items' content. shapes: of one row of each tensor.
     load: prepares an item, in threads, one batch ahead.
-    forward: prepared items -> tensors (B, …) by name, and which of the B rows are not finite, bool.
+    forward: prepared items -> tensors (B, …) by name.
     name, unit: of the network and of one item, in messages.
     Returns float32 tensors (len(items), …), in their order.
     Raises ModelError: no item, rows that are not finite; OSError: a cache that cannot be written; and what
@@ -86,15 +86,16 @@ def cached_rows(
             loads = _loaded(load, [[item_of[key] for key in batch] for batch in batches])
             progress = tqdm(batches, name, unit=unit, unit_scale=batch_size, leave=False, delay=1)
             for batch, loaded in zip(progress, loads, strict=True):
-                values, bad = forward(loaded)
-                good = [key for key, is_bad in zip(batch, bad.tolist(), strict=True) if not is_bad]
-                values = {tensor: part[~bad] for tensor, part in values.items()}
+                values = forward(loaded)
+                finite = torch.stack([part.flatten(1).isfinite().all(1) for part in values.values()]).all(0)
+                good = [key for key, is_good in zip(batch, finite.tolist(), strict=True) if is_good]
+                values = {tensor: part[finite] for tensor, part in values.items()}
                 content = save(values, metadata={"index": json.dumps({"keys": good})})
                 paths.write_whole(folder / f"{uuid.uuid4().hex}.safetensors", content)
-                if bad.any():
+                if bad := [item_of[key] for key in batch if key not in good]:
                     raise ModelError(
-                        f"{item_of[batch[int(bad.int().argmax())]]}: {name} gives NaN or infinite values for "
-                        f"this {unit}, and {int(bad.sum())} in all: check the weights and the {unit}."
+                        f"{bad[0]}: {name} gives NaN or infinite values for this {unit}, and {len(bad)} in "
+                        f"all: check the weights and the {unit}."
                     )
                 for tensor, part in values.items():
                     rows[tensor][[row_of[key] for key in good]] = part

@@ -174,13 +174,12 @@ def _embed(
     computed_in = torch.float64 if exact and not on_cuda else dtype
     precision = "float16" if on_cuda else str(computed_in).removeprefix("torch.")
 
-    def forward(batch: list) -> tuple[Rows, torch.Tensor]:
+    def forward(batch: list) -> Rows:
         clip.model.to(computed_in)
         with torch.inference_mode(), torch.autocast(clip.device.type, torch.float16, enabled=on_cuda):
             embeddings = encode(batch)
         embeddings = embeddings.float() if on_cuda else embeddings
-        rows = F.normalize(embeddings, dim=-1).float().cpu()
-        return {"rows": rows}, ~rows.isfinite().all(1)
+        return {"rows": F.normalize(embeddings, dim=-1).float().cpu()}
 
     name, identity = f"{clip.name} {unit}", f"{clip.identity} {unit} context={clip.context} {precision}"
     about = name, identity, keys, items, {"rows": (clip.width,)}

@@ -10,6 +10,7 @@ import torch
 
 from xaihelpers.models.cache import Rows, cached_rows, file_keys
 from xaihelpers.models.image_network import ImageNetwork, cropped_pixels, feature_maps
+from xaihelpers.models.weights import ModelError
 
 # On CPUs so many images pass at once, the last ones filled up: convolutions then round an image alike in any
 # batch, and what they compute stays in the processor's cache.
@@ -34,8 +35,8 @@ def extract_features(backbone: ImageNetwork, paths: Sequence[str | Path], maps: 
     not on what the cache held and what ran beside.
 
     maps: False neither keeps nor stores the maps.
-    Raises ModelError: no images, an image whose features are NaN or infinite. OSError or DatasetError: an
-        image file that is missing or cannot be read.
+    Raises ModelError: no images, an image whose features are NaN or infinite, a segmenter. OSError or
+        DatasetError: an image file that is missing or cannot be read.
     """
     device = next(backbone.model.parameters()).device
     files = [Path(path) for path in paths]
@@ -49,10 +50,8 @@ def extract_features(backbone: ImageNetwork, paths: Sequence[str | Path], maps: 
     return Features(rows["pooled"], rows.get("maps"), rows["logits"])
 
 
-def _forward(
-    backbone: ImageNetwork, device: torch.device, maps: bool, images: list[np.ndarray]
-) -> tuple[Rows, torch.Tensor]:
-    """Features of B images (crop, crop, 3) uint8, and which of these rows are not finite (B,)."""
+def _forward(backbone: ImageNetwork, device: torch.device, maps: bool, images: list[np.ndarray]) -> Rows:
+    """Features of B images (crop, crop, 3) uint8."""
     pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)
     n = at_once = len(pixels)
     if device.type == "cpu":
@@ -64,10 +63,11 @@ def _forward(
             with torch.autocast(device.type, torch.float16, enabled=mixed):
                 parts = [feature_maps(backbone, part) for part in inputs.split(at_once)]
             batch_maps, logits = (torch.cat(part)[:n].float() for part in zip(*parts, strict=True))
-            bad = ~(batch_maps.flatten(1).isfinite().all(1) & logits.isfinite().all(1))
-            if not bad.any():
+            if logits.ndim > 2:
+                raise ModelError(f"{backbone.name} is a segmenter: features are taken from a classifier")
+            if batch_maps.isfinite().all() and logits.isfinite().all():
                 break
         rows = {"pooled": batch_maps.double().mean((2, 3)).float(), "logits": logits}
         if maps:
             rows["maps"] = batch_maps
-        return {name: tensor.contiguous().cpu() for name, tensor in rows.items()}, bad.cpu()
+        return {name: tensor.contiguous().cpu() for name, tensor in rows.items()}
