@@ -1,4 +1,4 @@
-"""Who knows nothing of a substitution, and who knows all: what each says, as a model's probabilities.
+"""Who knows nothing of a substitution (paper sub), and who knows all: what each says, as probabilities.
 
 | name | what it says |
 |---|---|
