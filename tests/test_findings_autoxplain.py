@@ -43,11 +43,9 @@ def test_a_correlation_within_networks_by_hand():
     networks = np.array(["a", "a", "a", "b", "b", "b"])
     dx, dy = np.array([-1.0, 0, 1, -1, -1, 2]), np.array([-1.0, 0, 1, 1, 1, -2])
     by_hand = (dx * dy).sum() / np.sqrt((dx**2).sum() * (dy**2).sum())
-    once, twice = np.ones((1, 6)), np.full((1, 6), 2.0)
-    for weights in (once, twice):
-        assert blind_rivals.within_correlations(x[None], y, networks, weights)[0, 0] == pytest.approx(by_hand)
-    only_a = np.array([[1.0, 1, 1, 0, 0, 0]])
-    assert blind_rivals.within_correlations(x[None], y, networks, only_a)[0, 0] == pytest.approx(1)
+    for weights, expected in ((np.full(6, 2.0), by_hand), (np.array([1.0, 1, 1, 0, 0, 0]), 1)):
+        found = blind_rivals.within_correlations(x[None], y, networks, weights[None])[0, 0]
+        assert found == pytest.approx(expected)
 
 
 def test_a_blind_number_is_turned_by_other_images_alone():

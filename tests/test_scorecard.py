@@ -59,13 +59,10 @@ def of_birds(tmp_path_factory):
     return scorecard.Ground(world)
 
 
-@pytest.fixture(scope="module")
-def card_of(of_birds):
-    """A function from outputs, and what else is given, to their card."""
-    worth = read_worth("birds")
-    return lambda outputs, ground=of_birds, **given: scorecard.score(
-        scorecard.Evidence(outputs, ground, **given), worth
-    )
+def card_of(outputs, ground, **given):
+    """The card of these outputs, of whose yardsticks nothing is on record."""
+    worth = pd.DataFrame(columns=["planted", "sees", "passes"])
+    return scorecard.score(scorecard.Evidence(outputs, ground, **given), worth)
 
 
 def outputs_of(ground, rows=slice(None), **more):
@@ -107,13 +104,13 @@ def test_a_reading_by_hand():
     assert nothing.hardest()[0] == "" and scorecard.verdict(nothing.lead()) == scorecard.OPEN
 
 
-def test_one_number_by_hand(of_birds, card_of):
+def test_one_number_by_hand(of_birds):
     """T of a model that is wrong about one concept of three, in every second image."""
     outputs = outputs_of(of_birds)
     values = outputs.values.clone()
     values[::2, 1] = 1 - values[::2, 1]
     outputs.values = values
-    card = card_of(outputs)
+    card = card_of(outputs, of_birds)
     why, give = card.missing["S+"]
     assert "cannot be drawn with one thing changed" in why and "notebook 53" in give
     (about,) = [line for line in card.not_possible if "CLM" in line]
@@ -125,7 +122,7 @@ def test_one_number_by_hand(of_birds, card_of):
     assert np.allclose(reading.value()[:3], by_hand[:3], atol=1e-3)
 
 
-def test_location_by_hand(of_birds, card_of):
+def test_location_by_hand(of_birds):
     """All maps hot where the crown is: a hit where the most important concept is the crown's, and only there.
 
     The blob in the centre never hits, and another concept's map is the same.
@@ -133,7 +130,7 @@ def test_location_by_hand(of_birds, card_of):
     outputs = outputs_of(of_birds)
     maps = torch.zeros(CLASSES * 4, 3, 4, 4)
     maps[:, :, 1, 3] = 1.0  # 20 pixels a side: x 15 to 20, y 5 to 10, the crown in the middle
-    card = card_of(outputs, maps=maps)
+    card = card_of(outputs, of_birds, maps=maps)
     reading = card.readings["CLM"]
     top = card.evidence.known.contributions.sort(dim=1, descending=True, stable=True).indices[:, 0]
     assert np.array_equal(np.sort(reading.cases), np.sort(100.0 * (top == 0).numpy()))
@@ -141,7 +138,7 @@ def test_location_by_hand(of_birds, card_of):
     assert np.array_equal(reading.blind["another concept's map"], reading.cases)
 
 
-def test_unlabelled_pictures_say_so_and_what_is_written(of_birds, card_of, tmp_path):
+def test_unlabelled_pictures_say_so_and_what_is_written(of_birds, tmp_path):
     """A folder of pictures: only what needs no label, and the page says that truth is not known."""
     names = [f"{number}.png" for number in range(CLASSES * 8)]
     for name in names:
@@ -151,7 +148,7 @@ def test_unlabelled_pictures_say_so_and_what_is_written(of_birds, card_of, tmp_p
     card = card_of(outputs_of(of_birds, image_ids=names), ground, name="bare")
     assert {one.about.truth for one in card.readings.values()} == {"unlabelled"}
     assert {"T", "CGIM1", "CRI", "S+", "accuracy", "CTL", "interventions, random"} <= set(card.missing)
-    whole = card_of(outputs_of(of_birds), name="b")
+    whole = card_of(outputs_of(of_birds), of_birds, name="b")
     written = scorecard.write_card([card, whole], tmp_path / "out")
     page, table = written["html"].read_text(), pd.read_csv(written["csv"])
     assert "These data have no labels" in page and "has no concept labels; give data with" in page
@@ -160,14 +157,14 @@ def test_unlabelled_pictures_say_so_and_what_is_written(of_birds, card_of, tmp_p
     assert {"blind_value", "lead_low", "sees", "passes"} <= set(table)
 
 
-def test_judgements_texts_and_maps(of_birds, card_of, tmp_path):
+def test_judgements_texts_and_maps(of_birds, tmp_path):
     """A judge with a control is held against what it gives to wrong maps."""
     outputs = outputs_of(of_birds)
     ids = [name for name, train in zip(outputs.image_ids, of_birds.world.train, strict=True) if not train]
     file, texts = tmp_path / "judged.csv", tmp_path / "texts.csv"
     pd.DataFrame({"image": ids, "score": 4.0, "control": 1.0}).to_csv(file, index=False)
     pd.DataFrame({"image": ids, "text": "a red crown"}).to_csv(texts, index=False)
-    card = card_of(outputs, judgements=file, texts=texts)
+    card = card_of(outputs, of_birds, judgements=file, texts=texts)
     score = card.readings["judge score"]
     assert score.value().value == 4 and dict(score.blind)["a map known to be wrong"].mean() == 1
     assert scorecard.verdict(score.lead()) == scorecard.OPEN  # another image's score is the same
@@ -205,9 +202,9 @@ def test_judgements_are_read_as_they_stand_or_refused_by_line(of_birds, tmp_path
             scorecard.Evidence(outputs, of_birds, judgements=file)
 
 
-def test_wrong_names_lose_truth_and_keep_the_decision_and_wrong_ids_are_warned_of(of_birds, card_of):
-    swapped = card_of(outputs_of(of_birds, concepts=[*CONCEPTS[1:], CONCEPTS[0]]))
-    honest = card_of(outputs_of(of_birds))
+def test_wrong_names_lose_truth_and_keep_the_decision_and_wrong_ids_are_warned_of(of_birds):
+    swapped = card_of(outputs_of(of_birds, concepts=[*CONCEPTS[1:], CONCEPTS[0]]), of_birds)
+    honest = card_of(outputs_of(of_birds), of_birds)
     values = [{name: one.value().value for name, one in card.readings.items()} for card in (honest, swapped)]
     assert values[0]["T"] == 100 and values[0]["concept AUC"] == 1
     assert values[1]["T"] < 70 and values[1]["concept AUC"] < 0.7
@@ -215,18 +212,18 @@ def test_wrong_names_lose_truth_and_keep_the_decision_and_wrong_ids_are_warned_o
     partly = scorecard.Evidence(outputs_of(of_birds, concepts=[*CONCEPTS[:2], "teapot"]), of_birds)
     assert "1 of 3 concepts have no label in birds (unknown concept 'teapot'" in partly.notes[0]
     ids = of_birds.world.image_ids
-    wrong = card_of(outputs_of(of_birds, image_ids=ids[8:] + ids[:8]))
+    wrong = card_of(outputs_of(of_birds, image_ids=ids[8:] + ids[:8]), of_birds)
     assert not honest.warnings and "It is not shown that the classes are right" in wrong.warnings[0]
     assert f"WARNING: {wrong.warnings[0]}" in scorecard.printed(wrong)
 
 
-def test_who_recites_a_class_and_errs_has_no_order_within_it(of_birds, card_of):
+def test_who_recites_a_class_and_errs_has_no_order_within_it(of_birds):
     """Its values vary within a class only with the class that it takes a picture for."""
     told = of_birds.world.labels
     told = torch.where(torch.arange(len(told)) % 8 < 6, told, (told + 1) % CLASSES)
     values = class_concepts(of_birds.world, CONCEPTS).T[told]
     logits = values @ (4 * class_concepts(of_birds.world, CONCEPTS) - 2)
-    lines = card_of(outputs_of(of_birds, values=values, logits=logits)).table.set_index("yardstick")
+    lines = card_of(outputs_of(of_birds, values=values, logits=logits), of_birds).table.set_index("yardstick")
     assert lines.value["concept AUC"] > 0.6 and lines.value["concept AUC within a class"] == 0.5
 
 

@@ -222,7 +222,7 @@ def as_pixels(images: Sequence[Image.Image]) -> torch.Tensor:
 
 
 def _boxes(places: torch.Tensor, squares: Sequence[Image.Image]) -> list[tuple[int, int, int, int]]:
-    """The square around the object in each picture, in its pixels, from where the whole object was seen."""
+    """The square around the object in each picture, from where the whole object was seen."""
     of_whole = [number for number, group in enumerate(GROUPS["birds"]) if group in WHOLE]
     cells = SIZE // CELL
     maps = places[:, of_whole].softmax(2).mean(1).view(-1, cells, cells).cpu()

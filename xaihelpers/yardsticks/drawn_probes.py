@@ -1,12 +1,7 @@
 """Pictures that ask a model what its own test images cannot: with one attribute changed, one part covered.
 
-Pairs are the same drawn bird before and after one attribute is set; covered pictures are a test image whole,
-with a part in plain grey, and with another part in plain grey.
-
-| kind | id | truth |
-|---|---|---|
-| before, after | `pair-012-before.png`, `pair-012-after.png` | the renderer's |
-| whole, one, other | `cover-007-whole.png`, `cover-007-one.png`, … | what is not covered |
+Pairs are the same drawn bird before and after one attribute is set. A test image is shown whole, with one
+part in plain grey, and with another one.
 """
 
 import hashlib
@@ -21,7 +16,7 @@ from PIL import Image
 
 from worlds import aviary
 from xaihelpers import paths
-from xaihelpers.datasets import Dataset, DatasetError, choose_concepts, image_attributes, load_image, parts_of
+from xaihelpers.datasets import Dataset, choose_concepts, image_attributes, load_image, parts_of
 from xaihelpers.substitute import counterfactual_pair, substitutable
 
 GREY = 128
@@ -51,13 +46,11 @@ class Probes(NamedTuple):
 
 
 def draw_probes(world: Dataset, n_pairs: int, n_covered: int, seed: int = 0) -> Probes:
-    """Pairs on the aviary, and covered test images on any drawn world; from the cache where drawn before.
+    """Pairs on the aviary, and covered test images on a drawn world; from the cache where drawn before.
 
     n_pairs: pairs of a bird before and after. n_covered: test images of which two parts are covered in turn.
-    Raises DatasetError for a world that is not drawn, FolderError where the cache cannot be written.
+    Raises FolderError where the cache cannot be written.
     """
-    if not world.drawn:
-        raise DatasetError(f"{world.name} is no drawn world: nobody can draw its pictures with one change")
     about = f"{world.name} {n_pairs} {n_covered} {seed} {aviary.RENDERER_VERSION} {world.image_ids[:50]}"
     place = paths.cache_home() / "probes" / hashlib.sha256(about.encode()).hexdigest()[:12]
     table, truth = place / "probes.csv", place / "truth.npy"
@@ -76,7 +69,7 @@ def draw_probes(world: Dataset, n_pairs: int, n_covered: int, seed: int = 0) -> 
 
 
 def _pairs(world: Dataset, n_pairs: int, seed: int) -> Iterator[tuple[list, np.ndarray, np.ndarray]]:
-    """What stands in the table, the picture and its truth, of each of a pair."""
+    """The row of the table, the picture and its truth, before and after one attribute is set."""
     rng = np.random.default_rng([seed, 61])
     names = world.attributes["name"].to_numpy()
     asked = world.attributes["name"].isin(choose_concepts(world)).to_numpy()
@@ -86,8 +79,8 @@ def _pairs(world: Dataset, n_pairs: int, seed: int) -> Iterator[tuple[list, np.n
         pair = counterfactual_pair(9000 + seed, number, world.class_names[label], attribute)
         states = {"before": (pair.before, pair.truth_before), "after": (pair.after, pair.truth)}
         for kind, (picture, seen) in states.items():
-            about = [f"pair-{number:03d}-{kind}.png", kind, number, int(label), attribute, ""]
-            yield about, picture.image, seen.numpy()
+            name = f"pair-{number:03d}-{kind}.png"
+            yield [name, kind, number, int(label), attribute, ""], picture.image, seen.numpy()
 
 
 def _covered(world: Dataset, n_covered: int, seed: int) -> Iterator[tuple[list, np.ndarray, np.ndarray]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from xaihelpers import plots
-from xaihelpers.paths import PROJECT
+from xaihelpers.paths import PROJECT, results_home
 from xaihelpers.records import read_records
 from xaihelpers.scores import validity
 from xaihelpers.yardsticks.reading import YARDSTICKS
@@ -28,14 +28,17 @@ def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:
     """What is on record of each yardstick, from the rows of notebook 62.
 
     data: name of the data set; runs on it are preferred, then others.
-    folder: a results folder; by default the shipped runs, on drawn birds and on real ones.
+    folder: a results folder; by default the shipped runs, on drawn birds and on real ones, and before them
+        a run with the same parameters in the results folder.
     Returns a row by yardstick: planted, of KINDS, the first that it was tried on; lists of planted faults:
     sees, the page's verdict changes for the worse; passes, the page praises the faulty model.
     Raises ValueError: no run of notebook 62 in the folder.
     """
-    places = [Path(folder)] if str(folder) else SHIPPED
-    rows = [read_records(place).assign(place=number) for number, place in enumerate(places)]
-    rows = pd.concat(rows, ignore_index=True)
+    rows = [read_records(place) for place in ([Path(folder)] if str(folder) else SHIPPED)]
+    if not str(folder):
+        newer = read_records(results_home())
+        rows = [newer[newer.run.isin(pd.concat(rows).run)], *rows]
+    rows = pd.concat([one.assign(place=place) for place, one in enumerate(rows)], ignore_index=True)
     rows = rows[(rows.notebook == "62") & (rows.table == "yardsticks")]
     if rows.empty:
         raise ValueError(f"{folder} holds no run of notebook 62: name a results folder that has one")

@@ -53,15 +53,9 @@ class Battery(NamedTuple):
     cases: pd.DataFrame
     images: list[Image.Image | None]
     lit: torch.Tensor  # (cases, H, W) bool, in the picture that is shown; nothing where there is none
-    pixels: torch.Tensor  # (N, 3, H, W) uint8
+    of_objects: np.ndarray  # (N,), in [0, 1], how bright each picture's object is
     parts: torch.Tensor  # (N, H, W) int, the number of the object's part at each pixel, 0 beside it
     part_names: list[str]  # of the parts 1, 2, ...
-
-    @property
-    def of_objects(self) -> np.ndarray:
-        """How bright each picture's object is, (N,), in [0, 1]."""
-        objects = zip(self.pixels, self.parts > 0, strict=True)
-        return np.array([picture.float().mean(0)[thing].mean() / 255 for picture, thing in objects])
 
 
 def build_battery(
@@ -75,7 +69,7 @@ def build_battery(
 ) -> Battery:
     """All conditions of every picture.
 
-    pixels, parts, part_names: of N pictures, at least 2, as of `Battery`; each object is somewhere.
+    pixels: (N, 3, H, W) uint8, of 2 pictures or more. parts, part_names: as of `Battery`.
     names: N rows, what the object is: own, wrong (what it is not), and alike (what else of its family there
         is, "" where it has none).
     maps: condition -> attention (N, h, w) in [0, 1] of a network. kind: of what is shown, as of
@@ -133,14 +127,15 @@ def build_battery(
     cases["brightness"] = [np.asarray(image).mean() / 255 for image in shown]
     for case in np.flatnonzero(cases.condition == NO_IMAGE):
         shown[case] = None
-    return Battery(cases, shown, lights > LIT, pixels, parts, list(part_names))
+    bright = [one.float().mean(0)[thing].mean() / 255 for one, thing in zip(pixels, parts > 0, strict=True)]
+    return Battery(cases, shown, lights > LIT, np.array(bright), parts, list(part_names))
 
 
 def drawn_battery(n_images: int = 60, kind: str = "masked", seed: int = 0) -> Battery:
     """A battery of birds that are in no other world: drawn anew for each seed, at first use.
 
-    They are shown in the crop of the shipped network, whose attention is asked for as well. Wrong names are
-    those of other classes, those of look-alikes end in the same word.
+    They are shown in the crop of the shipped network, whose attention is asked for as well. Names of
+    look-alikes end in the same word.
     """
     number = FIRST_SEED + seed
     world = load(aviary.ensure(f"aviary_battery_{number}", images_per_class=4, seed=number))
@@ -150,11 +145,9 @@ def drawn_battery(n_images: int = 60, kind: str = "masked", seed: int = 0) -> Ba
     pixels = read_pixels(target, world.images["path"].iloc[rows].tolist())
     classes, names = world.class_names, []
     for label in world.labels.numpy()[rows]:
-        name, family = classes[label], classes[label].split()[-1]
-        own_family = [other for other in classes if other != name and other.split()[-1] == family]
-        strangers = [other for other in classes if other != name and other not in own_family]
-        wrong = str(rng.choice(strangers))
-        names.append([name, wrong, str(rng.choice(own_family)) if own_family else ""])
+        name = classes[label]
+        strangers, kin = (_others(name, classes, of_family) for of_family in (False, True))
+        names.append([name, str(rng.choice(strangers)), str(rng.choice(kin)) if kin else ""])
     names = pd.DataFrame(names, columns=["own", "wrong", "alike"])
     inputs = target.normalised(pixels)
     others = torch.tensor([classes.index(name) for name in names.wrong]) % target.n_classes
@@ -177,11 +170,15 @@ def other_names(names: Sequence[str], seed: int = 0) -> dict[str, dict[str, str]
     rng = np.random.default_rng(seed)
     found = {"its own": dict(zip(names, names, strict=True)), "a look-alike's": {}, "another family's": {}}
     for name in names:
-        for under, wanted in (("a look-alike's", True), ("another family's", False)):
-            others = [one for one in names if (one.split()[-1] == name.split()[-1]) == wanted and one != name]
-            if others:
+        for under, of_family in (("a look-alike's", True), ("another family's", False)):
+            if others := _others(name, names, of_family):
                 found[under][name] = str(rng.choice(others))
     return found | {"a thing's": dict.fromkeys(names, NOTHING)}
+
+
+def _others(name: str, names: Sequence[str], of_family: bool) -> list[str]:
+    """The other names that end in the same word, or those that do not."""
+    return [one for one in names if one != name and (one.split()[-1] == name.split()[-1]) == of_family]
 
 
 def _part_of(thing: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:

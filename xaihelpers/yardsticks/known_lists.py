@@ -1,14 +1,6 @@
 """Lists of concepts that no model made, so that it is known what they are worth (not in the papers).
 
-What does a score of concept lists reward: truth, rarity, its own taste, or what the species alone tells? Each
-list names five of L concepts for each of N pictures.
-
-| symbol | name | shape |
-|---|---|---|
-| what is true of a picture | `present` | (N, L) of 0 and 1 |
-| how common a concept is in training | `common` | (L,) |
-| the same in the picture's predicted class | `usual` | (N, L) |
-| how a scorer likes a concept beside the picture | `liked` | (N, L) |
+What does a score of concept lists reward: truth, rarity, its own taste, or what the species alone tells?
 """
 
 import torch
@@ -29,8 +21,11 @@ def known_lists(
     draws: int = 1,
     seed: int = 0,
 ) -> dict[str, torch.Tensor]:
-    """Name -> indices of concepts (D, N, 5), D = `draws` of what is drawn and else 1; shapes above.
+    """Five of L concepts for each of N pictures: name -> indices (D, N, 5), D = `draws` where drawn, else 1.
 
+    present: (N, L) of 0 and 1, what is true of a picture. common: (L,), how common a concept is in training.
+    usual: (N, L), the same in the picture's predicted class. liked: (N, L), how a scorer likes a concept
+    beside the picture. seed: of what is drawn.
     The first six know what is true of the picture; "species, …" know its predicted class, "constant" nothing,
     and "parrot" what the scorer likes.
     """

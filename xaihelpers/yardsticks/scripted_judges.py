@@ -71,7 +71,7 @@ def scripted_scores(cases: pd.DataFrame, lit: torch.Tensor, seed: int = 0) -> pd
 
 
 def true_texts(cases: pd.DataFrame) -> list[str]:
-    """What may truly be said of the light of each case, in words that `check_statements` knows."""
+    """What is true of the light of each case, in words that `check_statements` knows."""
     texts = []
     for case in cases.itertuples():
         fitting = [word for word, (low, high, _) in COVERAGE.items() if low <= case.coverage <= high]
@@ -126,7 +126,7 @@ def draw_cards(
     battery = batteries["masked"]
     scores = scripted_scores(battery.cases, battery.lit, seed)
     said = battery.cases.assign(text=true_texts(battery.cases), score=scores["the truth"])
-    texts = check_texts(said, battery, seed)  # the same ones by all of them
+    texts = check_texts(said, battery, seed)  # by all of them
     for name in scripted:
         answers[name] = said.assign(score=scores[name])
         cards.append(judge_card(answers[name], battery, texts).assign(judge=name, shown="masked"))

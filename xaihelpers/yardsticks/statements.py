@@ -106,11 +106,9 @@ def only_true(
 
     light: of each text the coverage, the precision and the lit parts that it is held against.
     """
-    passed = []
-    for text, score, of_light in zip(texts, scores, light, strict=True):
-        said = check_statements(text, *of_light, score)
-        passed.append(100.0 * (len(said) > 0 and all(statement.true for statement in said)))
-    return passed
+    held = zip(texts, scores, light, strict=True)
+    checked = [check_statements(text, *of_light, score) for text, score, of_light in held]
+    return [100.0 * bool(said and all(statement.true for statement in said)) for said in checked]
 
 
 def lit_shares(parts: torch.Tensor, lit: torch.Tensor, names: Sequence[str]) -> dict[str, float]:
