@@ -129,15 +129,14 @@ def pictures():
     return toy_dataset(present=present, truth=present, labels=labels, pixels=pixels, trunk=Squares)
 
 
-@pytest.mark.parametrize("name", ["joint", "per concept"])
-def test_from_pixels(name):
+def test_from_pixels():
     dataset = pictures()
     test = ~dataset.train
-    model = fit(name, dataset, epochs=20, learning_rate=0.03)
+    model = fit("per concept", dataset, epochs=20, learning_rate=0.03)
     shown = model.explain(dataset.pixels[test])
     assert accuracy(shown, dataset.labels[test]) > 0.95
     assert ((shown.values > 0.5) == dataset.present[test].bool()).float().mean() > 0.97
-    assert len(model.trunks) == (L if name == "per concept" else 1)
+    assert len(model.trunks) == L
     assert not any(torch.equal(trunk.maps.weight, Squares().maps.weight) for trunk in model.trunks)
     torch.testing.assert_close(model.explain(model.encode(dataset.pixels[test])).logits, shown.logits)
 

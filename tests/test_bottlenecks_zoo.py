@@ -29,20 +29,15 @@ def log(caplog):
 
 
 @pytest.mark.parametrize("name", ["cbm", "cbm_per_concept", "cem", "lfcbm_unsupervised", "phcbm_text"])
-def test_a_model_is_read_as_it_was_fitted_and_believes_corrections(name, log):
+def test_a_model_is_read_as_it_was_fitted(name, log):
     dataset = toy_dataset()
-    labels = dataset.labels[~dataset.train]
     first = zoo.fit_or_load(name, dataset)
     assert first.outputs.classes == CLASSES and first.outputs.image_ids == dataset.test_ids
-    assert accuracy(first.outputs, labels) > 0.85
+    assert accuracy(first.outputs, dataset.labels[~dataset.train]) > 0.85
     again = zoo.fit_or_load(name, dataset)
     assert f"{name}: trained" in log.text and f"{name}: read from the cache" in log.text
     for part in ("values", "contributions", "logits"):
         assert torch.equal(getattr(again.outputs, part), getattr(first.outputs, part))
-    truth = concept_dataset.concept_truth(dataset, first.outputs.concepts)[~dataset.train]
-    corrected = again.model.explain(again.inputs, truth)
-    assert accuracy(corrected, labels) >= accuracy(first.outputs, labels)
-    assert not torch.equal(corrected.logits, first.outputs.logits)
 
 
 SHORT, FIRM = {"epochs": 2}, {"penalty": 0.1, "steps": 12}

@@ -81,7 +81,6 @@ WRONG = [
     ("def outputs_of(images):\n    raise KeyError('wing')", r"line 2, in outputs_of.*\nKeyError: 'wing'"),
     ("def outputs_of(images): return [1]", "It has to return ConceptOutputs"),
     (GREY.replace('"logits": values, ', ""), "has no logits"),
-    (GREY.replace('"class_weights"', '"weights"'), "has 'weights', which is no field"),
     (GREY.replace(', "class_weights": np.eye(2)', ""), "neither contributions nor class_weights"),
     (GREY.replace('"values": values', '"values": "many"'), "cannot be used: "),
     (GREY.replace("in images]", "in images[1:]]"), "2 rows for 3 images"),
