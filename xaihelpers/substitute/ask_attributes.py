@@ -17,7 +17,7 @@ from xaihelpers.ask.cache import ask
 from xaihelpers.ask.messages import request
 from xaihelpers.ask.prompt_files import lettered_options, prompt
 from xaihelpers.datasets.attribute_names import plain_value
-from xaihelpers.substitute.pair_prompts import SubstituteError
+from xaihelpers.substitute.pairs import SubstituteError
 
 log = logging.getLogger(__name__)
 SIZES = torch.tensor([len(values) for values in GROUPS.values()])

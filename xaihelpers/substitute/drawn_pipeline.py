@@ -27,8 +27,7 @@ from worlds.aviary import aviary_files, bird_renderer, individuals
 from xaihelpers.datasets.attribute_names import known_attribute
 from xaihelpers.datasets.dataset import class_name
 from xaihelpers.substitute.attribute_reader import affected_groups
-from xaihelpers.substitute.counterfactual import MAX_TRIES, not_shown, portrait_of
-from xaihelpers.substitute.pair_prompts import SubstituteError, category
+from xaihelpers.substitute.pairs import MAX_TRIES, SubstituteError, category, not_shown, portrait_of
 
 GOOD = "good"
 # how often it fails, and how

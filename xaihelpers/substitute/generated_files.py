@@ -19,7 +19,7 @@ from xaihelpers.datasets.attribute_names import with_article
 from xaihelpers.datasets.dataset import DatasetError, class_name
 from xaihelpers.substitute.drawn_pipeline import DRAWN, DrawnPipeline
 from xaihelpers.substitute.generation import generate, generate_pairs, pipeline_identity
-from xaihelpers.substitute.pair_prompts import pair_prompts
+from xaihelpers.substitute.pairs import pair_prompts
 from xaihelpers.substitute.tied_guidance import tied_share
 
 log = logging.getLogger(__name__)
