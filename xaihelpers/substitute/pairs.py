@@ -30,6 +30,7 @@ SHAPE_PARTS = {
 }
 # individuals of a species that are tried: one in six is a plain morph, and a part may be hidden
 MAX_TRIES = 50
+NOT_SHOWN = "no bird of {} lacks {} and would show it: choose another bird or attribute"
 
 
 class SubstituteError(ValueError):
@@ -108,14 +109,6 @@ class Counterfactual(NamedTuple):
     truth_before: torch.Tensor  # (312,) bool
 
 
-def not_shown(bird: str, attribute: str) -> SubstituteError:
-    """What is raised where none of the birds that were tried will do."""
-    return SubstituteError(
-        f"of {MAX_TRIES} birds of the species {bird} none lacks {attribute} and would show it: choose "
-        "another bird or attribute"
-    )
-
-
 def counterfactual_pair(seed: int, number: int, bird: str, attribute: str) -> Counterfactual:
     """An individual that lacks an attribute and the same one with it, where the part that has it is visible.
 
@@ -136,7 +129,7 @@ def counterfactual_pair(seed: int, number: int, bird: str, attribute: str) -> Co
         if aviary_files.is_visible(after)[column]:
             truth = [torch.from_numpy(of) for of in (individuals.true_attributes(changed), truth_before)]
             return Counterfactual(bird_renderer.draw(individual), after, *truth)
-    raise not_shown(bird, attribute)
+    raise SubstituteError(NOT_SHOWN.format(bird, attribute))
 
 
 def portrait_of(picture: bird_renderer.Picture, size: int) -> Image.Image:
