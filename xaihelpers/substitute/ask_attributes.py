@@ -14,8 +14,7 @@ from PIL import Image
 
 from worlds.aviary.individuals import ATTRIBUTES, GROUPS
 from xaihelpers.ask.cache import ask
-from xaihelpers.ask.messages import request
-from xaihelpers.ask.prompt_files import lettered_options, prompt
+from xaihelpers.ask.messages import lettered_options, prompt, request
 from xaihelpers.datasets.attribute_names import plain_value
 from xaihelpers.substitute.pairs import SubstituteError
 
