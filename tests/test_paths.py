@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from xaihelpers import paths, rating
-from xaihelpers.ask.prompt_files import prompt
+from xaihelpers.ask import prompt
 from xaihelpers.models import load_backbone
 from xaihelpers.models.clip import load_clip
 from xaihelpers.models.networks import build_network

@@ -1,9 +1,7 @@
 """The reader of attributes: what a substitution affects, what is preserved, and what a reader must be."""
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from worlds.aviary import ATTRIBUTES
 from xaihelpers import substitute
@@ -39,22 +37,6 @@ def test_plumage_preserved_by_hand():
     # with the crown substituted its group no longer counts
     preserved = substitute.plumage_preserved(*asked, ["has_crown_color::blue", "has_crown_color--blue"])
     assert preserved.tolist() == pytest.approx([1 / 3, 2 / 3])
-
-
-def test_a_picture_in_memory_is_read_as_it_is_seen(weights):
-    """Transparent pixels are white and a turned picture is upright, whatever the file holds under it."""
-    reader = substitute.load_reader(str(weights))
-    hidden = Image.fromarray(np.random.default_rng(0).integers(0, 255, (128, 128, 4), np.uint8))
-    hidden.putalpha(0)
-    turned = Image.linear_gradient("L").convert("RGB")
-    upright = turned.transpose(Image.Transpose.ROTATE_180)
-    orientation = Image.Exif()
-    orientation[0x0112] = 3
-    turned.info["exif"] = orientation.tobytes()
-    found = substitute.read_attributes(
-        reader, [hidden, turned, Image.new("RGB", (128, 128), "white"), upright]
-    )
-    torch.testing.assert_close(found.attributes[:2], found.attributes[2:])
 
 
 def test_what_is_no_reader(weights, tmp_path):

@@ -52,7 +52,7 @@ def needs_of(notebook: Path) -> list[str]:
 def read_preset(name: str, notebook: Path, folder: Path) -> dict:
     """The parameters in a YAML file: a path, or what stands between in NN.name.yaml in a folder of presets.
 
-    Raises ValueError if there is no such file, with those that there are, or if it holds no mapping.
+    Raises ValueError: no such file, with those that there are, or one that holds no mapping.
     """
     number = notebook.name[:2]
     files = [file for file in (folder / f"{number}.{name}.yaml", Path(name)) if file.is_file()]

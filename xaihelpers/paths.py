@@ -76,10 +76,7 @@ def where_to_write(name: str | Path, within: Path | None = None) -> Path:
 
 
 def write_whole(file: str | Path, content: bytes) -> Path:
-    """Put `content` in the place of `file` in one step, so that nobody ever reads half of it.
-
-    Raises OSError, leaving what was there.
-    """
+    """Put `content` in the place of `file` in one step; an OSError leaves what was there."""
     file = Path(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
@@ -95,10 +92,7 @@ def write_whole(file: str | Path, content: bytes) -> Path:
 
 
 def ensure_writable(folder: Path, remedy: str) -> Path:
-    """Create `folder` and prove that a file can be written in it.
-
-    Raises FolderError with the folder, the system's reason and the `remedy` (a clause) otherwise.
-    """
+    """Create `folder` and prove that a file can be written in it; else FolderError with the `remedy`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -109,10 +103,7 @@ def ensure_writable(folder: Path, remedy: str) -> Path:
 
 
 def set_aside(file: str | Path, reason: object) -> Path | None:
-    """Rename a damaged cache file or folder to <name>.damaged, so that a new one takes its place, and log it.
-
-    Returns the new place; None if it could not be moved, or another process has moved it already.
-    """
+    """Rename a damaged cache file or folder to <name>.damaged, its place, and log it; None if it is gone."""
     file = Path(file)
     aside = file.with_name(f"{file.name}.damaged")
     try:

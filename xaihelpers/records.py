@@ -132,7 +132,6 @@ class Run:
 
         tables: number or name of a table -> its rows, recorded before; where they have columns `data` or
             `model`, each part under its own. about: paper, data and model, as of `record`.
-
         Raises FolderError, after logging the rows, if the folder is full or read-only.
         """
         for table, found in (tables or {}).items():
@@ -189,10 +188,8 @@ class Run:
 def start(notebook: str, namespace: dict) -> Run:
     """Begin a run: check the parameters, seed every generator, choose the device, try the results folder.
 
-    It uses the notebook's parameters `seed`, `device` ("auto", "cpu", "cuda" or "cuda:1"), `results`,
-    `spend_at_most` and `prices`; by default they are 0, "auto", "results", 0 and "".
-
-    notebook: its number, e.g. "11". namespace: its `globals()`.
+    notebook: its number, e.g. "11". namespace: its `globals()`, with the parameters `seed`, `device` ("auto",
+        "cpu", "cuda" or "cuda:1"), `results`, `spend_at_most` and `prices` as far as they are there.
     Raises ParameterError (unknown name, wrong type, no such device), FolderError (results cannot be
         written), and TextFileError (prices that cannot be read).
     """
@@ -210,10 +207,7 @@ def start(notebook: str, namespace: dict) -> Run:
 
 
 def _show_log(notes: list[str]) -> None:
-    """Print what the helpers log, a line each; where no run has begun they log nothing but warnings.
-
-    notes: where what is logged with `extra={"note": True}` is kept, each once.
-    """
+    """Print what the helpers log, and keep in `notes`, once each, what has `extra={"note": True}`."""
     log, handler = logging.getLogger("xaihelpers"), logging.Handler()
 
     def emit(record: logging.LogRecord) -> None:

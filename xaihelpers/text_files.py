@@ -41,27 +41,18 @@ def places(wanted: Sequence[str], held: Sequence[str]) -> tuple[list[int], list[
 
 
 def read_text(file: str | Path) -> str:
-    """The text of a file, composed (NFC), its lines ending in a newline.
-
-    Raises TextFileError: a file that is not there or cannot be read, one that is not UTF-8.
-    """
+    """The text of a file, composed (NFC). Raises TextFileError: it cannot be read, or is not UTF-8."""
     try:
         text = Path(file).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise TextFileError(
-            f"{file} is not UTF-8 (byte {error.start}): save it as UTF-8; a spreadsheet offers "
-            '"CSV UTF-8", an editor "save with encoding"'
-        ) from error
+        raise TextFileError(f"{file} is not UTF-8 (byte {error.start}): save it as UTF-8") from error
     except OSError as error:
         raise TextFileError(f"{file} cannot be read ({error.strerror or error}): give its path") from error
     return unicodedata.normalize("NFC", text)
 
 
 def read_lines(file: str | Path) -> list[str]:
-    """The lines of a list, without blanks around them, blank lines at its end left out.
-
-    Raises TextFileError as `read_text`, and for a blank line before the last.
-    """
+    """The lines of a list, without blanks; TextFileError as `read_text`, and for a blank line inside."""
     lines = [line.strip() for line in read_text(file).rstrip().split("\n")]
     if "" in lines:
         raise TextFileError(f"{file}: line {lines.index('') + 1} is empty: one entry a line is needed")
@@ -96,10 +87,8 @@ def read_table(file: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
         raise TextFileError(f"{file}: the column {twice[0]!r} stands twice: keep one")
     for line, values in rows.items():
         if len(values) != len(head):
-            raise TextFileError(
-                f"{file}, line {line}: {len(values)} values under {len(head)} columns: a value with a comma "
-                "stands in quotation marks"
-            )
+            wrong = f"{len(values)} values under {len(head)} columns"
+            raise TextFileError(f"{file}, line {line}: {wrong}: a comma in a value needs quotation marks")
     return pd.DataFrame.from_dict(rows, orient="index", columns=head, dtype=str)
 
 
@@ -130,9 +119,8 @@ def numbers(
 
 
 def are_training(column: pd.Series, file: str | Path) -> pd.Series:
-    """Whether each row of a split column of `read_table` is for training, bool.
+    """Whether each row of a split column of `read_table` is for training, bool: by `SPLITS`, in any case.
 
-    It says train or test, in any spelling of letters, or 1 for training and 0 for testing.
     Raises TextFileError naming the line of any other value.
     """
     known = column.str.lower().map(SPLITS)
@@ -152,18 +140,14 @@ class _OnceLoader(yaml.SafeLoader):
         seen = set()
         for key, _ in node.value:
             if key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value!r} stands twice: keep one of the two", key.start_mark
-                )
+                problem = f"{key.value!r} stands twice: keep one of the two"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 def read_yaml(file: str | Path) -> object:
-    """What a YAML file holds.
-
-    Raises TextFileError as `read_text`, for what is no YAML, and for a name that stands twice.
-    """
+    """What a YAML file holds. Raises TextFileError as `read_text`, and for what is no such YAML."""
     try:
         return yaml.load(read_text(file), _OnceLoader)
     except yaml.YAMLError as error:
@@ -179,9 +163,8 @@ def require_distinct(names: Iterable[str], what: str, said: Callable[[str], str]
     for name in names:
         key = words(said(name))
         if key in first:
-            raise TextFileError(
-                f"{what}: {first[key]!r} and {name!r} would be one and the same: rename one of them"
-            )
+            twice = f"{first[key]!r} and {name!r}"
+            raise TextFileError(f"{what}: {twice} would be one and the same: rename one of them")
         first[key] = name
 
 

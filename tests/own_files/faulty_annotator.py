@@ -7,7 +7,7 @@ import torch
 
 from xaihelpers import datasets, paths
 from xaihelpers.ask import prompt, request
-from xaihelpers.ask.prompt_files import lettered_options
+from xaihelpers.ask.messages import lettered_options
 from xaihelpers.instruments import Annotator
 from xaihelpers.instruments.annotator import OPTION
 from xaihelpers.instruments.eye import first_named, look

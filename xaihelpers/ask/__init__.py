@@ -3,5 +3,4 @@ function of your own."""
 
 from xaihelpers.ask.cache import ask, ask_whole
 from xaihelpers.ask.loading import load_vlm, vlm_loader
-from xaihelpers.ask.messages import Answer, AskError, Request, failure_kind, request
-from xaihelpers.ask.prompt_files import lettered_options, prompt
+from xaihelpers.ask.messages import Answer, AskError, Request, failure_kind, lettered_options, prompt, request

@@ -44,8 +44,11 @@ def read_reply(reply, options: Sequence[str]) -> Answer:
     try:
         choice, usage = reply["choices"][0], reply.get("usage") or {}
         message = choice["message"]
+        content = message.get("content") or ""
+        if isinstance(content, list):  # as some servers send it
+            content = "".join(part["text"] for part in content if part.get("type", "text") == "text")
         separate_reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
-        text, reasoning = split_reasoning(_text(message.get("content")), separate_reasoning)
+        text, reasoning = split_reasoning(content, separate_reasoning)
         refusal = message.get("refusal") or ""
         return Answer(
             text or refusal,
@@ -58,13 +61,6 @@ def read_reply(reply, options: Sequence[str]) -> Answer:
         )
     except (AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
         raise UnusableReply(f"no chat completion: {str(reply)[:200]}") from error
-
-
-def _text(content) -> str:
-    """The text of a message, which some servers send in parts."""
-    if isinstance(content, list):
-        return "".join(part["text"] for part in content if part.get("type", "text") == "text")
-    return content or ""
 
 
 def read_probabilities(steps: Sequence[dict] | None, options: Sequence[str]) -> dict[str, float] | None:

@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 class FunctionModel:
     """A function in a model's place: of a user's Python file, or a shipped instrument's.
 
+    identity: by which its answers are kept.
     function: is given a list of requests (`text`, `images` in RGB, `options`, `max_tokens`) and returns for
-        each a text, an `Answer`, or a dict of its fields. Without probabilities the options are read from the
-        text, as of any model that gives none.
-    identity: by which its answers are kept. batch_size: requests at a time; 0 stands for 16.
+        each a text, an `Answer`, or a dict of its fields.
+    batch_size: requests at a time; 0 stands for 16.
     """
 
     def __init__(self, name: str, identity: str, function: Callable[[list], list], batch_size: int = 0):

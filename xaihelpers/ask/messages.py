@@ -1,4 +1,4 @@
-"""Requests and answers: their images, the keys under which answers are kept, and the ways an answer fails."""
+"""Requests and answers: prompts, images, the keys under which answers are kept, and how an answer fails."""
 
 import hashlib
 import json
@@ -9,8 +9,12 @@ from pathlib import Path
 
 from PIL import Image
 
+from xaihelpers import paths
 from xaihelpers.datasets.images import as_seen, load_image, orientation
+from xaihelpers.text_files import TextFileError, read_text
 
+PROMPTS = paths.PROJECT / "data" / "prompts"
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
 THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.S)
 PLAIN_MODES = ("1", "L", "P", "RGB")  # of the pixels that every program shows alike
 KINDS = ("failed", "truncated", "refused", "unparsable")  # of failures, see `failure_kind`
@@ -85,6 +89,30 @@ def request(text: str, images: Sequence = (), options: Sequence[str] = (), max_t
     return Request(text, images, tuple(options), max_tokens)
 
 
+def prompt(name: str | Path, **fields: str) -> str:
+    """The text of a prompt, its placeholders {…} filled in.
+
+    name: "fse_chain" for data/prompts/fse_chain.txt, or a file.
+    fields: a value for each placeholder; other braces, as of a JSON example, stay as they are.
+    Raises AskError: a file that cannot be read, or lacks the placeholder of a field.
+    """
+    file = paths.find(f"{name}.txt", PROMPTS) or paths.find(name) or Path(name)
+    try:
+        text = read_text(file).strip()
+    except TextFileError as error:
+        known = ", ".join(sorted(path.stem for path in PROMPTS.glob("*.txt")))
+        raise AskError(f"{name}: no prompt that can be read ({error}), nor one of {known}") from error
+    for field in fields:
+        if f"{{{field}}}" not in text:
+            raise AskError(f"{file}: the prompt has no place for {{{field}}}; it needs {', '.join(fields)}")
+    return PLACEHOLDER.sub(lambda match: str(fields.get(match[1], match[0])), text)
+
+
+def lettered_options(options: Sequence[str], mark: str = ".") -> str:
+    """Options as lines "A. …", "B. …"; mark ")" gives "A) …"."""
+    return "\n".join(f"{chr(65 + i)}{mark} {option}" for i, option in enumerate(options))
+
+
 def failure_kind(answer: Answer, holds: bool) -> str:
     """Which of `KINDS` an answer is, empty where it holds what was asked for.
 
@@ -151,19 +179,15 @@ def request_records(requests: Sequence[Request]) -> list[dict]:
             in_memory = isinstance(image, Image.Image)
             place = id(image) if in_memory else str(image)
             if place not in hashes:
-                hashes[place] = _image_hash(image)
+                content = plain_content(image)
+                if content is None:
+                    seen = open_image(image)
+                    content = repr(seen.size).encode() + seen.tobytes()
+                hashes[place] = hashlib.sha256(content).hexdigest()
             images.append({"sha256": hashes[place], "name": "" if in_memory else Path(image).name})
         record = {"question": asked.text, "images": images, "options": list(asked.options)}
         records.append(record | {"max_tokens": asked.max_tokens})
     return records
-
-
-def _image_hash(image: str | Path | Image.Image) -> str:
-    content = plain_content(image)
-    if content is None:
-        seen = open_image(image)
-        content = repr(seen.size).encode() + seen.tobytes()
-    return hashlib.sha256(content).hexdigest()
 
 
 def request_keys(records: Sequence[dict], model: str, settings: dict) -> list[str]:

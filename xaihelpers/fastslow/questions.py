@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from xaihelpers.ask.cache import ask, ask_whole
-from xaihelpers.ask.messages import KINDS, MARKED, Request, failure_kind, request
-from xaihelpers.ask.prompt_files import lettered_options, prompt
+from xaihelpers.ask import ask, ask_whole, lettered_options, prompt, request
+from xaihelpers.ask.messages import KINDS, MARKED, Request, failure_kind
 from xaihelpers.datasets import with_article
 from xaihelpers.fastslow.candidates import CANDIDATES, Pool
 from xaihelpers.fastslow.chains import STAGES, chain_prefix, mentions_class, parse_chain

@@ -13,8 +13,7 @@ from matplotlib import colormaps
 from PIL import Image
 
 from xaihelpers.ask.cache import ask
-from xaihelpers.ask.messages import failure_kind, request
-from xaihelpers.ask.prompt_files import prompt
+from xaihelpers.ask.messages import failure_kind, prompt, request
 from xaihelpers.kernels.masking import mask_images, upsample_maps
 
 KINDS = ("masked", "heat")

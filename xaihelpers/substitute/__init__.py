@@ -12,7 +12,6 @@ from xaihelpers.substitute.attribute_reader import (
     plumage_preserved,
     read_attributes,
 )
-from xaihelpers.substitute.counterfactual import counterfactual_pair, portrait_of, write_exact
 from xaihelpers.substitute.drawn_pipeline import FAILURES, GOOD, DrawnPipeline, read_drawn
 from xaihelpers.substitute.generated_files import GenerationJob, generate_files, shared_choice
 from xaihelpers.substitute.generation import (
@@ -27,13 +26,16 @@ from xaihelpers.substitute.generation import (
     paper_tie,
     reconstruct,
 )
-from xaihelpers.substitute.pair_prompts import (
+from xaihelpers.substitute.pairs import (
     FORMS,
     SubstituteError,
     category,
     class_shows,
+    counterfactual_pair,
     group_of,
     pair_prompts,
+    portrait_of,
     substitutable,
+    write_exact,
 )
 from xaihelpers.substitute.tied_guidance import ALL_TIED, UNTIED, tie_anywhere, tied_scheduler, tied_share

@@ -14,10 +14,9 @@ from PIL import Image
 
 from worlds.aviary.individuals import ATTRIBUTES, GROUPS
 from xaihelpers.ask.cache import ask
-from xaihelpers.ask.messages import request
-from xaihelpers.ask.prompt_files import lettered_options, prompt
+from xaihelpers.ask.messages import lettered_options, prompt, request
 from xaihelpers.datasets.attribute_names import plain_value
-from xaihelpers.substitute.pair_prompts import SubstituteError
+from xaihelpers.substitute.pairs import SubstituteError
 
 log = logging.getLogger(__name__)
 SIZES = torch.tensor([len(values) for values in GROUPS.values()])

@@ -15,7 +15,7 @@ from xaihelpers import paths
 from xaihelpers.ask.messages import open_image
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.weights import read_weights
-from xaihelpers.substitute.pair_prompts import SubstituteError, group_of
+from xaihelpers.substitute.pairs import SubstituteError, group_of
 
 PIXELS = 64  # side of the images that a reader takes
 SIZES = [len(values) for values in GROUPS.values()]  # attributes of each group
@@ -147,10 +147,7 @@ def is_shown(reading: Reading, columns: Sequence[int] | torch.Tensor) -> torch.T
 
 
 def affected_groups(attribute: str) -> set[str]:
-    """The attribute groups that a substitution may change: its own, and those that follow from it.
-
-    These are the colour and the pattern of the same region, and the colours of the whole bird.
-    """
+    """The attribute groups that a substitution may change: its own, its region's, the whole bird's."""
     group = group_of(attribute)
     regions = [region for region in REGIONS if group in (f"{region}_color", f"{region}_pattern")]
     regions = REGIONS if group in WHOLE else regions
@@ -165,8 +162,7 @@ def plumage_preserved(reading: Reading, usual: torch.Tensor, attributes: Sequenc
     """Share of the usual attributes that are shown, (N,) in [0, 1]: what a substitution left as it was.
 
     usual: bool (N, 312), what each image's bird usually has.
-    attributes: the N substituted ones, whose own and affected groups are left out; none where nothing was
-        substituted.
+    attributes: the N substituted ones, if any, whose own and affected groups are left out.
     """
     counted = usual.clone()
     groups = [group_of(name) for name in ATTRIBUTES]

@@ -14,7 +14,7 @@ diffusion model: steps, guidance and ties change nothing, and it has no guides.
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -27,8 +27,7 @@ from worlds.aviary import aviary_files, bird_renderer, individuals
 from xaihelpers.datasets.attribute_names import known_attribute
 from xaihelpers.datasets.dataset import class_name
 from xaihelpers.substitute.attribute_reader import affected_groups
-from xaihelpers.substitute.counterfactual import MAX_TRIES, not_shown, portrait_of
-from xaihelpers.substitute.pair_prompts import SubstituteError, category
+from xaihelpers.substitute.pairs import MAX_TRIES, NOT_SHOWN, SubstituteError, category, portrait_of
 
 GOOD = "good"
 # how often it fails, and how
@@ -86,10 +85,12 @@ class DrawnPipeline:
         if is_novel:
             names, shares = [GOOD, *self.failures], list(self.failures.values())
             fate = str(rng.choice(names, p=np.array([max(0.0, 1 - sum(shares)), *shares])))
+        all_species = range(len(individuals.species_table()))
         if fate == "wrong species":
-            species = int(rng.choice([k for k in range(len(individuals.species_table())) if k != species]))
-        elif species in self.unknown:
-            species = _most_like(species, self.unknown)
+            species = int(rng.choice([k for k in all_species if k != species]))
+        elif species in self.unknown:  # the known one that shares most attributes with it
+            usual, known = _usual(species), [k for k in all_species if k not in self.unknown]
+            species = max(known, key=lambda k: (_usual(k) & usual).sum())
         for _ in range(MAX_TRIES):
             one = individuals.individual(WORLD, int(rng.integers(2**31)), species)
             if is_novel and fate != "wrong species" and individuals.true_attributes(one)[asked].all():
@@ -105,7 +106,7 @@ class DrawnPipeline:
                 told = {"fate": became, "bird": _name(changed.species), "shown": shown}
                 portrait.info[DRAWN] = json.dumps(told)
                 return portrait
-        raise not_shown(_name(species), attribute)
+        raise SubstituteError(NOT_SHOWN.format(_name(species), attribute))
 
 
 def read_drawn(file: str | Path) -> Drawn:
@@ -162,10 +163,3 @@ def _name(species: int) -> str:
 def _usual(species: int) -> np.ndarray:
     """What a species usually shows, (312,) bool."""
     return individuals.true_attributes(individuals.usual_individual(species))
-
-
-@cache
-def _most_like(species: int, left_out: Collection[int]) -> int:
-    """The species that shares most attributes with one, among those that are not left out."""
-    others = [k for k in range(len(individuals.species_table())) if k != species and k not in left_out]
-    return max(others, key=lambda k: (_usual(k) & _usual(species)).sum())

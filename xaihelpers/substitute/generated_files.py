@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from xaihelpers.datasets.attribute_names import with_article
 from xaihelpers.datasets.dataset import DatasetError, class_name
 from xaihelpers.substitute.drawn_pipeline import DRAWN, DrawnPipeline
 from xaihelpers.substitute.generation import generate, generate_pairs, pipeline_identity
-from xaihelpers.substitute.pair_prompts import pair_prompts
+from xaihelpers.substitute.pairs import pair_prompts
 from xaihelpers.substitute.tied_guidance import tied_share
 
 log = logging.getLogger(__name__)
@@ -72,9 +73,13 @@ def generate_files(
             n_jobs, waiting = max(1, batch_size // n_sides), list(waiting.items())  # at a time
             for start in range(0, len(waiting), n_jobs):
                 targets, batch = zip(*waiting[start : start + n_jobs], strict=True)
-                for job_files, images in zip(targets, _generate_batch(pipe, batch, settings), strict=True):
-                    for file, image in zip(job_files, images, strict=True):
-                        paths.write_whole(file, _as_png(image))
+                made = _generate_batch(pipe, batch, settings)
+                for file, image in zip(chain(*targets), chain(*made), strict=True):
+                    png, notes = io.BytesIO(), PngInfo()
+                    if DRAWN in image.info:
+                        notes.add_text(DRAWN, image.info[DRAWN])
+                    image.save(png, "PNG", pnginfo=notes)
+                    paths.write_whole(file, png.getvalue())
                 bar.update(len(batch))
     count = len(set(files))
     log.info("%d generated images or pairs, %d of them from the cache", count, count - n_missing)
@@ -119,15 +124,6 @@ def _job_files(pipe, job: GenerationJob, *settings) -> tuple[Path, ...]:
     endings = ("", "-guide") if tied else ("",)
     folder = paths.cache_home() / "generated" / stem[:2]
     return tuple(folder / f"{stem}{ending}.png" for ending in endings)
-
-
-def _as_png(image: Image.Image) -> bytes:
-    """An image with what is known of it."""
-    png, notes = io.BytesIO(), PngInfo()
-    if DRAWN in image.info:
-        notes.add_text(DRAWN, image.info[DRAWN])
-    image.save(png, "PNG", pnginfo=notes)
-    return png.getvalue()
 
 
 def shared_choice(

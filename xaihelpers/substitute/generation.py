@@ -27,7 +27,7 @@ from PIL import Image
 from xaihelpers import paths
 from xaihelpers.devices import resolve_device
 from xaihelpers.substitute.drawn_pipeline import DrawnPipeline
-from xaihelpers.substitute.pair_prompts import SubstituteError, category
+from xaihelpers.substitute.pairs import SubstituteError, category
 from xaihelpers.substitute.tied_guidance import TrajectoryStep, tied_scheduler
 
 log = logging.getLogger(__name__)

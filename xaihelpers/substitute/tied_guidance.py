@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from xaihelpers.kernels.tie import tie
-from xaihelpers.substitute.pair_prompts import SubstituteError
+from xaihelpers.substitute.pairs import SubstituteError
 
 # k, t_min and t_max of eta by which nothing is ever tied, and everything always
 UNTIED, ALL_TIED = (1.0, 2.0, 2.0), (1.0, -1.0, -1.0)
