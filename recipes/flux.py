@@ -126,19 +126,12 @@ class FlowLessons(NamedTuple):
     deviating: bool = False  # whether captions name colours that deviate
 
 
-class Noised(NamedTuple):
-    """A batch on the line from picture to noise."""
+def noised(lessons: FlowLessons, count: int, share_long: float, more_noise: Sequence[float]) -> tuple:
+    """A batch on the line from picture to noise, whose captions are long in a share of the batches.
 
-    x0: torch.Tensor  # (B, 16, 128)
-    noise: torch.Tensor  # ε
-    noisy: torch.Tensor  # x_σ
-    sigma: torch.Tensor  # (B, 1, 1)
-    texts: list[str]
-    length: int  # tokens of a text
-
-
-def noised(lessons: FlowLessons, count: int, share_long: float, more_noise: Sequence[float]) -> Noised:
-    """A batch whose captions are long in a share of the batches; more_noise: as of `STAGES`."""
+    more_noise: as of `STAGES`.
+    Returns x_0, ε and x_σ (B, 16, 128), σ (B, 1, 1), the texts, and how many tokens a text has.
+    """
     rng, device = lessons.rng, lessons.device
     pixels, visible, species_of = lessons.birds
     long = rng.random() < share_long
@@ -147,23 +140,22 @@ def noised(lessons: FlowLessons, count: int, share_long: float, more_noise: Sequ
     x0 = lessons.latents[sides, torch.from_numpy(rows)].to(device).float()
     level = more_noise[rng.integers(len(more_noise))]
     sigma = (torch.randn(count, 1, 1, device=device) + level).sigmoid()
-    noise = torch.randn_like(x0)
-    texts = []
+    noise, texts = torch.randn_like(x0), []
     for row in rows:
         texts.append(flux.caption(rng, visible[row], species_of[row], long, lessons.deviating))
-    return Noised(x0, noise, (1 - sigma) * x0 + sigma * noise, sigma, texts, LENGTHS[int(long)])
+    return x0, noise, (1 - sigma) * x0 + sigma * noise, sigma, texts, LENGTHS[int(long)]
 
 
 def flow_loss(
     lessons: FlowLessons, count: int, share_long: float, more_noise: Sequence[float]
 ) -> torch.Tensor:
     """Squared error of the velocity; one caption in ten is empty."""
-    batch = noised(lessons, count, share_long, more_noise)
-    texts = [text if lessons.rng.random() > 0.1 else "" for text in batch.texts]
-    words = flux.text_states(lessons.flow, lessons.tokenizers, texts, batch.length)
-    guidance = torch.ones(len(batch.x0), device=lessons.device)
-    v = flux.velocity(lessons.flow["transformer"], batch.noisy, batch.sigma, words, guidance)
-    return F.mse_loss(v, batch.noise - batch.x0)
+    x0, noise, noisy, sigma, texts, length = noised(lessons, count, share_long, more_noise)
+    texts = [text if lessons.rng.random() > 0.1 else "" for text in texts]
+    words = flux.text_states(lessons.flow, lessons.tokenizers, texts, length)
+    guidance = torch.ones(len(x0), device=lessons.device)
+    v = flux.velocity(lessons.flow["transformer"], noisy, sigma, words, guidance)
+    return F.mse_loss(v, noise - x0)
 
 
 def guidance_loss(
