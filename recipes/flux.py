@@ -60,12 +60,6 @@ def portrait_batch(pixels: np.ndarray, rows: np.ndarray, device: torch.device) -
     return x
 
 
-def gradient_loss(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Mean absolute error of the differences from one pixel to the next, both ways."""
-    vertical = F.l1_loss(a.diff(dim=2), b.diff(dim=2))
-    return vertical + F.l1_loss(a.diff(dim=3), b.diff(dim=3))
-
-
 def colour_loss(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Mean absolute error of pixels by saturation, and of R - G and B - G; b is the truth."""
     weights = 1 + 5 * (b.amax(1, keepdim=True) - b.amin(1, keepdim=True)) / 2  # w
@@ -76,14 +70,16 @@ def colour_loss(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def autoencoder_loss(
     vae: nn.Module, pixels: np.ndarray, rng: np.random.Generator, count: int, edges: bool
 ) -> torch.Tensor:
-    """Of a batch of `count` portraits; edges: whether differences between pixels count."""
+    """Of a batch of `count` portraits; edges: whether differences from one pixel to the next count."""
     x = portrait_batch(pixels, rng.integers(len(pixels), size=count), vae.device)
     x = x.contiguous(memory_format=torch.channels_last)
     z = vae.encode(x).latent_dist
     reconstructed = vae.decode(z.sample()).sample
     kl = (z.mean**2 + z.var - 1 - z.logvar).mean() / 2
     loss = colour_loss(reconstructed, x) + 1e-4 * kl
-    return loss + gradient_loss(reconstructed, x) if edges else loss
+    for side in (2, 3) if edges else ():
+        loss = loss + F.l1_loss(reconstructed.diff(dim=side), x.diff(dim=side))
+    return loss
 
 
 def train_autoencoder(
