@@ -97,35 +97,24 @@ def write_reader(texts: Sequence[str], names: Sequence[str], file: Path, least: 
     save_file(tensors, file)
 
 
-def save_network(network: torch.nn.Module, folder: Path) -> None:
-    """Write a network's weights in half precision as eye.safetensors."""
-    folder.mkdir(parents=True, exist_ok=True)
-    halves = {}
-    for name, weight in network.state_dict().items():
-        weight = weight.half() if weight.is_floating_point() else weight
-        halves[name] = weight.cpu().contiguous()
-    save_file(halves, folder / "eye.safetensors")
-
-
 def make_annotator(settings: argparse.Namespace) -> list[Path]:
     """Draw, teach, write both, examine them, write cards; returns the folders."""
     torch.manual_seed(settings.seed)
     counts = {kind: getattr(settings, kind) for kind in DRAWN}
-    pictures = {
-        kind: gather_pictures(kind, count, settings.seed, settings.save) for kind, count in counts.items()
-    }
-    history: list = []
-    eye, judge = Eye(), JudgingEye()
+    pictures = {}
+    for kind, count in counts.items():
+        pictures[kind] = gather_pictures(kind, count, settings.seed, settings.save)
+    history, eye, judge = [], Eye(), JudgingEye()
     begin_as_backbone(eye.tower)
     seconds = taught("eye", eye, eye_loss, pictures, settings, history)
     home = Path(settings.save)
     folders = [home / name for name in ("annotator", "judge")]
-    save_network(eye, folders[0])
+    models.save_weights(eye, folders[0] / "eye.safetensors")
     write_reader(*lessons_in_words(eye, pictures, settings.seed), folders[0] / "reader.safetensors")
     save_file(usual_shares(pictures), folders[0] / "usual.safetensors")
     judge.tower.load_state_dict(eye.tower.state_dict())
     seconds += taught("judge", judge, judge_loss, pictures, settings, history)
-    save_network(judge, folders[1])
+    models.save_weights(judge, folders[1] / "eye.safetensors")
     drawn = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     told = {"trained on": f"pictures drawn for it: {drawn}", "pictures a step": CASES}
     told["steps"] = {stage: getattr(settings, f"{stage}_steps") for stage in CASES}

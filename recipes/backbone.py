@@ -120,28 +120,18 @@ def train_stage(network, pixels, labels, epochs, side, batch_size, peak, history
         )
 
 
-def load_classes(data: str) -> datasets.Dataset:
-    """A data set with classes and a split. Raises DatasetError: none such."""
-    world = datasets.load(data, attributes="class")
-    is_train = world.images["train"]
-    if len(world.class_names) < 2 or is_train.all() or not is_train.any():
-        raise datasets.DatasetError(
-            f"{world.name} has {len(world.class_names)} classes, {is_train.sum()} images for training and "
-            f"{(~is_train).sum()} for testing: a classifier needs two classes and images for both"
-        )
-    return world
-
-
 def make_backbone(settings: argparse.Namespace) -> Path:
     """Train, measure on the test split, write weights and card; returns the file of the weights.
 
-    Raises DatasetError as `load_classes`, ModelError as `models.new_backbone`.
+    Raises DatasetError for data without classes or a split, ModelError as `models.new_backbone`.
     """
     seed_all(settings.seed)
     device, folder = resolve_device(settings.device), Path(settings.save)
-    world = load_classes(settings.data)
-    network = models.new_backbone(settings.backbone, len(world.class_names), settings.start, device)
+    world = datasets.load(settings.data, attributes="class")
     is_train = world.images["train"]
+    if len(world.class_names) < 2 or is_train.nunique() < 2:
+        raise datasets.DatasetError(f"{world!r}: a classifier needs classes, and images for both")
+    network = models.new_backbone(settings.backbone, len(world.class_names), settings.start, device)
     pixels = models.read_pixels(network, world.images["path"][is_train])
     labels, is_test = world.labels[world.train], ~world.train
     name = settings.backbone.replace("/", "_")

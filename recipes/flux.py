@@ -60,12 +60,6 @@ def portrait_batch(pixels: np.ndarray, rows: np.ndarray, device: torch.device) -
     return x
 
 
-def gradient_loss(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Mean absolute error of the differences from one pixel to the next, both ways."""
-    vertical = F.l1_loss(a.diff(dim=2), b.diff(dim=2))
-    return vertical + F.l1_loss(a.diff(dim=3), b.diff(dim=3))
-
-
 def colour_loss(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Mean absolute error of pixels by saturation, and of R - G and B - G; b is the truth."""
     weights = 1 + 5 * (b.amax(1, keepdim=True) - b.amin(1, keepdim=True)) / 2  # w
@@ -76,14 +70,16 @@ def colour_loss(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def autoencoder_loss(
     vae: nn.Module, pixels: np.ndarray, rng: np.random.Generator, count: int, edges: bool
 ) -> torch.Tensor:
-    """Of a batch of `count` portraits; edges: whether differences between pixels count."""
+    """Of a batch of `count` portraits; edges: whether differences from one pixel to the next count."""
     x = portrait_batch(pixels, rng.integers(len(pixels), size=count), vae.device)
     x = x.contiguous(memory_format=torch.channels_last)
     z = vae.encode(x).latent_dist
     reconstructed = vae.decode(z.sample()).sample
     kl = (z.mean**2 + z.var - 1 - z.logvar).mean() / 2
     loss = colour_loss(reconstructed, x) + 1e-4 * kl
-    return loss + gradient_loss(reconstructed, x) if edges else loss
+    for side in (2, 3) if edges else ():
+        loss = loss + F.l1_loss(reconstructed.diff(dim=side), x.diff(dim=side))
+    return loss
 
 
 def train_autoencoder(
@@ -126,19 +122,12 @@ class FlowLessons(NamedTuple):
     deviating: bool = False  # whether captions name colours that deviate
 
 
-class Noised(NamedTuple):
-    """A batch on the line from picture to noise."""
+def noised(lessons: FlowLessons, count: int, share_long: float, more_noise: Sequence[float]) -> tuple:
+    """A batch on the line from picture to noise, whose captions are long in a share of the batches.
 
-    x0: torch.Tensor  # (B, 16, 128)
-    noise: torch.Tensor  # ε
-    noisy: torch.Tensor  # x_σ
-    sigma: torch.Tensor  # (B, 1, 1)
-    texts: list[str]
-    length: int  # tokens of a text
-
-
-def noised(lessons: FlowLessons, count: int, share_long: float, more_noise: Sequence[float]) -> Noised:
-    """A batch whose captions are long in a share of the batches; more_noise: as of `STAGES`."""
+    more_noise: as of `STAGES`.
+    Returns x_0, ε and x_σ (B, 16, 128), σ (B, 1, 1), the texts, and how many tokens a text has.
+    """
     rng, device = lessons.rng, lessons.device
     pixels, visible, species_of = lessons.birds
     long = rng.random() < share_long
@@ -147,23 +136,22 @@ def noised(lessons: FlowLessons, count: int, share_long: float, more_noise: Sequ
     x0 = lessons.latents[sides, torch.from_numpy(rows)].to(device).float()
     level = more_noise[rng.integers(len(more_noise))]
     sigma = (torch.randn(count, 1, 1, device=device) + level).sigmoid()
-    noise = torch.randn_like(x0)
-    texts = []
+    noise, texts = torch.randn_like(x0), []
     for row in rows:
         texts.append(flux.caption(rng, visible[row], species_of[row], long, lessons.deviating))
-    return Noised(x0, noise, (1 - sigma) * x0 + sigma * noise, sigma, texts, LENGTHS[int(long)])
+    return x0, noise, (1 - sigma) * x0 + sigma * noise, sigma, texts, LENGTHS[int(long)]
 
 
 def flow_loss(
     lessons: FlowLessons, count: int, share_long: float, more_noise: Sequence[float]
 ) -> torch.Tensor:
     """Squared error of the velocity; one caption in ten is empty."""
-    batch = noised(lessons, count, share_long, more_noise)
-    texts = [text if lessons.rng.random() > 0.1 else "" for text in batch.texts]
-    words = flux.text_states(lessons.flow, lessons.tokenizers, texts, batch.length)
-    guidance = torch.ones(len(batch.x0), device=lessons.device)
-    v = flux.velocity(lessons.flow["transformer"], batch.noisy, batch.sigma, words, guidance)
-    return F.mse_loss(v, batch.noise - batch.x0)
+    x0, noise, noisy, sigma, texts, length = noised(lessons, count, share_long, more_noise)
+    texts = [text if lessons.rng.random() > 0.1 else "" for text in texts]
+    words = flux.text_states(lessons.flow, lessons.tokenizers, texts, length)
+    guidance = torch.ones(len(x0), device=lessons.device)
+    v = flux.velocity(lessons.flow["transformer"], noisy, sigma, words, guidance)
+    return F.mse_loss(v, noise - x0)
 
 
 def guidance_loss(

@@ -94,7 +94,7 @@ def home(tmp_path, monkeypatch):
 
 def test_cifar_is_unpacked_once(home, monkeypatch):
     monkeypatch.setattr(datasets, "CIFAR10", Archive)
-    world = load("CIFAR-10")
+    world = load("cifar10")
     again = load("cifar10")
     assert Archive.reads == 2 and again.images.equals(world.images)  # once for each split
     assert world.labels.tolist() == [0, 0, 1, 1, 2, 2] * 2 and world.images.train.sum() == 6
@@ -121,7 +121,7 @@ def test_caltech101(home):
     assert len(world.images) == 205 and not world.images.path.str.contains("BACKGROUND").any()
     of_easy = world.images[world.images.label == 1]
     assert len(of_easy) == 5 and of_easy.train.sum() == 3 and of_easy.path.str.contains("Faces_easy").all()
-    assert load("Caltech-101").images.equals(world.images)  # the same split at every reading
+    assert load("caltech101").images.equals(world.images)  # the same split at every reading
 
 
 def test_flowers102(home):
@@ -148,7 +148,7 @@ def test_imagenet_as_torchvision_unpacks_it(home):
         for number, one in enumerate(wordnet):
             picture(root / split / one / f"{number}.JPEG")
         torch.save(({one: (one,) for one in wordnet}, []), root / "meta.bin")
-        world = load("ImageNet")
+        world = load("imagenet")
         assert world.class_names == [*wordnet.values()]
         assert world.labels[~world.train].tolist() == [0, 1]
         assert world.images.train.sum() == (2 if split == "train" else 0)
@@ -187,7 +187,7 @@ def test_tables_of_images(tmp_path):
     data = load(tmp_path / "good.csv")
     assert data.train.tolist() == [True, False] * 2 and data.class_names == ["NA", "None", "null"]
     for broken, message in (
-        (table.drop(columns="label"), "no column 'class_name'"),
+        (table.drop(columns="label"), "no column 'label'"),
         (table.assign(file="cat/9.png"), "4 of its 4 images are not there, 'cat/9.png' first"),
         (table.assign(label=["cat", "", "dog", "dog"]), "line 3 has no file or no label"),
         (table.assign(file=["./cat/1.png", *names[1:]]), "'cat/1.png' stands twice: keep one of its rows"),

@@ -87,7 +87,7 @@ def test_an_annotator_and_a_judge_go_on_after_a_kill(tmp_path, monkeypatch):
     sizes = {"birds": 12, "ordinary": 60, "things": 40, "eye-steps": 2, "judge-steps": 3, "n-test": 2}
     options = [part for name, size in sizes.items() for part in (f"--{name}", str(size))]
     monkeypatch.setattr(annotator, "CASES", {"eye": 6, "judge": 4})
-    monkeypatch.setattr(annotator, "write_cards", lambda *_: None)  # held-out pictures take minutes
+    monkeypatch.setattr(annotator, "write_cards", lambda *_, **__: None)  # held-out pictures take minutes
     monkeypatch.setattr(training, "KEEP_EVERY", 1)
 
     def make(folder):

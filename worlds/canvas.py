@@ -79,18 +79,14 @@ def chain_coordinates(x, y, points, radii):
 
     v is -1 at the left edge of somebody who walks along the chain, 0 on its axis, and 1 at the right edge.
     """
-    nearest, n_cones = None, len(points) - 1
+    nearest, along, across, n_cones = np.inf, 0.0, 0.0, len(points) - 1
     for i in range(n_cones):
-        cone = _round_cone(x, y, *points[i : i + 2], *radii[i : i + 2])
-        sdf, t, radius, px, py, dx, dy = cone
+        sdf, t, radius, px, py, dx, dy = _round_cone(x, y, *points[i : i + 2], *radii[i : i + 2])
         v = (dx * py - dy * px) / np.hypot(dx, dy) / np.maximum(radius, 1e-6)
-        if nearest is None:
-            nearest, along, across = sdf, t / n_cones, v
-        else:
-            nearer = sdf < nearest
-            nearest = np.where(nearer, sdf, nearest)
-            along = np.where(nearer, (i + t) / n_cones, along)
-            across = np.where(nearer, v, across)
+        nearer = sdf < nearest
+        nearest = np.where(nearer, sdf, nearest)
+        along = np.where(nearer, (i + t) / n_cones, along)
+        across = np.where(nearer, v, across)
     return along, across
 
 

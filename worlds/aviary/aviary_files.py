@@ -53,10 +53,7 @@ def is_visible(picture: Picture) -> np.ndarray:
 
 
 def visible_attributes(bird: Individual, picture: Picture, rng: np.random.Generator) -> np.ndarray:
-    """Which of the 312 attributes a bird shows that can be seen in its picture, (312,) bool.
-
-    rng: as `annotation_certainty` takes it.
-    """
+    """Which of the 312 attributes a bird shows that can be seen in its picture, (312,) bool."""
     certainty = annotation_certainty(picture.parts, picture.points, rng)
     return true_attributes(bird) & (certainty > NOT_VISIBLE)
 

@@ -58,7 +58,10 @@ def paint_body(canvas: Canvas, pose: Pose, bird: Individual, tones, light, rng) 
     # Light: a round surface lit from above, feathers as fine grain along the body.
     depth = np.clip(-sdf / (0.26 * unit), 0, 1)
     normal_z = np.sqrt(1 - (1 - depth) ** 2)
-    light_x, light_y, light_z = light_direction(rng)
+    # towards the light: from above, a little from the front or behind, and from the viewer
+    toward_x = rng.uniform(-0.55, 0.55)
+    norm = np.sqrt(toward_x * toward_x + 0.75**2 + 0.6**2)
+    light_x, light_y, light_z = toward_x / norm, -0.75 / norm, 0.6 / norm
     facing = (gradient_x * light_x + gradient_y * light_y) * (1 - depth) + normal_z * light_z
     shading = 0.62 + 0.46 * np.clip(facing, -0.4, 1)
     grain = 1 + 0.05 * noise[2] + 0.04 * noise[1]
@@ -166,10 +169,3 @@ class Surface:
         for name, (mark, color) in marks.items():
             if name in self.bird.values["head_pattern"]:
                 self.blend(mark * inside, color, None)
-
-
-def light_direction(rng: np.random.Generator):
-    """Unit vector towards the light: from above, a little from the front or behind, and from the viewer."""
-    x = rng.uniform(-0.55, 0.55)
-    norm = np.sqrt(x * x + 0.75**2 + 0.6**2)
-    return x / norm, -0.75 / norm, 0.6 / norm

@@ -33,24 +33,13 @@ def individual_tones(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return tones
 
 
-def _contrast(rgb: np.ndarray) -> np.ndarray:
-    return rgb * 0.45 if rgb.mean() > 0.30 else rgb * 0.6 + 0.42
-
-
 def markings(pattern: str, region: str, u, v, wobble):
-    """How much of each pixel is marked, in [0, 1].
-
-    A solid pattern has no markings.
+    """How much of each pixel is marked, in [0, 1]; a solid pattern has no markings.
 
     u, v: along and across the region, in body lengths. wobble: noise that bends the edges.
     """
-    if pattern == "spotted":
-        return _spots(region, u, v, wobble)
-    if pattern == "striped":
-        return _stripes(region, u, v, wobble)
-    if pattern == "multi-colored":
-        return _patches(region, u, v, wobble)
-    return np.zeros_like(u)
+    kinds = {"spotted": _spots, "striped": _stripes, "multi-colored": _patches}
+    return kinds[pattern](region, u, v, wobble) if pattern in kinds else np.zeros_like(u)
 
 
 def _spots(region: str, u, v, wobble):
@@ -93,7 +82,7 @@ def plumage(bird: Individual, tones: dict[str, np.ndarray], region: str, u, v, w
     if len(names) > 1:
         second_name, second = names[1], tones[names[1]]
     else:
-        second_name, second = "", _contrast(ground)
+        second_name, second = "", ground * 0.45 if ground.mean() > 0.30 else ground * 0.6 + 0.42
     marked = markings(bird.values[pattern][0], region, u, v, wobble)[..., None]
     return sheen(names[0], ground, u, v) * (1 - marked) + sheen(second_name, second, u, v) * marked
 

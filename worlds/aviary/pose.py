@@ -9,7 +9,7 @@ from worlds.aviary.individuals import Individual
 from worlds.canvas import SIZE
 
 # Proportions of each body shape, lengths in body lengths, tilt in degrees, and where such a bird sits.
-_PLANS = pd.read_csv(files("worlds.aviary") / "plans.csv", float_precision="round_trip")
+_PLANS = pd.read_csv(files("worlds.aviary") / "plans.csv")
 PLANS = {plan.shape: plan for plan in _PLANS.itertuples(index=False, name="BodyPlan")}
 SCALE = {"very_small": 0.80, "small": 0.87, "medium": 0.94, "large": 1.0, "very_large": 1.05}
 FREE_SEATS = ("branch", "ground", "rock", "shallows", "trunk")  # water and air hide the legs

@@ -74,7 +74,7 @@ def shuffled(item: Thing, rng: np.random.Generator) -> Thing:
 
 def _background(setting: str, rng: np.random.Generator) -> np.ndarray:
     """Ground below a horizon and what is above it, (224, 224, 3) float64."""
-    colors, level = BACKGROUNDS[setting][:2], BACKGROUNDS[setting][2]
+    *colors, level = BACKGROUNDS[setting]
     above, below = (
         np.clip(np.array(color) * rng.uniform(0.85, 1.12) + rng.uniform(-0.04, 0.04, 3), 0, 1)
         for color in colors

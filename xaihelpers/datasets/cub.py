@@ -204,12 +204,11 @@ def _read_rows(
             _require(table[name].isin(allowed), file, f"{name} is none of {known}", table[name])
     repeated = f"the {' and '.join(names)} for the second time"
     _require(~table.duplicated(names), file, repeated, table[names[-1]])
-    held, wanted = pd.MultiIndex.from_frame(table[names]), pd.MultiIndex.from_product(keys, names=names)
-    places = held.get_indexer(wanted)
-    if (places < 0).any():
-        first = zip(names, wanted[places.argmin()], strict=True)
-        told = " and ".join(f"{name} {number}" for name, number in first)
-        missing = f"no row for {told}, and {(places < 0).sum():,} such in all"
+    table.index = pd.MultiIndex.from_frame(table[names])
+    found = table[[*columns]].reindex(pd.MultiIndex.from_product(keys, names=names))
+    absent = found.isna().any(axis=1)
+    if absent.any():
+        told = " and ".join(f"{name} {number}" for name, number in zip(names, absent.idxmax(), strict=True))
+        missing = f"no row for {told}, and {absent.sum():,} such in all"
         raise DatasetError(f"{file}: {missing}: the file is truncated. {REMEDY}")
-    shape = [len(ids) for ids in keys]
-    return [table[name].to_numpy()[places].reshape(shape) for name in columns]
+    return [found[name].to_numpy().reshape([len(ids) for ids in keys]) for name in columns]

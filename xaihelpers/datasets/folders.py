@@ -131,7 +131,7 @@ def image_files(folder: Path) -> list[str]:
 
 
 def load_image_table(file: Path) -> Dataset:
-    """A CSV file beside its images: columns file (relative to it), label or class_name, and, perhaps, split.
+    """A CSV file beside its images: columns file (relative to it), label and, perhaps, split.
 
     split is train or test, or 1 or 0; without it all images are for testing. Labels are texts ("NA" is one);
     where all are whole numbers, they are in the order of numbers.
@@ -139,9 +139,8 @@ def load_image_table(file: Path) -> Dataset:
     Raises DatasetError: a line without file or label, images that are not there, a file that stands twice.
     Raises TextFileError as `read_table` and `are_training`, and for two labels that would be one.
     """
-    column = "label" if "label" in read_table(file) else "class_name"
-    table = read_table(file, ["file", column])
-    names, labels = table["file"], table[column]
+    table = read_table(file, ["file", "label"])
+    names, labels = table["file"], table["label"]
     empty = table.index[(names == "") | (labels == "")]
     if len(empty):
         raise DatasetError(f"{file}: line {empty[0]} has no file or no label")

@@ -1,6 +1,5 @@
 """The one door to data: `load(name or path)`, whatever the format."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,18 +30,14 @@ def load(data: str | Path, attributes: str = "auto") -> Dataset:
       synCUB's, a folder with metadata.csv;
     - a folder of image files without labels: all for testing, label −1, no classes.
 
-    Names may be spelt in another case, with or without hyphens and underscores ("CIFAR-10", "StanfordCars").
-
     attributes: of data in CUB's format, see `load_cub`.
     Raises DatasetError and TextFileError naming the place and the remedy: nothing there, a format that is
         none of these, a broken file, two names that would be one, a download that fails, an unpacking that
         was interrupted. Raises ValueError as `worlds.ensure_world`.
     """
-    spelt = re.sub(r"[-_ ]", "", str(data).lower())
-    name = {name.replace("_", ""): name for name in DATASET_NAMES}.get(spelt)
-    if name in READERS:
-        return load_torchvision(name)
-    place = DRAWN[name]() if name in DRAWN else find(data) if str(data) else None
+    if data in READERS:
+        return load_torchvision(data)
+    place = DRAWN[data]() if data in DRAWN else find(data) if str(data) else None
     if place is None:
         raise DatasetError(
             f"There is no data set {str(data)!r}: name one of {', '.join(DATASET_NAMES)}, or give the path "

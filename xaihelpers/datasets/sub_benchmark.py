@@ -131,23 +131,20 @@ def load_sub(place: Path) -> Dataset:
 
 
 def is_syncub(place: Path) -> bool:
-    """Whether a table, or the metadata.csv of a folder, is one of synCUB's pairs."""
-    file = place / "metadata.csv" if place.is_dir() else place
-    if not file.is_file():
-        return False
-    with open(file, "rb") as content:
-        return b"syn_image" in content.readline()
+    """Whether the metadata.csv of a folder, if there is one, tells of synCUB's pairs."""
+    file = place / "metadata.csv"
+    return file.is_file() and b"syn_image" in file.read_bytes()[:1000]
 
 
 def load_syncub(place: Path) -> Dataset:
     """synCUB's pairs: `images` as of `load_sub`, with `before` and `removed`; their files are the ids.
 
-    place: its table, or a folder with metadata.csv. Columns are orig_image and syn_image (files, relative to
-        the table), class_name, old_attr and new_attr.
+    place: a folder with metadata.csv. Columns are orig_image and syn_image (files, relative to it),
+        class_name, old_attr and new_attr.
     Raises DatasetError: images that are not there, a picture after the change that stands twice, an attribute
         that is none of CUB's 312, one that does not change, or no bird. Raises TextFileError as `read_table`.
     """
-    file = place / "metadata.csv" if place.is_dir() else place
+    file = place / "metadata.csv"
     table = read_table(file, SYNCUB_COLUMNS)[list(SYNCUB_COLUMNS)]
     table.columns = ["id", "bird", "attribute", "before", "removed"]
     for column in ("attribute", "removed"):
@@ -164,7 +161,7 @@ def load_syncub(place: Path) -> Dataset:
         bird=table["bird"].map(class_name),
         removed=[[name] for name in table["removed"]],
     )
-    return _benchmark(file.parent, table.reset_index(drop=True), file.parent.name)
+    return _benchmark(place, table.reset_index(drop=True), place.name)
 
 
 def _benchmark(root: Path, table: pd.DataFrame, name: str) -> Dataset:
