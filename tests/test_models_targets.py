@@ -24,7 +24,7 @@ def test_labels_and_classes_of_another_vocabulary(tmp_path):
     assert models.match_labels(names, ["beagle", "siamese_cat"]) == {"beagle": {2}, "siamese_cat": {1}}
     assert models.match_labels(names, ["cat"]) == {"cat": set()}
     file = tmp_path / "pets.json"
-    file.write_text(json.dumps({"cat": ["tabby", "1"], "pug": ["2-3"]}))
+    file.write_text(json.dumps({"cat": ["tabby", 1], "pug": "2-3"}))
     assert models.match_labels(names, ["cat", "pug"], file) == {"cat": {0, 1}, "pug": {2, 3}}
     file.write_text('{"cat": ["tabby", "Siamse cat"]}')
     with pytest.raises(ModelError, match="'Siamse cat', given for the label 'cat', is none of"):

@@ -111,9 +111,9 @@ def match_labels(
 
     names: of the K classes.
     labels: of the data; a label stands for the classes of its own name, letter case aside.
-    same_as: a JSON file for labels of another vocabulary, {label: [names of classes]}, which are added to the
-        label's own name; "151-268" are classes by their numbers. A bare name is looked for in data/ and under
-        XAI_DATA.
+    same_as: a JSON file for labels of another vocabulary, {label: [names of classes], or one name}, which are
+        added to the label's own name; "151-268" are classes by their numbers. A bare name is looked for in
+        data/ and under XAI_DATA.
     Raises ModelError: a broken file, an entry in it that is no class.
     """
     numbers_of = {}
@@ -121,13 +121,14 @@ def match_labels(
         numbers_of.setdefault(_as_compared(name), set()).add(number)
     try:
         content = json.loads(read_text(_place(same_as))) if str(same_as) else {}
-        synonyms = {plain(label): list(entries) for label, entries in content.items()}
-    except (ValueError, AttributeError, TypeError) as error:
+        synonyms = {plain(label): entries for label, entries in content.items()}
+    except (ValueError, AttributeError) as error:
         raise ModelError(f"{same_as}: no file of labels, {{label: [names]}} ({error})") from error
     matches = {}
     for label in labels:
         matches[label] = set(numbers_of.get(_as_compared(label), ()))
-        for entry in synonyms.get(plain(label), []):
+        entries = synonyms.get(plain(label), [])
+        for entry in map(str, entries if isinstance(entries, list) else [entries]):
             span = re.fullmatch(r"(\d+)(?:-(\d+))?", entry)
             found = numbers_of.get(_as_compared(entry), set())
             if span:
