@@ -85,9 +85,9 @@ def paper_rows(table: pd.DataFrame, keys: Sequence[str], metric: str = "CRI") ->
     table: with `data`, `model` and the columns of an Interval. keys: of the paper's table; "dataset" and
         model go by their names there.
     """
-    table = table.assign(metric=metric, chance=20.0 if metric == "CRI" else 0.0, dataset="")
-    named = [paper_names(*pair) for pair in zip(table["model"], table["data"], strict=True)]
-    table[["model", "dataset"]] = pd.DataFrame(named, table.index)
+    pairs = [paper_names(*pair) for pair in zip(table["model"], table["data"], strict=True)]
+    named = {"model": [model for model, _ in pairs], "dataset": [dataset for _, dataset in pairs]}
+    table = table.assign(metric=metric, chance=20.0 if metric == "CRI" else 0.0, **named)
     return table.reindex(columns=["data", "model", *keys, "metric", *Interval._fields, "chance"])
 
 
