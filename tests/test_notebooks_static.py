@@ -60,6 +60,7 @@ def parameters_come_first_and_are_used(path):
     assert f'records.start("{path.name[:2]}", globals())' in start
     longest = max(parameters, key=len)
     misspelt = {"In": ["", first.source, f"# Parameters\n{longest}s = 1\n"], f"{longest}s": 1}
+    exec(first.source, misspelt)
     with pytest.raises(ParameterError, match=f"has no parameter '{longest}s': did you mean '{longest}'?"):
         check_parameters(misspelt)
 
