@@ -66,20 +66,6 @@ def test_who_sees_only_the_options_decides_nothing(page_of):
     assert verdicts["fse-lookalikes-contradict-more"]["outcome"] == FAILED
 
 
-@pytest.mark.parametrize(
-    "fault, control",
-    [
-        ("recites whom it knows", "the words describe the picture"),
-        ("names the class", "they do not name the class"),
-        ("sees only the options", "the choice follows the words"),
-    ],
-)
-def test_names_are_compared_with_pictures_by_who_looks_and_reads(page_of, fault, control):
-    _, verdicts = page_of("A4", fault, n_doses=10)
-    verdict = verdicts["fse-picture-description-below-name"]
-    assert verdict["outcome"] == FAILED and not verdict["controls"][control]
-
-
 @pytest.mark.parametrize("number", ["31", "32", "33", "34", "A4"])
 def test_pictures_in_folders_without_labels_are_enough(number, tmp_path):
     """Six classes by other names, of which nothing else is known: the annotator names none of them."""

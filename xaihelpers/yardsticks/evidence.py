@@ -73,9 +73,9 @@ class Evidence:
     probed: the outputs for the probes (`ground.probes`, where there are any), by their ids.
     network_accuracy: of the network that the concepts are to explain, 0 to 1.
 
-    Raises DatasetError, naming the thing and the remedy: ids that the data do not have, no test image, no
-        known concept where the data have labels, other classes, tables without these columns or images.
-    Raises ValueError as `read_outputs`, `outputs_of_file` and `ConceptOutputs.align` do.
+    Raises DatasetError: ids that the data do not have, no test image, no known concept where the data have
+        labels, other classes, tables without these columns or images. Raises ValueError as `read_outputs`,
+        `outputs_of_file` and `ConceptOutputs.align` do.
     """
 
     def __init__(
@@ -128,10 +128,10 @@ class Evidence:
         # outputs of the probes in their order, L concepts; None where the model was not asked
         self.probed = probed and probed.cpu().align(probes.ids, "the outputs for the probes")
         self.texts = self._table(texts, "text")["text"].fillna("").tolist() if texts else None  # n texts
-        self.judgements = judgements if isinstance(judgements, pd.DataFrame) else None  # n scores
-        if self.judgements is None and judgements:
-            table = self._table(judgements, "score")
-            self.judgements = table[table.columns.intersection(SCORES)].astype(float)
+        if isinstance(judgements, str | Path):
+            judgements = self._table(judgements, "score") if judgements else None
+        # n scores
+        self.judgements = None if judgements is None else judgements.filter(SCORES).astype(float)
 
     def _table(self, file: str | Path, column: str) -> pd.DataFrame:
         """A table of images, a row for each of the test images in order, NaN where it has none."""
