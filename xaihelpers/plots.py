@@ -20,8 +20,9 @@ PALETTE = sns.color_palette("colorblind")
 
 
 def style() -> None:
-    """Set the look of all figures: seaborn's ticks, a colour-blind-safe palette, 110 dpi."""
-    look = {"figure.dpi": 110, "axes.spines.top": False, "axes.spines.right": False}
+    """Set the look of all figures: ticks, a colour-blind-safe palette, 110 dpi, constrained layout."""
+    look = {"figure.dpi": 110, "figure.constrained_layout.use": True, "legend.frameon": False}
+    look |= {"axes.spines.top": False, "axes.spines.right": False}
     sns.set_theme(style="ticks", palette="colorblind", font_scale=0.92, rc=look)
 
 

@@ -22,7 +22,7 @@ import torch
 from tqdm.auto import tqdm
 
 import xaihelpers
-from xaihelpers import spending
+from xaihelpers import plots, spending
 from xaihelpers.claims import Verdict, decide, load_claims, spoken
 from xaihelpers.datasets import DRAWN
 from xaihelpers.devices import describe_device, resolve_device
@@ -188,6 +188,8 @@ class Run:
 def start(notebook: str, namespace: dict) -> Run:
     """Begin a run: check the parameters, seed every generator, choose the device, try the results folder.
 
+    All figures from here on have one look (`plots.style`).
+
     notebook: its number, e.g. "11". namespace: its `globals()`, with the parameters `seed`, `device` ("auto",
         "cpu", "cuda" or "cuda:1"), `results`, `spend_at_most` and `prices` as far as they are there.
     Raises ParameterError (unknown name, wrong type, no such device), FolderError (results cannot be
@@ -195,6 +197,7 @@ def start(notebook: str, namespace: dict) -> Run:
     """
     notes: list[str] = []
     _show_log(notes)
+    plots.style()
     parameters = check_parameters(namespace)
     seed = parameters.get("seed", 0)
     random.seed(seed)
