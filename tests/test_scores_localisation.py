@@ -10,12 +10,12 @@ from xaihelpers.scores.localisation import localisation, map_correlations
 
 
 def test_localisation_by_hand():
-    """Four units of attention, three of them in a box of two pixels; a part in the hottest one."""
+    """Four units of attention, three of them in a box of two pixels; a part beside the hottest one."""
     maps, boxes = torch.zeros(1, 4, 4), torch.zeros(1, 4, 4, dtype=torch.bool)
     maps[0, 0, :2] = torch.tensor([3.0, 1.0])
     boxes[0, :2, 0] = True
-    points = torch.tensor([[[0.5, 0.6], [torch.nan, torch.nan]]])
-    found = localisation(maps, boxes, points)
+    points = torch.tensor([[[0.5, 1.5], [torch.nan, torch.nan]]])  # one pixel below
+    found = localisation(maps, boxes, points, reach=0.25)
     assert {name: float(value[0]) for name, value in found.items() if "object" not in name} == {
         "attention in the box": 75,
         "box at equal area": 50,
@@ -23,7 +23,7 @@ def test_localisation_by_hand():
         "hottest pixel at a part": 100,
     }
     assert np.isnan(found["object at equal area"]).all()
-    assert localisation(maps, boxes, points + 1, boxes)["hottest pixel at a part"] == [0]  # a pixel away
+    assert localisation(maps, boxes, points, boxes, reach=0.2)["hottest pixel at a part"] == [0]
     assert localisation(maps, boxes, points, boxes)["object at equal area"] == [50]
 
 

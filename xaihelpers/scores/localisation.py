@@ -6,7 +6,7 @@ hottest pixel, B the pixels in the object's bounding box (or of the object), P t
     attention in B      sum of v over B / sum of v
     B at equal area     share of the |B| hottest pixels that lie in B
     hottest in B        p* in B: the pointing game (Zhang et al. 2016)
-    hottest at a part   min over P of |p* - p| <= REACH x side of the picture
+    hottest at a part   min over P of |p* - p| <= reach x side of the picture
     likeness            Spearman's correlation of two maps, cell by cell
 """
 
@@ -17,16 +17,19 @@ from scipy.stats import rankdata
 from xaihelpers.kernels.masking import upsample_maps
 from xaihelpers.scores.autoxplain import attention_inside, inside_at_equal_area
 
-REACH = 0.07  # how near to a part a pixel counts as at it, as a share of the picture's side
-
 
 def localisation(
-    maps: torch.Tensor, boxes: torch.Tensor, points: torch.Tensor, objects: torch.Tensor | None = None
+    maps: torch.Tensor,
+    boxes: torch.Tensor,
+    points: torch.Tensor,
+    objects: torch.Tensor | None = None,
+    reach: float = 0.07,
 ) -> dict[str, np.ndarray]:
     """Measure -> (N,) in %, NaN where a map is constant, or where the truth is not known.
 
     maps: (N, h, w), of any resolution. boxes: (N, H, W) bool, without a pixel where no box is known.
     points: (N, P, 2), NaN where a part is hidden. objects: (N, H, W) bool; None where nobody drew them.
+    reach: how near to a part a pixel counts as at it, as a share of the picture's side.
     """
     boxes, points = boxes.cpu(), points.cpu()
     objects = torch.zeros_like(boxes) if objects is None else objects.cpu()
@@ -35,7 +38,7 @@ def localisation(
     hottest = torch.stack([at % boxes.shape[2], at // boxes.shape[2]], 1) + 0.5  # x, y
     distances = (points - hottest[:, None]).norm(dim=2).nan_to_num(torch.inf)  # (N, P)
     in_box = boxes.flatten(1).gather(1, at[:, None])[:, 0].float()
-    at_part = (distances.amin(1) <= REACH * boxes.shape[1]).float()
+    at_part = (distances.amin(1) <= reach * boxes.shape[1]).float()
     has_box, has_object = boxes.any(2).any(1), objects.any(2).any(1)
     has_point = points.isfinite().all(2).any(1)
     found = {
@@ -56,5 +59,5 @@ def map_correlations(one: torch.Tensor, other: torch.Tensor) -> np.ndarray:
     """Spearman's correlation of maps (N, h, w) in pairs, (N,); NaN where one of a pair is constant."""
     ranks = [rankdata(maps.flatten(1).cpu().numpy(), axis=1) for maps in (one, other)]
     a, b = (rank - rank.mean(1, keepdims=True) for rank in ranks)
-    with np.errstate(invalid="ignore"):
-        return (a * b).sum(1) / np.sqrt((a**2).sum(1) * (b**2).sum(1))
+    norm = np.sqrt((a**2).sum(1) * (b**2).sum(1))
+    return np.divide((a * b).sum(1), norm, out=np.full(len(a), np.nan), where=norm > 0)
