@@ -115,12 +115,12 @@ def marked(yardstick: str) -> str:
 
 def printed(card: Scorecard) -> str:
     """The page as text: warnings, lines, what is not possible, and which lies it would tell."""
-    lines = [["yardstick (↓: low is good)", "value", "what knows nothing", "verdict", "turns worse under"]]
+    lines = [["yardstick (↓: low is good)", "value", "held against", "verdict", "turns worse under"]]
     for row in card.possible.itertuples():
         interval = f"{number(row.value)} [{number(row.low)}, {number(row.high)}] {row.unit}".strip()
         blind = f"{number(row.blind_value)} {row.blind}"
         sees, passes = (len(card.worth[says].get(row.yardstick, ())) for says in ("sees", "passes"))
-        worth = f"{sees} of {sees + passes} faults" if sees + passes else "–"
+        worth = f"{sees} of {sees + passes} tried" if sees + passes else "–"
         lines.append([marked(row.yardstick), interval, blind, row.verdict, worth])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     told = ["no planted fault is on record of any of these yardsticks (notebook 62)"]
@@ -168,7 +168,7 @@ def _page(cards: Sequence[Scorecard], png: bytes) -> str:
         e = card.evidence
         parts.append(f"<h2>{escape(card.title)}</h2><p>{PROMISES[e.ground.kind]} {escape(' '.join(e.notes))}")
         parts += [f"<p><strong>{escape(warning)}</strong>" for warning in card.warnings]
-        shown = card.possible[SHOWN].rename(columns={"sees": "changes under", "passes": "praised under"})
+        shown = card.possible[SHOWN].rename(columns={"sees": "turns worse under", "passes": "praised under"})
         parts.append(shown.to_html(**look))
         parts += [f"<p>Not possible: {escape(line)}" for line in card.not_possible]
         parts.append("<h3>Which lies this page would see</h3>")

@@ -28,7 +28,6 @@ from xaihelpers.scores.intervals import Interval, interval
 from xaihelpers.text_files import numbers, read_table
 
 COLUMNS = ("item", "rater", "rating")
-STEPS = range(1, 5)  # of the scale
 
 
 def read_ratings(
@@ -64,8 +63,8 @@ def read_ratings(
 def rating_matrix(table: pd.DataFrame, low: int = 1, high: int = 4) -> pd.DataFrame:
     """Items as rows, raters as columns, NaN where a rater has not rated an item.
 
-    table: item, rater, rating. low, high: ends of the scale.
-    Raises ValueError: a rating that is no step of the scale.
+    table: item, rater, rating.
+    Raises ValueError: a rating that is no step of the scale from low to high, fewer than two raters.
     """
     table = table.dropna(subset="rating")
     wrong = table[~table["rating"].isin(range(low, high + 1))]
@@ -75,44 +74,55 @@ def rating_matrix(table: pd.DataFrame, low: int = 1, high: int = 4) -> pd.DataFr
             f"the rating {rating} of item {item!r} by rater {rater!r} is none of {low} … {high} "
             f"({len(wrong)} such in all): correct or remove it"
         )
+    if table["rater"].nunique() < 2:
+        raise ValueError(f"agreement needs two raters or more, not {table['rater'].nunique()}")
     return table.pivot(index="item", columns="rater", values="rating").astype(float)
 
 
-def krippendorff_alpha(table: pd.DataFrame, clusters: Sequence[pd.Series] | None = None) -> Interval:
-    """Krippendorff's α of ordinal ratings from 1 to 4, with its 95 % interval over items.
+def krippendorff_alpha(
+    table: pd.DataFrame, low: int = 1, high: int = 4, clusters: Sequence[pd.Series] | None = None
+) -> Interval:
+    """Krippendorff's α of ordinal ratings, with its 95 % interval over items.
 
     Gaps are allowed; cases are the items with two ratings or more, for others say nothing of agreement.
 
-    table: item, rater, rating.
+    table: item, rater, rating. low, high: ends of the scale.
     clusters: what items share, as of `scores.interval` (image, model): series with the items as their index.
     Returns an Interval, NaN where all ratings are the same: then there is nothing to agree on.
     Raises ValueError: as `rating_matrix`, and where no item has two ratings.
     """
-    matrix = rating_matrix(table)
+    matrix = rating_matrix(table, low, high)
     matrix = matrix[matrix.notna().sum(axis=1) > 1]
     if matrix.empty:
         raise ValueError("no item has ratings of two raters: there is no agreement to measure")
-    how = {"value_domain": STEPS, "level_of_measurement": "ordinal"}
-    return _over_items(lambda counts: krippendorff.alpha(value_counts=counts, **how), matrix, clusters)
+
+    def alpha(counts: np.ndarray) -> float:
+        steps = range(low, high + 1)
+        return krippendorff.alpha(value_counts=counts, value_domain=steps, level_of_measurement="ordinal")
+
+    return _over_items(alpha, matrix, low, high, clusters)
 
 
-def fleiss_kappa(table: pd.DataFrame, clusters: Sequence[pd.Series] | None = None) -> Interval:
-    """Fleiss' κ, eq. 19, of ratings from 1 to 4, with its 95 % interval over items.
+def fleiss_kappa(
+    table: pd.DataFrame, low: int = 1, high: int = 4, clusters: Sequence[pd.Series] | None = None
+) -> Interval:
+    """Fleiss' κ, eq. 19, with its 95 % interval over items.
 
     κ has no place for gaps; cases are the items that all raters have rated.
 
-    table, clusters: as of `krippendorff_alpha`.
+    table, low, high, clusters: as of `krippendorff_alpha`.
     Returns an Interval, NaN where all ratings are the same and where no item is rated by all.
     Raises ValueError: as `rating_matrix`.
     """
-    return _over_items(statsmodels_kappa, rating_matrix(table).dropna(), clusters)
+    matrix = rating_matrix(table, low, high).dropna()
+    return _over_items(statsmodels_kappa, matrix, low, high, clusters)
 
 
 def _over_items(
-    coefficient: Callable, matrix: pd.DataFrame, clusters: Sequence[pd.Series] | None
+    coefficient: Callable, matrix: pd.DataFrame, low: int, high: int, clusters: Sequence[pd.Series] | None
 ) -> Interval:
     """A coefficient of the counts (items, steps of the scale) of ratings, with its interval."""
-    counts = np.stack([(matrix == step).sum(axis=1) for step in STEPS], axis=1)
+    counts = np.stack([(matrix == step).sum(axis=1) for step in range(low, high + 1)], axis=1)
 
     def of_rows(rows: np.ndarray) -> float:
         sample = counts[rows.astype(int)]
@@ -123,18 +133,23 @@ def _over_items(
 
 
 def leave_one_rater_out(
-    table: pd.DataFrame, scores: pd.Series, clusters: Sequence[pd.Series] | None = None
+    table: pd.DataFrame,
+    scores: pd.Series,
+    low: int = 0,
+    high: int = 5,
+    clusters: Sequence[pd.Series] | None = None,
 ) -> dict[str, Interval]:
     """Pearson's correlation of a rater, and of a judge, with the mean of the other raters (module docstring).
 
     Against the mean of all raters a judge would look better: it has one rater more, and less noise.
 
-    table: item, rater, rating from 0 to 5. scores: the judge's, by item. clusters: as above.
+    table: item, rater, rating. scores: the judge's, by item. low, high: ends of the scale.
+    clusters: as of `krippendorff_alpha`.
     Returns Intervals by "rater", "judge" and "judge less rater", NaN where fewer than four items or two of
     the raters' means differ. Cases are the items with a score and two ratings or more.
     Raises ValueError: as `rating_matrix`.
     """
-    matrix = rating_matrix(table, 0, 5)
+    matrix = rating_matrix(table, low, high)
     scores = scores.reindex(matrix.index)
     matrix = matrix[(matrix.notna().sum(axis=1) > 1) & scores.notna()]
     n_others = matrix.notna().sum(axis=1) - 1
@@ -147,15 +162,16 @@ def leave_one_rater_out(
         found = pd.DataFrame({"rater": some.corrwith(means), "judge": means.corrwith(scores[some.index])})
         return found.dropna().mean()
 
-    def over_items(statistic: Callable, extent: int) -> Interval:
-        bounds, groups = (-extent, extent), _of_items(clusters, matrix)
-        return interval(np.arange(len(matrix)), statistic=statistic, bounds=bounds, clusters=groups)
-
-    return {
-        "rater": over_items(lambda rows: correlations(rows)["rater"], 1),
-        "judge": over_items(lambda rows: correlations(rows)["judge"], 1),
-        "judge less rater": over_items(lambda rows: correlations(rows).diff()["judge"], 2),
+    statistics = {
+        "rater": (lambda rows: correlations(rows)["rater"], (-1, 1)),
+        "judge": (lambda rows: correlations(rows)["judge"], (-1, 1)),
+        "judge less rater": (lambda rows: correlations(rows).diff()["judge"], (-2, 2)),
     }
+    rows, groups = np.arange(len(matrix)), _of_items(clusters, matrix)
+    found = {}
+    for name, (statistic, bounds) in statistics.items():
+        found[name] = interval(rows, statistic=statistic, bounds=bounds, clusters=groups)
+    return found
 
 
 def _of_items(clusters: Sequence[pd.Series] | None, matrix: pd.DataFrame) -> list[np.ndarray] | None:

@@ -177,7 +177,7 @@ def concept_existence(importance: torch.Tensor, present: torch.Tensor, first: in
         concept that they do not tell, which is left out (an image with none left is NaN). first: l.
 
     Raises ValueError where the two do not fit, and for an l out of range.
-    Source: paper alignment, eq. 9.
+    Source: paper alignment, eq. 9, 10.
     """
     if importance.shape != present.shape:
         shapes = f"{tuple(importance.shape)} and present {tuple(present.shape)}"

@@ -1,7 +1,7 @@
 """Attention confusion matrix, and overlap of attention and object.
 
-Paper autoxplain, sections 3.3 and 4.1. The measures that ask the model again are in `saliency.perturbation`;
-correlations and areas under a curve are `scores.interval`'s.
+Paper autoxplain, sections 3.3 and 4.1. The measures that ask the model again, deletion and insertion, are in
+`saliency.perturbation`; correlations and areas under a ROC curve are `scores.interval`'s.
 """
 
 import numpy as np

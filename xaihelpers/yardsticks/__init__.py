@@ -1,1 +1,1 @@
-"""What yardsticks are themselves measured by: planted models, maps, annotators; examinations and controls."""
+"""The yardsticks of a scorecard, and what they are themselves measured by: planted faults, examinations, controls."""

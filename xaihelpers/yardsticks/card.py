@@ -60,7 +60,7 @@ class Scorecard:
             lines.append({"yardstick": yardstick, "verdict": NOT_POSSIBLE, "why": why, "give": give})
         about = YARDSTICKS.set_index("yardstick")[["truth", "paper", "unit", "good"]]
         table = pd.DataFrame(lines).join(about, on="yardstick")
-        table = table.join(self.worth[SAYS].map(", ".join), on="yardstick").fillna(dict.fromkeys(SAYS, ""))
+        table = table.join(self.worth[SAYS].map("; ".join), on="yardstick").fillna(dict.fromkeys(SAYS, ""))
         return table.assign(model=self.evidence.name, data=self.evidence.ground.world.name)
 
     @property
@@ -97,7 +97,7 @@ class Scorecard:
             if one is not None and verdict(one.lead()) != ABOVE:
                 numbers = f"{one.value().value:.3g} {one.about.unit}".strip()
                 numbers += f", blind {one.hardest()[1]:.3g}"
-                found.append(f"{meaning} ({numbers}): are rows under the wrong ids?")
+                found.append(f"{meaning} ({numbers}): are rows under the wrong ids, or names in another order?")
         return found
 
 
