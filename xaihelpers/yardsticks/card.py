@@ -97,7 +97,9 @@ class Scorecard:
             if one is not None and verdict(one.lead()) != ABOVE:
                 numbers = f"{one.value().value:.3g} {one.about.unit}".strip()
                 numbers += f", blind {one.hardest()[1]:.3g}"
-                found.append(f"{meaning} ({numbers}): are rows under the wrong ids, or names in another order?")
+                found.append(
+                    f"{meaning} ({numbers}): are rows under the wrong ids, or names in another order?"
+                )
         return found
 
 
