@@ -410,7 +410,7 @@ WRONG = [
     ("23", {"calibration": 3}, "calibration must be 5 to 38, for both rated 40 items"),
     ("24", {"template": 6}, "there is no template 6"),
     ("31", {"models": ["no_such_annotator"]}, "The model 'no_such_annotator' cannot be loaded"),
-    ("31", {"dictionary": "by heart"}, "dictionary is auto, head, probe, attributes or a CSV file"),
+    ("31", {"dictionary": "by heart"}, "dictionary is auto, head, probe or attributes, not"),
     ("32", {"general": ["cifar100"]}, "general names cifar100, which is not among data"),
     ("34", {"cut": "lines"}, 'cut must be "steps" or "words", not \'lines\''),
     ("34", {"choose_prompt": "fse_choose_nothing"}, "the prompt has no place for {concepts}"),

@@ -23,7 +23,7 @@ class DatasetError(ValueError):
 
 @dataclass(eq=False, repr=False)
 class Dataset:
-    """N images of K classes; row n of every tensor is that of `images` by place (`iloc`), label k is row k of `classes`.
+    """N images of K classes; row n of every tensor is `images.iloc[n]`, label k is row k of `classes`.
 
     `images` has the columns path, label (0 … K-1; -1 where nobody labelled the image) and train. A data set
     in CUB-200-2011's format adds class_id and the box of the object, x, y, width and height, and a

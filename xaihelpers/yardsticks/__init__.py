@@ -1,1 +1,1 @@
-"""The yardsticks of a scorecard, and what they are themselves measured by: planted faults, examinations, controls."""
+"""The yardsticks of a scorecard, and what measures them: planted faults, examinations, controls."""
