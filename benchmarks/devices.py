@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 tables.append(step(number, str(device), Path(folder)))
-            except PapermillExecutionError as error:  # the other steps' numbers are kept
+            except (PapermillExecutionError, RuntimeError) as error:  # the other steps' numbers are kept
                 failed.append(number)
                 print(error, file=sys.stderr)
         print(f"notebook {number}: {time.perf_counter() - began:.0f} s", flush=True)

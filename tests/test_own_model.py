@@ -88,7 +88,7 @@ WRONG = [
         GREY.replace('["light", "dark"]', '["light", str(len(images))]'),
         "other concepts or classes for image 3",
     ),
-    (GREY.replace("np.eye(2)", "np.eye(2) * len(images)"), "contributions are not values × class_weights"),
+    (GREY.replace("np.eye(2)", "np.eye(2) * len(images)"), "other class_weights for image 3 on"),
 ]
 
 

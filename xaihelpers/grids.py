@@ -106,8 +106,8 @@ def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
         raise ValueError(f"No notebook {number} in {notebooks}; there are: {' '.join(known) or 'none'}.")
     notebook, points, fixed = known[number], [], {}
     presets = entry.get("preset") or []
-    for preset in [presets] if isinstance(presets, str) else presets:
-        fixed |= read_preset(preset, notebook, notebooks / "presets")
+    for preset in presets if isinstance(presets, list) else [presets]:
+        fixed |= read_preset(str(preset), notebook, notebooks / "presets")
     fixed |= entry.get("fixed") or {}
     declared, grid = parameters_of(notebook), {}
     try:

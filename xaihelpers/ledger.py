@@ -22,6 +22,7 @@ from xaihelpers.report import number_text, with_interval
 
 KINDS = ("paper", "real", "long", "default", "other")  # of runs, in the order in which they count
 COLUMNS = ("drawn", "long", "real")
+PEOPLE_FILES = ("people", "accepted", "ratings")  # parameters that take what people have said
 
 
 @cache
@@ -119,9 +120,16 @@ def reason(verdict: dict) -> str:
     return more.get(outcome, "")
 
 
-def command(claim: claims.Claim, runs: Sequence[dict]) -> str:
-    """What brings an open claim further: a first run, or one at the paper's size; "" where there are both."""
+def command(claim: claims.Claim, runs: Sequence[dict], outcome: str = "") -> str:
+    """What brings an open claim further: a first run, people's files, or the paper's size; or nothing, "".
+
+    outcome: of the claim's verdict.
+    """
     start, numbers = "python -m xaihelpers.run", claim.notebook.split()
+    for number in numbers if outcome == claims.PEOPLE else ():
+        files = [name for name in PEOPLE_FILES if declared()[number].get(name) == ("str", "")]
+        if files:
+            return " ".join([start, number, *(f"-p {name}=FILE" for name in files)])
     if not {run["notebook"] for run in runs} & {*numbers}:
         return f"{start} {numbers[0]}"
     tried = {(run["notebook"], name) for run in runs for name in presets_of(run)}

@@ -211,6 +211,13 @@ def hold_against_itself(outputs: ConceptOutputs, source: str) -> None:
     if outputs.class_weights is None:
         message = "%s: there are no class_weights, so values are held against nothing"
         log.warning(message, source, extra={"note": True})
+        rest = outputs.logits.amax(1) - outputs.contributions.sum(1)  # (N,), a bias of the predicted class
+        for predicted in outputs.predictions.unique():
+            rest[outputs.predictions == predicted] -= rest[outputs.predictions == predicted].mean()
+        spread = (outputs.logits - outputs.logits.mean(0)).abs().max()
+        if rest.abs().max() > TOLERANCE * spread + 1e-5 * outputs.contributions.abs().max():
+            message = "%s: logits have up to %.3g beyond contributions and a bias: they are of another model"
+            log.warning(message, source, rest.abs().max(), extra={"note": True})
         return
     # half precision makes ties: any of the highest may be the predicted one
     highest, classes = outputs.logits.topk(min(5, len(outputs.classes)))

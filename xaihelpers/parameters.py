@@ -48,19 +48,20 @@ def has_type(value: object, kind: str) -> bool:
 def check_parameters(namespace: dict) -> dict[str, object]:
     """Check a notebook's parameters and return them, name -> value.
 
-    namespace: the notebook's `globals()`. Its annotated names are the parameters, with the values that they
-        have now; its `In`, IPython's history of cells, holds the cell that papermill has added, the last
-        where it was run again. Where no history is kept (nbval, plain Python) only types are checked.
+    namespace: the notebook's `globals()`. The annotated names of the parameters cell are the parameters, with
+        the values that they have now; its `In`, IPython's history of cells, holds the cell that
+        papermill has added, the last where it was run again. Where no history is kept (nbval, plain Python) only types are checked.
 
     Raises ParameterError: an unknown name, with the nearest known one; a wrong type; a parameters cell that
         has not been run.
     """
+    history = [source for source in namespace.get("In", []) if source]
+    cell = next(filter(None, map(declared_parameters, history)), {})  # without a history, all names are its
     declared, given = {}, {}
     for name, kind in namespace.get("__annotations__", {}).items():
         kind = kind.__name__ if type(kind) is type else str(kind)
-        if kind in TYPES or kind.startswith("list["):
+        if (kind in TYPES or kind.startswith("list[")) and (name in cell or not history):
             declared[name], given[name] = (kind, None), namespace.get(name)
-    history = [source for source in namespace.get("In", []) if source]
     if history and not declared:
         raise ParameterError(
             "Run the cell tagged 'parameters', the first one of the notebook, before this cell."

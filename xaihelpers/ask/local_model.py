@@ -44,7 +44,7 @@ class LocalModel:
     name: a model that ships with the project, a folder (a name under XAI_DATA, or a path), or a name on
         Hugging Face. On a GPU it is spread over all of them where it has to be (`device_map="auto"`).
     batch_size: requests at a time; 0 stands for 16 on a GPU and 32 on a CPU.
-    Raises AskError: the model cannot be loaded, or lacks weights.
+    Raises AskError: the model cannot be loaded, lacks weights, or has no chat template.
 
     Attributes: `identity` tells models apart in the cache of answers: of a folder by its own name, whatever
         its path, and the hash of its files; of a model on Hugging Face by its full name and the commit.
@@ -60,6 +60,11 @@ class LocalModel:
         self.tokenizer.padding_side = "left"
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
+        if not (self.processor.chat_template or self.tokenizer.chat_template):
+            raise AskError(
+                f"The model {name!r} has no chat template: take one that was trained to answer "
+                "(an instruct or chat version)."
+            )
         shipped = self.model.generation_config
         end_tokens = shipped.eos_token_id
         self.end_tokens = set(end_tokens if isinstance(end_tokens, list) else [end_tokens])

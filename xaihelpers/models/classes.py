@@ -47,7 +47,10 @@ def target_class_names(network: ImageNetwork, data: Dataset, file: str | Path = 
     if names is None and network.n_classes == 1000:
         names = imagenet_names()
         found = match_labels(names, labels)
-        _require_right(network, data, [min(found[label], default=-1) for label in labels])
+        if any(found.values()):
+            _require_right(network, data, [min(found[label], default=-1) for label in labels])
+        else:
+            log.warning("%s: its outputs are taken for ImageNet's classes, by their number", network.name)
     some_fit = names is not None and any(match_labels(names, labels).values())
     is_segmenter = network.name.removeprefix("torchvision/") in segmenters()
     if names is not None and (some_fit or is_segmenter or len(names) != len(labels)):
@@ -83,7 +86,6 @@ def _require_right(network: ImageNetwork, data: Dataset, outputs: Sequence[int])
     known = np.flatnonzero((labels >= 0) & (outputs[labels] >= 0))
     rows = np.random.default_rng(0).permutation(known)[:TRIED]
     if not len(rows):  # nothing to be held against
-        log.warning("%s: its outputs are taken for ImageNet's classes, by their number alone", network.name)
         return
     logits = extract_features(network, data.images["path"].iloc[rows].tolist(), maps=False).logits
     right = (logits.argmax(1).numpy() == outputs[labels[rows]]).mean()

@@ -118,27 +118,45 @@ def layer_output(model: nn.Module, layer: str, inputs: torch.Tensor) -> tuple[to
     output = captured[-1]
     if layer == "features" and type(model).__name__ == "DenseNet":
         output = output.relu()  # torchvision's has this ReLU in no module
-    return to_feature_maps(output), logits
+    return to_feature_maps(output, inputs.shape[2:]), logits
 
 
-def to_feature_maps(output: torch.Tensor) -> torch.Tensor:
+def _channels_last(output: torch.Tensor, size) -> bool:
+    """Whether 4-D maps are (N, h, w, d): which pair of axes has the aspect ratio of the inputs."""
+    height, width = size
+    misfit = [abs(output.shape[axis] * width - output.shape[axis + 1] * height) for axis in (1, 2)]
+    return misfit[0] < misfit[1]
+
+
+def _grid(output: torch.Tensor, size) -> tuple[int, int] | None:
+    """Height and width in cells of an output for inputs of `size`; None if it does not lie over space."""
+    if output.ndim == 4:
+        return tuple(output.shape[1:3] if _channels_last(output, size) else output.shape[2:])
+    for n_prefix in range(MAX_PREFIX_TOKENS + 1):
+        n_cells = output.shape[1] - n_prefix
+        if n_cells < 2:
+            return None
+        height = round(math.sqrt(n_cells * size[0] / size[1]))
+        if height == 0 or n_cells % height != 0:
+            continue
+        width = n_cells // height
+        if abs(height * size[1] - width * size[0]) < max(size):
+            return height, width
+    return None
+
+
+def to_feature_maps(output: torch.Tensor, size) -> torch.Tensor:
     """A layer's output as feature maps (N, d, h, w).
 
-    output: (N, d, h, w); or (N, h, w, d), told by which pair of axes is nearer to a square; or tokens
-        (N, T, d) of a square, whose class and register tokens are left out.
+    output: (N, d, h, w); or (N, h, w, d); or tokens (N, T, d), whose class and register tokens are left out.
+    size: height and width of the network's inputs, in pixels.
     Raises ModelError for any other output.
     """
-    if torch.is_tensor(output) and output.ndim == 3:
-        side = math.isqrt(output.shape[1])
-        n_prefix = output.shape[1] - side**2
-        if side > 1 and n_prefix <= MAX_PREFIX_TOKENS:
-            return output[:, n_prefix:].transpose(1, 2).unflatten(2, (side, side))
-    if torch.is_tensor(output) and output.ndim == 4:
-        first, second, third = output.shape[1:]
-        if abs(first - second) < abs(second - third):
-            output = output.permute(0, 3, 1, 2)
-        if output[0, 0].numel() > 1:
-            return output
-    raise ModelError(
-        f"the layer gives {_described(output)}, which does not lie over space: name another one as layer="
-    )
+    grid = _grid(output, size) if torch.is_tensor(output) and output.ndim in (3, 4) else None
+    if grid is None or math.prod(grid) < 2:
+        raise ModelError(
+            f"the layer gives {_described(output)}, which does not lie over space: name another one as layer="
+        )
+    if output.ndim == 4:
+        return output.permute(0, 3, 1, 2) if _channels_last(output, size) else output
+    return output[:, output.shape[1] - math.prod(grid) :].transpose(1, 2).unflatten(2, grid)

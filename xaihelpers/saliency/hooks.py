@@ -107,7 +107,7 @@ def activations_and_gradients(
     if gradients is None:
         why = "is not used when the network runs" if leaf is None else "does not change the score"
         raise SaliencyError(f"the layer {layer!r} {why}: name another one")
-    maps, gradients = (to_feature_maps(one).float() for one in (leaf.detach(), gradients))
+    maps, gradients = (to_feature_maps(one, inputs.shape[2:]).float() for one in (leaf.detach(), gradients))
     require_finite(maps, f"the maps at layer {layer!r}")
     return scores._replace(logits=scores.logits.detach()), maps, gradients
 

@@ -84,8 +84,8 @@ def ask_species(
     labels: Sequence[int],
     names: Sequence[str],
     shows: torch.Tensor,
-    n_options: int,
-    seed: int,
+    n_options: int = 8,
+    seed: int = 0,
 ) -> np.ndarray:
     """Whether the model chooses each image's species, bool (N,); no answer is a wrong one.
 

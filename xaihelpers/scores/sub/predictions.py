@@ -53,8 +53,10 @@ def read_predictions(
         table = _of_outputs(file, outputs_of_file(file, list(images), wanted))
     elif place.suffix == ".safetensors":
         table = _of_outputs(place, read_outputs(place))
-    else:
+    elif place.suffix == ".csv":
         table = _of_table(place)
+    else:
+        raise DatasetError(f"{file}: predictions are a .csv, a .safetensors or a .py file")
     names = list(concepts) or sorted(table, key=ATTRIBUTES.index)
     chosen = table.reindex(index=wanted, columns=names)
     wrong = ~((chosen >= 0) & (chosen <= 1)).stack()

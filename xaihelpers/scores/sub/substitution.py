@@ -74,7 +74,11 @@ def predicted_attributes(
     values: (..., L), probabilities or, for the rule "group", any numbers to be compared.
     rule: "threshold" predicts what is at least `threshold`, as bottlenecks do (section 5.5); "group" the
         greatest of each attribute group, as vision-language models do (section 5.6).
+
+    Raises ValueError: another rule.
     """
+    if rule not in ("threshold", "group"):
+        raise ValueError(f'rule must be "threshold" or "group", not {rule!r}')
     return values >= threshold if rule == "threshold" else group_argmax(values, concepts)
 
 
