@@ -49,8 +49,9 @@ def check_parameters(namespace: dict) -> dict[str, object]:
     """Check a notebook's parameters and return them, name -> value.
 
     namespace: the notebook's `globals()`. The annotated names of the parameters cell are the parameters, with
-        the values that they have now; its `In`, IPython's history of cells, holds the cell that
-        papermill has added, the last where it was run again. Where no history is kept (nbval, plain Python) only types are checked.
+        the values that they have now; its `In`, IPython's history of cells, holds the cell that papermill has
+        added, the last where it was run again. Where no history is kept (nbval, plain Python) only types are
+        checked.
 
     Raises ParameterError: an unknown name, with the nearest known one; a wrong type; a parameters cell that
         has not been run.
