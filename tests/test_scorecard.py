@@ -234,7 +234,7 @@ def test_the_page_says_what_its_lines_have_told_before(of_birds, tmp_path):
     worth = worth.assign(planted="bottlenecks")
     card = scorecard.score(scorecard.Evidence(outputs_of(of_birds), of_birds), worth)
     page = scorecard.printed(card).splitlines()
-    assert [line.split()[-4:] for line in page if line.startswith("T ")] == [["1", "of", "2", "faults"]]
+    assert [line.split()[-4:] for line in page if line.startswith("T ")] == [["1", "of", "2", "tried"]]
     assert any(line.endswith("permuted names 1 and 1; recited 0 and 2") for line in page)
     assert "lies that none of these lines tells: recited" in page
     assert card.coverage.set_index("fault")["seen by"].to_dict() == {"permuted names": ["T"], "recited": []}
