@@ -115,7 +115,7 @@ def train(
         optimiser = torch.optim.AdamW(parameters, learning_rate, weight_decay=weight_decay, foreach=True)
         schedule = CosineAnnealingLR(optimiser, max(epochs * n_batches, 1))
     parts = learnt | {"optimiser": optimiser, "schedule": schedule}
-    checkpoint = checkpoints / "training.checkpoint" if checkpoints else None
+    checkpoint = checkpoints / "layers.checkpoint" if checkpoints else None
     done = 0
     if checkpoint and (state := read_checkpoint(checkpoint)):
         for name in parts.keys() & state.keys():
