@@ -181,18 +181,23 @@ def test_contributions_that_contradict_are_named(name, factor, wrong, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "given, said",
+    "given, n_notes, said",
     [
-        (linear(), ""),  # a bias alone
-        (linear(side=0.5), r"up to [\d.]+ beyond values @ class_weights and a bias"),
-        (linear() | {"class_weights": None}, "no class_weights, so values are held against nothing"),
-        (linear() | {"logits": linear()["logits"] ** 3}, "beyond values @ class_weights"),  # the same classes
+        (linear(), 0, ""),  # a bias alone
+        (linear(side=0.5), 1, r"up to [\d.]+ beyond values @ class_weights and a bias"),
+        (linear() | {"class_weights": None}, 1, "no class_weights, so values are held against nothing"),
+        (linear(side=0.1) | {"class_weights": None}, 2, "beyond contributions and a bias"),
+        (
+            linear() | {"logits": linear()["logits"] ** 3},
+            1,
+            "beyond values @ class_weights",
+        ),  # the same classes
     ],
 )
-def test_what_logits_have_beyond_is_said(given, said, tmp_path, caplog):
+def test_what_logits_have_beyond_is_said(given, n_notes, said, tmp_path, caplog):
     """As of a side channel, or of a head that is not linear; none of these is refused."""
     arrays = {name: array for name, array in given.items() if array is not None}
     safetensors.numpy.save_file(arrays, tmp_path / "mine.safetensors", NAMED)
     read = read_outputs(tmp_path / "mine.safetensors")
     assert np.allclose(read.logits, given["logits"])
-    assert bool(said) == len(caplog.records) and re.search(said, caplog.text)
+    assert len(caplog.records) == n_notes and re.search(said, caplog.text)

@@ -211,14 +211,28 @@ def hold_against_itself(outputs: ConceptOutputs, source: str) -> None:
     if outputs.class_weights is None:
         message = "%s: there are no class_weights, so values are held against nothing"
         log.warning(message, source, extra={"note": True})
-        rest = outputs.logits.amax(1) - outputs.contributions.sum(1)  # (N,), a bias of the predicted class
-        for predicted in outputs.predictions.unique():
-            rest[outputs.predictions == predicted] -= rest[outputs.predictions == predicted].mean()
-        spread = (outputs.logits - outputs.logits.mean(0)).abs().max()
-        if rest.abs().max() > TOLERANCE * spread + 1e-5 * outputs.contributions.abs().max():
-            message = "%s: logits have up to %.3g beyond contributions and a bias: they are of another model"
-            log.warning(message, source, rest.abs().max(), extra={"note": True})
-        return
+        beyond = "contributions"  # of the predicted class alone, whose bias is its own
+        rest = outputs.logits.amax(1) - outputs.contributions.sum(1)  # (N,)
+        for label in outputs.predictions.unique():
+            of_label = outputs.predictions == label
+            rest[of_label] -= rest[of_label].mean()
+    else:
+        _require_products(outputs, source)
+        beyond = "values @ class_weights"
+        rest = outputs.logits - outputs.values @ outputs.class_weights
+        rest -= rest.mean(0)
+    spread = (outputs.logits - outputs.logits.mean(0)).abs().max()
+    if rest.abs().max() > TOLERANCE * spread + 1e-5 * outputs.contributions.abs().max():
+        log.warning(
+            "%s: logits have up to %.3g beyond %s and a bias, where they vary by %.3g: as of a side channel "
+            "beside the concepts, or they are of another model",
+            *(source, rest.abs().max(), beyond, spread),
+            extra={"note": True},
+        )
+
+
+def _require_products(outputs: ConceptOutputs, source: str) -> None:
+    """Raise ValueError where contributions are not values × class weights of the predicted class."""
     # half precision makes ties: any of the highest may be the predicted one
     highest, classes = outputs.logits.topk(min(5, len(outputs.classes)))
     tied = highest >= highest[:, :1] - TOLERANCE * highest[:, :1].abs()  # (N, 5)
@@ -235,16 +249,6 @@ def hold_against_itself(outputs: ConceptOutputs, source: str) -> None:
             "in the order of their names, and values on the scale that the head takes. safetensors writes "
             "the memory of a transposed or cut NumPy array as it lies: write np.ascontiguousarray of each. "
             "Where the head is not linear in values, leave class_weights out"
-        )
-    rest = outputs.logits - outputs.values @ outputs.class_weights
-    rest = (rest - rest.mean(0)).abs().max()
-    spread = (outputs.logits - outputs.logits.mean(0)).abs().max()
-    if rest > TOLERANCE * spread + 1e-5 * outputs.contributions.abs().max():
-        log.warning(
-            "%s: logits have up to %.3g beyond values @ class_weights and a bias, where they vary by %.3g: "
-            "as of a side channel beside the concepts, or they are of another model",
-            *(source, rest, spread),
-            extra={"note": True},
         )
 
 
