@@ -2,15 +2,19 @@
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import matplotlib
+import nbval.kernel
 import pytest
 from browser_lab import started_browser, started_lab
 from hypothesis import settings
+from jupyter_client.manager import KernelManager
 
+from xaihelpers.notebook_kernels import begin, without_ports
 from xaihelpers.run import same_instructions
 
 pytest_plugins = ["faulty_server"]  # its fixture `serve`
@@ -34,6 +38,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # What is fitted here is kept for other runs, so it is to round alike on every CPU.
 for variable, value in same_instructions().items():
     os.environ.setdefault(variable, value)
+
+# Kernels of nbval, too, listen at no port, and are begun again where they die at their start.
+nbval.kernel.KernelManager = lambda **how: KernelManager(config=without_ports(), **how)
+nbval.kernel.start_new_kernel = partial(begin, nbval.kernel.start_new_kernel)
 
 matplotlib.use("agg")  # not by MPLBACKEND, which the notebooks' kernels would inherit
 

@@ -23,7 +23,7 @@ try:
     from pytorch_grad_cam import GradCAM
     from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 except ImportError as error:
-    message = "grad-cam is missing: install the extra bench, pip install -e '.[bench]'"
+    message = "grad-cam is missing: install the extra bench, pip install -c constraints.txt -e '.[bench]'"
     raise ImportError(message) from error
 
 from xaihelpers import bottlenecks, datasets, models, saliency

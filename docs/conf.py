@@ -3,6 +3,8 @@
 `make site` calls `sphinx-build -W -c docs . docs/_build`. No notebook is executed.
 """
 
+import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -67,6 +69,35 @@ def add_contents(app, document, source):
             source[0] += "\n".join([*lines, "```", ""])
 
 
+def fold(app, document, source):
+    """A notebook's page begins with prose and what code has shown.
+
+    Folded are parameters, all that is loaded, and notes for teachers; lines on what came from a cache are
+    left out.
+    """
+    if app.env.doc2path(document).suffix != ".ipynb":
+        return
+    notebook = json.loads(source[0])
+    loads = False
+    for cell in notebook["cells"]:
+        tags = set(cell["metadata"].get("tags", []))
+        if cell["cell_type"] == "markdown":
+            loads = False
+            if "teacher" in tags:
+                note = "".join(cell["source"])
+                cell["source"] = f"<details>\n<summary>For teachers</summary>\n\n{note}\n\n</details>"
+            continue
+        loads = loads or "parameters" in tags
+        if loads:
+            cell["metadata"]["tags"] = [*(tags | {"hide-cell"})]
+        for output in cell["outputs"]:
+            if output["output_type"] == "stream":
+                lines = "".join(output["text"])
+                output["text"] = re.sub(r"(?m)^.*( from the cache|: trained \().*\n", "", lines)
+        cell["outputs"] = [output for output in cell["outputs"] if output.get("text") != ""]
+    source[0] = json.dumps(notebook)
+
+
 def inline_equation(translator, node):
     translator.body.append(mathml(node.astext()))
     raise nodes.SkipNode
@@ -85,5 +116,6 @@ def name_as_index(app, error):
 def setup(app):
     app.add_html_math_renderer("mathml", (inline_equation, None), (displayed_equation, None))
     app.connect("source-read", add_contents)
+    app.connect("source-read", fold)
     app.connect("build-finished", name_as_index)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

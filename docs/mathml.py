@@ -10,6 +10,7 @@ KNOWN = {
     r"\operatorname*": r"\operatorname",
     r"\lVert": "‖",
     r"\rVert": "‖",
+    r"\tag": r"\qquad\tag",
 }
 
 

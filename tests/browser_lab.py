@@ -77,7 +77,8 @@ def started_lab(home: Path):
 @contextlib.contextmanager
 def started_browser(profile: Path):
     """A Chromium with a profile of its own."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install '.[test]'")
+    remedy = "no playwright: pip install -c constraints.txt -e '.[test]'"
+    sync_api = pytest.importorskip("playwright.sync_api", reason=remedy)
     with sync_api.sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             str(profile), executable_path=CHROMIUM, args=SWITCHES, viewport={"width": 1280, "height": 900}

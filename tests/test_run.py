@@ -1,11 +1,14 @@
 """The runner of `make run`, of grids and of array jobs, on small notebooks written here."""
 
+import errno
+import os
 import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import nbformat
 import psutil
@@ -124,6 +127,58 @@ def test_order_skipping_and_failure(folder, capsys):
     assert run(folder, "11", "--force") == 0 and "11_middle: done" in capsys.readouterr().out
     write_notebook(place, name="11_middle", needs=["12"])
     assert run(folder) == 2 and "12" in capsys.readouterr().err  # they wait for each other
+
+
+@notebooks
+def test_a_kernel_that_dies_is_named_and_the_next_run_goes_on(folder, capsys):
+    broken = "import os, sys\nprint('last words', file=sys.__stderr__, flush=True)\nos.kill(os.getpid(), 9)"
+    write_notebook(folder / "notebooks", broken, name="12_dies")
+    write_notebook(folder / "notebooks")
+    assert run(folder, "--jobs", 1) == 1
+    said = capsys.readouterr().out
+    assert "11_tiny: done" in said and "12_dies: FAILED, Kernel died" in said and "last words" not in said
+    assert "2 notebooks: 2 left, about" in said and "1 left, about" in said and "none left" in said
+    (printed,) = re.findall(r"see (.*\.failed\.txt)", said.split("Failed:")[1])
+    assert "last words" in Path(printed).read_text()
+    write_notebook(folder / "notebooks", name="12_dies")
+    assert run(folder, "--jobs", 1) == 0
+    said = capsys.readouterr().out
+    assert "11_tiny: up to date" in said and "12_dies: done" in said and not Path(printed).exists()
+
+
+@notebooks
+def test_a_kernel_that_is_killed_while_it_starts_is_begun_again(folder, capsys):
+    write_notebook(folder / "notebooks")
+    killed = []
+
+    def kill_the_first_kernel():
+        while not killed:
+            for child in psutil.Process().children():
+                if "ipykernel_launcher" in " ".join(child.cmdline()):
+                    killed.append(child.kill())
+            time.sleep(0.01)
+
+    killer = threading.Thread(target=kill_the_first_kernel)
+    killer.start()
+    assert run(folder, "--jobs", 1) == 0
+    killer.join()
+    assert capsys.readouterr().out.count("FAILED") == 0 and len(lines(folder / "results/begun.txt")) == 1
+
+
+def test_a_folder_that_is_full_or_closed_is_named_and_stops_no_other(folder, capsys, monkeypatch):
+    write_notebook(folder / "notebooks")
+    write_notebook(folder / "notebooks", name="12_more")
+
+    def no_room(notebook, *_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(notebook))
+
+    monkeypatch.setattr(runner, "execute_notebook", no_room)
+    assert run(folder, "--jobs", 1) == 1
+    said = capsys.readouterr().out
+    assert said.count("FAILED, [Errno 28] No space left on device") == 2 * 2 + 2
+    (folder / "a_file").write_text("")
+    assert runner.main(["--notebooks", str(folder / "notebooks"), "--results", str(folder / "a_file")]) == 2
+    assert "a_file" in capsys.readouterr().err
 
 
 @notebooks

@@ -44,6 +44,11 @@ def parameters_of(notebook: Path) -> dict[str, tuple[str, object]]:
     return declared_parameters("".join(tagged[0]["source"])) if tagged else {}
 
 
+def parameters_at(point: Point) -> dict[str, object]:
+    """All parameters of a point, by name."""
+    return {name: default for name, (_, default) in parameters_of(point.notebook).items()} | point.changed
+
+
 def needs_of(notebook: Path) -> list[str]:
     """The numbers of the notebooks that run before one: 00, which draws the world; "*" means all others."""
     return json.loads(notebook.read_text())["metadata"].get("xaihelpers", {}).get("needs", ["00"])

@@ -63,6 +63,11 @@ def find(name: str | Path, *within: Path, holding: str = "") -> Path | None:
     return None
 
 
+def find_model(name: str | Path, holding: str = "") -> Path | None:
+    """The file or folder of a model: one that ships, else as of `find`."""
+    return find(name, models_home(), data_home(), holding=holding)
+
+
 def where_to_write(name: str | Path, within: Path | None = None) -> Path:
     """The file or folder to write that a name or a path means, whether or not it is there.
 

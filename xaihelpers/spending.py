@@ -5,13 +5,15 @@ There is one open account, since a notebook is one run in one process: `ask` wri
 """
 
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from xaihelpers import paths
+from xaihelpers.names import server_address
 from xaihelpers.text_files import TextFileError, numbers, read_table
 
 log = logging.getLogger(__name__)
@@ -129,6 +131,24 @@ class Account:
 
 
 _open = Account()
+
+
+def lacking(model: str, limit: float, prices: str) -> Iterator[tuple[str, str]]:
+    """What is still needed to ask a server's model: a kind, with a place for a name, and the name.
+
+    limit, prices: as of `Account`.
+    """
+    price, has_key = FREE, bool(os.environ.get("OPENAI_API_KEY"))
+    try:
+        price = Account(limit, prices).price_of(model, server_address())
+    except ValueError:
+        yield "a price of {} (see the parameter prices)", model
+    if not (has_key or os.environ.get("OPENAI_BASE_URL")):
+        yield "{} in the environment", "OPENAI_BASE_URL or OPENAI_API_KEY"
+    elif not has_key and price != FREE:
+        yield "{} in the environment", "OPENAI_API_KEY"
+    if not limit and price != FREE:
+        yield "spend_at_most above 0 for {}", model
 
 
 def begin(limit: float | None = None, prices: str = "") -> Account:

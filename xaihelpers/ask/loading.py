@@ -11,10 +11,9 @@ import torch
 
 from xaihelpers import paths
 from xaihelpers.ask.cache import latest_identity
-from xaihelpers.ask.local_model import LocalModel
 from xaihelpers.ask.messages import Answer, AskError, Request, open_image
-from xaihelpers.ask.server_model import ServerModel
 from xaihelpers.devices import resolve_device
+from xaihelpers.names import server_or_file
 from xaihelpers.own_model import OwnModelError, file_hash, load_function
 
 log = logging.getLogger(__name__)
@@ -70,7 +69,7 @@ def _as_answer(returned: object, asked: Request) -> Answer:
     return replace(answer)  # a function may give one object twice
 
 
-Model = LocalModel | ServerModel | FunctionModel
+Model = "LocalModel | ServerModel | FunctionModel"  # two of which take seconds to import
 
 
 def load_vlm(name: str = "annotator", device: str | torch.device = "cpu", batch_size: int = 0) -> Model:
@@ -88,8 +87,10 @@ def load_vlm(name: str = "annotator", device: str | torch.device = "cpu", batch_
     """
     if batch_size < 0:
         raise AskError(f"batch_size is {batch_size}: it has to be 1 or more, or 0 for the usual one")
-    kind, _, rest = name.partition(":")
+    kind, rest = server_or_file(name)
     if kind == "server":
+        from xaihelpers.ask.server_model import ServerModel
+
         return ServerModel(rest, batch_size)
     if kind == "python":
         try:
@@ -101,6 +102,8 @@ def load_vlm(name: str = "annotator", device: str | torch.device = "cpu", batch_
     device = resolve_device(device, AskError)
     if name in ("annotator", "judge"):
         return shipped_model(name, device, batch_size)
+    from xaihelpers.ask.local_model import LocalModel
+
     try:
         return LocalModel(name, device, batch_size)
     except AskError as error:
@@ -146,8 +149,8 @@ def vlm_loader(
         if name not in loaded:
             for other in loaded.keys() - {keep}:
                 released = loaded.pop(other)
-                if isinstance(released, LocalModel):
-                    released.model = None  # its weights
+                if hasattr(released, "model"):
+                    released.model = None  # the weights of a local one
                     gc.collect()
                     torch.cuda.empty_cache()
             loaded[name] = load_vlm(name, device, batch_size)

@@ -31,6 +31,7 @@ from xaihelpers.ask.messages import (
     request_records,
     split_reasoning,
 )
+from xaihelpers.names import VLM_FILE
 
 log = logging.getLogger(__name__)
 disable_progress_bar()
@@ -53,7 +54,7 @@ class LocalModel:
     def __init__(self, name: str, device: torch.device, batch_size: int = 0):
         self.name = name
         self.batch_size = batch_size or (16 if device.type == "cuda" else 32)
-        folder = paths.find(name, paths.models_home(), paths.data_home(), holding="config.json")
+        folder = paths.find_model(name, VLM_FILE)
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         config = self._load(str(folder or name), device, dtype)
         self.tokenizer = getattr(self.processor, "tokenizer", self.processor)

@@ -17,6 +17,7 @@ import openai
 from xaihelpers import spending
 from xaihelpers.ask.chat_completions import UnusableReply, read_reply, to_messages
 from xaihelpers.ask.messages import Answer, AskError, Request
+from xaihelpers.names import server_address
 
 log = logging.getLogger(__name__)
 RETRIES = 10  # of a request
@@ -46,8 +47,7 @@ class ServerModel:
         self.name = name
         self.identity = f"server:{name} {os.environ.get('XAI_MODEL_LABEL', '')}".strip()
         self.batch_size = batch_size or 32
-        base = urlsplit(os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
-        self.base = base._replace(netloc=base.netloc.rpartition("@")[2], query="").geturl()
+        self.base = server_address()
         self._has_address = bool(os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_KEY"))
         # what this server takes, as its refusals tell
         self._limit_name, self._top_logprobs = "max_tokens", 20

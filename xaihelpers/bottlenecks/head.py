@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from sklearn.linear_model import SGDClassifier
 
 from xaihelpers.outputs import ConceptOutputs
 
@@ -90,6 +89,8 @@ def _softmax_layer(inputs, labels, n_classes, penalty, steps, solver):
 
 def _one_vs_rest(inputs, labels, n_classes, penalty, seed):
     """A class without an image keeps weights of 0 and the lowest bias."""
+    from sklearn.linear_model import SGDClassifier  # takes seconds
+
     net = {"loss": "log_loss", "penalty": "elasticnet", "alpha": penalty, "l1_ratio": 0.99}
     # n_jobs: classes side by side, in threads; each has a seed of its own
     model = SGDClassifier(**net, max_iter=10_000, random_state=seed, n_jobs=-1)

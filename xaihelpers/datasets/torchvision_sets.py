@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.folders import Rows, load_image_folder, make_dataset, read_classes, read_split
+from xaihelpers.names import place_of_set
 from xaihelpers.paths import data_home
 
 
@@ -28,24 +29,24 @@ def load_torchvision(name: str) -> Dataset:
     """
     from torchvision import datasets  # inside, because it takes a second to import and few data need it
 
-    folder, read = READERS[name]
-    home = data_home() if (data_home() / folder).is_dir() else data_home() / "downloads"
+    place = place_of_set(name)
+    home = place.parent
     home.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(f"{home / folder}.lock") if os.access(home, os.W_OK) else nullcontext()
+    lock = FileLock(f"{place}.lock") if os.access(home, os.W_OK) else nullcontext()
     with lock:  # one process downloads, the others wait
         try:
-            found = read(home, datasets)
+            found = READERS[name](home, datasets)
         except DatasetError:
             raise
         except Exception as error:  # no connection, a broken archive or table: each in ways of its own
             raise DatasetError(
-                f"{name} is not whole in {home / folder} and could not be had ({str(error)[:200]}): place "
+                f"{name} is not whole in {place} and could not be had ({str(error)[:200]}): place "
                 "there what torchvision's documentation names for this set, and run this again."
             ) from error
     if isinstance(found, Path):
         return load_image_folder(found)
     names, rows = found
-    return make_dataset(home / folder, rows, names)
+    return make_dataset(place, rows, names)
 
 
 def _rows(part, train: bool) -> Rows:
@@ -107,12 +108,12 @@ def _cifar(name: str, home: Path, datasets) -> Path:
     return root
 
 
-# of each set torchvision's folder, and what reads it
+# what reads each set
 READERS = {
-    "cifar10": ("cifar10", partial(_cifar, "cifar10")),
-    "cifar100": ("cifar100", partial(_cifar, "cifar100")),
-    "caltech101": ("caltech101", _caltech),
-    "flowers102": ("flowers-102", _flowers),
-    "stanford_cars": ("stanford_cars", _cars),
-    "imagenet": ("imagenet", _imagenet),
+    "cifar10": partial(_cifar, "cifar10"),
+    "cifar100": partial(_cifar, "cifar100"),
+    "caltech101": _caltech,
+    "flowers102": _flowers,
+    "stanford_cars": _cars,
+    "imagenet": _imagenet,
 }

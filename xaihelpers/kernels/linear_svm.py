@@ -34,7 +34,6 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import torch
-from sklearn.svm import SVC
 
 from xaihelpers.kernels.dispatch import choose_backend, tl, triton
 
@@ -59,6 +58,8 @@ class LinearSVM(NamedTuple):
 
 def _by_svc(gram, y, C, tolerance):
     """beta (n,) of one problem by scikit-learn's SVC, the steps it took and whether it came to its end."""
+    from sklearn.svm import SVC  # takes a second, and is seldom needed
+
     svm = SVC(kernel="precomputed", C=C, tol=tolerance, max_iter=SVC_STEPS)
     svm.fit(gram.cpu().numpy(), y.cpu().numpy())
     beta = torch.zeros_like(y, device="cpu")

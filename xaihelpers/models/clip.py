@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import open_clip
 import torch
 import torch.nn.functional as F
 from einops import einsum
-from open_clip.transform import PreprocessCfg, image_transform_v2
-from open_clip.transformer import TextTransformer
 from torch.func import functional_call
 from torch.nn.utils.rnn import pad_sequence
 
@@ -43,6 +40,8 @@ def embed_images(clip: Clip, files: Iterable[str | Path]) -> torch.Tensor:
     Raises ModelError: no file, an image whose embedding is not finite. OSError or DatasetError: a file that
         is missing or no image.
     """
+    from open_clip.transform import PreprocessCfg, image_transform_v2  # takes seconds
+
     files = [Path(file) for file in files]
     steps = image_transform_v2(PreprocessCfg(**clip.model.visual.preprocess_cfg), is_train=False).transforms
     to_tensor = [type(step).__name__.endswith("ToTensor") for step in steps].index(True)
@@ -94,8 +93,7 @@ def embed_texts(
         log.warning("%s: truncated", told)
     for text in truncated:
         tokens[text] = [*tokens[text][: clip.context - 1], tokens[text][-1]]
-    is_simple = isinstance(clip.tokenizer, open_clip.SimpleTokenizer)
-    padding = 0 if is_simple else clip.tokenizer.tokenizer.pad_token_id
+    padding = 0 if _is_simple(clip) else clip.tokenizer.tokenizer.pad_token_id
     encode = partial(encode_tokens, clip.model, padding=padding)
     distinct.sort(key=lambda text: len(tokens[text]))  # a batch is of like length
     keys = list(map(content_key, distinct))
@@ -122,11 +120,18 @@ def text_cosines(clip: Clip, images: torch.Tensor, lists: Sequence[Sequence[str]
 def _token_ids(clip: Clip, texts: Sequence[str]) -> list[list[int]]:
     """Token ids from start to end token, not truncated."""
     tokenizer = clip.tokenizer
-    if isinstance(tokenizer, open_clip.SimpleTokenizer):
+    if _is_simple(clip):
         start, end = tokenizer.sot_token_id, tokenizer.eot_token_id
         return [[start, *tokenizer.encode(text), end] for text in texts]
     cleaned = [tokenizer.clean_fn(text) for text in texts]
     return tokenizer.tokenizer(cleaned, padding=False, truncation=False, verbose=False)["input_ids"]
+
+
+def _is_simple(clip: Clip) -> bool:
+    """Whether its tokenizer is open_clip's own, and not one of Hugging Face."""
+    from open_clip import SimpleTokenizer
+
+    return isinstance(clip.tokenizer, SimpleTokenizer)
 
 
 def encode_tokens(model: torch.nn.Module, token_lists: list[list[int]], padding: int = 0) -> torch.Tensor:
@@ -135,6 +140,8 @@ def encode_tokens(model: torch.nn.Module, token_lists: list[list[int]], padding:
     In a causal tower nothing sees what lies behind the end token: lists of like length are computed together,
     without padding behind the longest. padding: the token behind the end in other towers.
     """
+    from open_clip.transformer import TextTransformer
+
     tower, embeddings = model.text, []
     # a token sees only what lies before it, and the embedding is that of the end token
     is_causal = isinstance(tower, TextTransformer) and tower.attn_mask is not None and not tower.use_pad_mask

@@ -23,17 +23,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import open_clip
 import torch
 from torch import nn
 
 from xaihelpers import paths
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.weights import ModelError, load_weights, read_weights, weights_hash
+from xaihelpers.names import CLIP_FILE as CONFIG_FILE
 
-# the names of open_clip's own folders
-CONFIG_FILE = "open_clip_config.json"
-WEIGHTS_FILE = "open_clip_model.safetensors"
+WEIGHTS_FILE = "open_clip_model.safetensors"  # in open_clip's own folders
 PLAIN_CONTEXT = 77  # tokens of a CLIP that is not stretched
 KEPT, FACTOR = 20, 4
 LONG_KEY = "positional_embedding_res"  # in Long-CLIP's files, whose training began from OpenAI's weights
@@ -67,8 +65,10 @@ def load_clip(
     Raises ModelError: an unknown name; weights that are absent, damaged, of another architecture or known to
         need QuickGELU where the architecture has none; no such device.
     """
+    import open_clip  # takes seconds
+
     device = resolve_device(device, ModelError)
-    folder = paths.find(name, paths.models_home(), paths.data_home(), holding=CONFIG_FILE)
+    folder = paths.find_model(name, CONFIG_FILE)
     if folder:
         name = folder.name  # what lies elsewhere is no other model
         stretched = folder.with_name(f"{name}_long")
@@ -82,7 +82,7 @@ def load_clip(
             f"There is no CLIP {name!r}: neither shipped, nor a folder with {CONFIG_FILE}, nor an "
             f"architecture of open_clip. Near: {', '.join(similar)}."
         )
-    file = paths.find(weights, paths.models_home(), paths.data_home()) if weights else None
+    file = paths.find_model(weights) if weights else None
     if file:
         model = _model_of_file(source, name, file, bool(config.get("quick_gelu")))
     else:
@@ -106,6 +106,8 @@ def load_clip(
 
 def _model_of_open_clip(source: str, tag: str) -> nn.Module:
     """A model with the weights of its folder, or of a tag, which open_clip finds or downloads."""
+    import open_clip
+
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "QuickGELU mismatch")  # every embedding would be off
@@ -122,6 +124,8 @@ def _model_of_open_clip(source: str, tag: str) -> nn.Module:
 
 def _model_of_file(source: str, name: str, file: Path, quick: bool) -> nn.Module:
     """A model with the weights of a file, its text tower as long as the file's positions."""
+    import open_clip
+
     state = {key.removeprefix("module."): value for key, value in read_weights(file).items()}
     if LONG_KEY in state:  # the first positions are kept in one table, the others trained in a second
         if not quick:

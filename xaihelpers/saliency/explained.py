@@ -26,6 +26,7 @@ from torch import nn
 from xaihelpers import models
 from xaihelpers.datasets import Dataset
 from xaihelpers.models import ImageNetwork
+from xaihelpers.names import SEGMENTER, backbone_of
 from xaihelpers.own_model import OwnModelError
 from xaihelpers.parameters import ParameterError
 from xaihelpers.saliency.hooks import SaliencyError, network_inputs
@@ -34,7 +35,6 @@ from xaihelpers.saliency.methods import attention_maps
 from xaihelpers.saliency.nulls import null_maps
 from xaihelpers.saliency.own_maps import own_maps, picture_view
 
-SEGMENTER, CLASSIFIER = "segmenter/", "classifier/"
 BATCH = 16
 
 
@@ -54,11 +54,6 @@ class Explained:
     def sees_pixels(self) -> bool:
         """Whether it can be asked again about other pixels: not a head, which sees maps, nor a file."""
         return self.network.model is not None and not self.heads
-
-
-def backbone_of(name: str) -> str:
-    """The name of the network that a head stands on; of any other its own."""
-    return name.removeprefix(SEGMENTER).removeprefix(CLASSIFIER)
 
 
 def objects_in(network: ImageNetwork, data: Dataset, rows: Sequence[int]) -> torch.Tensor:

@@ -20,8 +20,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
-from diffusers import DiffusionPipeline
-from diffusers.quantizers import PipelineQuantizationConfig
 from PIL import Image
 
 from xaihelpers import paths
@@ -89,6 +87,8 @@ def load_pipeline(
         )
     if name == "aviary_drawn":
         return DrawnPipeline()
+    from diffusers import DiffusionPipeline, PipelineQuantizationConfig  # takes seconds
+
     device = resolve_device(device, SubstituteError)
     on_gpu = device.type == "cuda"
     settings = {"dtype": torch.bfloat16 if on_gpu else torch.float32, "use_safetensors": True}
@@ -98,7 +98,7 @@ def load_pipeline(
             quant_kwargs=QUANTISATIONS[quantise],
             components_to_quantize=["transformer", "unet", "text_encoder_2", "text_encoder_3"],
         )
-    place = paths.find(name, paths.models_home(), paths.data_home())
+    place = paths.find_model(name)
     source = str(place) if place and place.is_dir() else name
     try:
         pipe = DiffusionPipeline.from_pretrained(source, **settings)

