@@ -14,6 +14,7 @@ from xaihelpers.records import Run, read_records
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 PATHS = known_notebooks(FOLDER)
 NOTEBOOKS = list(PATHS.values())
+WRONG = Path(__file__).with_name("wrong_answers")  # a plausible one for each exercise
 BASE = yaml.safe_load(Path(__file__).with_name("small_runs.yaml").read_text())
 
 
@@ -22,10 +23,11 @@ def code_cells(path: Path) -> list:
     return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
 
 
-STUB_IS_REFUSED = """
-def check_refuses_the_stub(check):
+REFUSED = """
+def check_refuses(check, blank):
     import io
     from contextlib import redirect_stdout
+    from xaihelpers.teaching import Blank
 
     said = io.StringIO()
     try:
@@ -33,11 +35,9 @@ def check_refuses_the_stub(check):
             exec(check, globals())
     except AssertionError as error:
         assert str(error), "the check says nothing of what is wrong"
+        assert isinstance(error, Blank) == blank, f"of a {'blank' if blank else 'wrong'} one it says: {error}"
     else:
-        assert "left out" in said.getvalue(), "the check passes a stub"
-
-
-check_refuses_the_stub({check!r})
+        assert "left out" in said.getvalue(), f"the check passes what is {'blank' if blank else 'wrong'}"
 """
 
 
@@ -47,16 +47,19 @@ def run_cells(i: str, parameters: dict, results: Path, thorough: bool = False):
     As papermill does, the parameters are set in a cell of their own behind the first one. A process that has
     imported the libraries already saves half of the time that a kernel would take.
 
-    thorough: whether figures are drawn to pixels, a quarter of a short run, and each exercise is tried both
-        ways: its check must refuse the stub, or say that this run leaves it out, and pass the answer.
+    thorough: whether figures are drawn to pixels, a quarter of a short run, and each exercise is tried three
+        times: its check must find the stub blank and a wrong answer wrong, or say that this run leaves it
+        out, and pass the answer.
     """
     first, *others = code_cells(PATHS[i])
     values = {**parameters, "results": str(results)}
     injected = "# Parameters\n" + "".join(f"{name} = {value!r}\n" for name, value in values.items())
     sources = [first.source, injected]
+    wrong = iter(yaml.safe_load((WRONG / f"{i}.yaml").read_text()))
     for cell, after in zip(others, [*others[1:], None], strict=True):
         if thorough and "answer" in cell.metadata.get("tags", []):
-            sources.append(STUB_IS_REFUSED.format(check=after.source))
+            sources += [f"{REFUSED}\n\ncheck_refuses({after.source!r}, blank=True)", next(wrong)]
+            sources.append(f"check_refuses({after.source!r}, blank=False)")
         sources.append(cell.source)
     history: list[str] = [""]
     namespace = {"__name__": "__main__", "In": history, "display": _display}

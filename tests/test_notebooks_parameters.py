@@ -417,7 +417,7 @@ WRONG = [
     ("41 53", {"draws": 0}, "draws is 0: it has to be 1 or more"),
     ("42", {"other_alphas": []}, "each further mask needs one of both"),
     ("42", {"people": "no_such_ratings.csv"}, "no_such_ratings.csv"),
-    ("42", {"class_names": ["", "a.txt"]}, "class_names names 2, for 1 networks"),
+    ("42", {"class_names": ["", "a.txt", ""]}, "class_names names 3, for 2 networks"),
     ("43", {"asked": "truth"}, 'asked must be "predicted" or "label", not \'truth\''),
     ("44", {"corner": "middle"}, "corner must be one of top right"),
     ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),
@@ -483,7 +483,7 @@ def test_a_model_that_costs_money_is_not_asked_unasked(tmp_path, monkeypatch):
 @pytest.mark.xdist_group("cells of 42")
 def test_people_rate_attention_and_read_texts(tmp_path, capsys):
     """Simulated raters set a ceiling, and readers decide acceptance and the claim about texts."""
-    given = BASE["42"] | {"beta": 0.4}
+    given = BASE["42"] | {"beta": 0.4, "n_images": 6, "networks": ["aviary_resnet"]}
     run_cells("42", given, tmp_path / "first")
     (file,) = (tmp_path / "first").glob("42-*/judgements.csv")
     judged = pd.read_csv(file)

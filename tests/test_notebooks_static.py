@@ -66,14 +66,16 @@ def parameters_come_first_and_are_used(path):
 
 
 def exercises_have_four_parts(notebook):
-    """In a row, under a heading with their number; what the answer shows is folded."""
+    """In a row, under a heading with number and minutes; a hint; what the answer shows is folded."""
     tags = [[part for part in PARTS if part in cell.metadata.get("tags", [])] for cell in notebook.cells]
     begins = [place for place, found in enumerate(tags) if "exercise" in found]
     assert begins and sum(map(len, tags)) == len(PARTS) * len(begins)
     for number, place in enumerate(begins, 1):
         assert tags[place : place + len(PARTS)] == [[part] for part in PARTS]
-        heading = rf"### Exercise {number} · (look|change|build)\n"
-        assert re.match(heading, notebook.cells[place].source)
+        task, stub, _, check = notebook.cells[place : place + 4]
+        assert re.match(rf"### Exercise {number} · (look|change|build) · \d+ min\n", task.source)
+        assert "<details><summary>Hint</summary>" in task.source
+        assert "..." in stub.source and "teaching.begun(" in check.source, "what is blank stays unsaid"
         for cell in notebook.cells[place + 2 : place + 4]:
             assert "hide-cell" in cell.metadata.tags
 
