@@ -98,12 +98,14 @@ def test_pictures_of_another_size_than_their_boxes(birds):
     for size in ((30, 20), (120, 80), (40, 40), (45, 40)):
         shutil.copytree(birds, other := birds.parent / str(size))
         resize(other, size)
-        with pytest.raises(DatasetError, match="boxes .*(resized or cut|enlarged).*scale boxes and points"):
+        with pytest.raises(
+            DatasetError, match="boxes .*(resized or cut|enlarged): use those.*, or change boxes, too"
+        ):
             asked(other)
     for file in (birds / "images").iterdir():
         Image.open(file).crop((15, 10, 45, 30)).save(file)
     for ask in (datasets.boxes, datasets.part_points):
-        with pytest.raises(DatasetError, match="leave their picture; they look like .* resized or cut"):
+        with pytest.raises(DatasetError, match="leave their picture; they look like those .* resized or cut"):
             ask(load(birds), [0, 1])
 
 
@@ -120,7 +122,7 @@ def test_boxes_of_another_form(birds):
         (lambda b: (b[1], b[0], b[3], b[2]), "y before x in one of them: write x first"),
         (
             lambda b: (b[0] + b[2] / 2, b[1] + b[3] / 2, b[2], b[3]),
-            "or boxes by their centre: write the upper left",
+            "or with a box's centre for its corner",
         ),
         (lambda b: (b[0] / 60, b[1] / 40, b[2] / 60, b[3] / 40), "boxes are of 0 to 1: write pixels"),
         (lambda b: (b[0] + b[2], b[1] + b[3], -b[2], -b[3]), "image 1: a side is negative: write x, y"),
@@ -137,7 +139,7 @@ def test_points_of_another_form(birds):
     for form, message in (
         (lambda p: (p[1], p[0], p[2]), "y before x in one of them: write x first"),
         (lambda p: (p[0] / 60, p[1] / 40, p[2]), "points in shares of the picture, of 0 to 1: write pixels"),
-        (lambda p: (p[0] * 1.5, p[1] * 1.5, p[2]), "of pictures of another size, of other images, or boxes"),
+        (lambda p: (p[0] * 1.5, p[1] * 1.5, p[2]), "of pictures of another size, of other images, or with"),
     ):
         shutil.copytree(birds, other := birds.parent / "other", dirs_exist_ok=True)
         change(other, "parts/part_locs.txt", 2, form)
@@ -214,7 +216,7 @@ def test_labels_of_other_images(birds):
         if int(number) == old + 1
     ]
     (subset / "parts/part_locs.txt").write_text("".join(lines))
-    with pytest.raises(DatasetError, match=f"{file}: the labels of only .. % of the images are nearer"):
+    with pytest.raises(DatasetError, match=f"{file}: the labels of ..\\.. % of the images are nearer"):
         load(subset)
     own = labels.reshape(N, ATTRIBUTES, -1)[kept]
     own[..., 0] = np.arange(1, len(kept) + 1)[:, None]

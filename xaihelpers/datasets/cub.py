@@ -1,6 +1,7 @@
 """One reader for all data in CUB-200-2011's folders and files: the aviary, the real CUB, subsets of it."""
 
 import io
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from xaihelpers.datasets.dataset import CLASS_ID, Dataset, DatasetError, class_n
 from xaihelpers.datasets.folders import is_image_file
 from xaihelpers.text_files import on_disk, read_text, require_distinct, words
 
+log = logging.getLogger(__name__)
 NOT_VISIBLE = 1  # of an annotation's certainties
 REMEDY = "Unpack the data set again (the aviary: delete its folder, it is drawn anew)."
 
@@ -84,7 +86,7 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
         mask_names=mask_names,
     )
     if mask_names:
-        require_masks_in_boxes(data)
+        require_masks_in_boxes(data, range(len(images)))
     return data
 
 
@@ -150,6 +152,9 @@ def _read_class_attributes(root: Path, names: pd.Series, count: int) -> torch.Te
             f"{file}, line {line}: no percentage is above 1, as in shares of 0 to 1 and rows of unit length: "
             "write percentages, of 0 to 100"
         )
+    if values.max() < 50:
+        told = "%s: no percentage is above %g: is nothing in most images of any class?"
+        log.warning(told, file, values.max(), extra={"note": True})
     if len(values) < names.index.max():
         last = f"row k is class id k and the ids go up to {names.index.max()}"
         raise DatasetError(f"{file}: {len(values)} rows, but {last}: the file is truncated. {REMEDY}")
@@ -223,13 +228,22 @@ def _read_rows(
     keys: the known ids of its first columns, named by the file that lists them: the images, and perhaps parts
         or attributes.
     columns: those that follow; and the only values they may have, numbers or the ids of another file.
-    others_too: rows of other images are passed over.
+    others_too: rows of other images are passed over; where no id is left out, the log says so, for then the
+        images may have been numbered anew.
     Returns an array for each column, in the shape of the keys.
     """
     names = [f"{ids.name.removesuffix('s.txt')} id" for ids in keys]
     table = _read_numbers(file, [*names, *columns])
     if others_too:
-        table = table[table[names[0]].isin(keys[0])]
+        is_known = table[names[0]].isin(keys[0])
+        others = table[names[0]][~is_known].nunique()
+        if others and keys[0].max() == len(keys[0]):
+            told = (
+                f"{file}: rows of {others:,} other images are passed over: right where images.txt keeps the "
+            )
+            told += "ids of the whole data set, wrong where it numbers its images anew"
+            log.warning(told, extra={"note": True})
+        table = table[is_known]
     for name, allowed in {**columns, **dict(zip(names, keys, strict=True))}.items():
         if allowed is not None:
             known = allowed.name if isinstance(allowed, pd.Index) else allowed

@@ -35,7 +35,7 @@ def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
     there = [row for row, file in enumerate(files) if file.is_file()]
     if not there:
         raise DatasetError(f"{files[0]} is missing, as is every other mask: name them as the images, .png")
-    require_masks_in_boxes(data)
+    require_masks_in_boxes(data, there)
     if len(there) < len(files):
         data.left_out = f"{len(files) - len(there):,} of {len(files):,} part masks, which are missing"
     return data
