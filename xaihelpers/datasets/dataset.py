@@ -111,7 +111,7 @@ class Dataset:
 
         A mask that a user's folder lacks is empty.
         Raises DatasetError for data without masks, for one that cannot be read, holds colours or is not of
-        its picture's size, and for numbers that a user's table does not tell.
+        its picture's size, for numbers that a user's table does not tell, and as `image_sizes`.
         """
         from xaihelpers.datasets.images import image_sizes  # inside, because it imports this module
 

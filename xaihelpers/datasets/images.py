@@ -4,6 +4,7 @@ import io
 import logging
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from weakref import WeakSet
@@ -16,7 +17,7 @@ from xaihelpers.datasets.contradictions import BOX, HALF_A_PIXEL, require_boxes_
 from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
 
 log = logging.getLogger(__name__)
-LOOKED_AT = 400  # pictures whose sizes are held against the boxes of a data set
+LOOKED_AT = 400  # pictures, at most, whose sizes are read to be held against the boxes of a data set
 # data sets whose boxes were held against their pictures, and those of which the log says that some leave them
 _HELD, _SAID = WeakSet(), WeakSet()
 ROUNDING = 3  # of 255: profiles of sRGB differ by less among themselves
@@ -181,15 +182,12 @@ def _annotated_sizes(data: Dataset, rows: Sequence[int]) -> torch.Tensor:
     """As `image_sizes`, of pictures that boxes and points are of: once, some of a data set are compared."""
     sizes = image_sizes(data, rows, may_be_turned=False)
     if data not in _HELD and "width" in data.images:
-        count = len(data.images)
-        looked_at = []
-        for row in np.unique(np.linspace(0, count - 1, min(count, LOOKED_AT)).astype(int)):
-            try:
-                looked_at.append((row, image_sizes(data, [row], may_be_turned=False)))
-            except DatasetError:
-                continue  # said where it is asked for
-        places = data.images[BOX].to_numpy(float)[[row for row, _ in looked_at]]
-        require_boxes_in_pictures(data.name, places, np.concatenate([size for _, size in looked_at]))
+        of_row = dict(zip(np.asarray(rows, dtype=int).tolist(), sizes.tolist(), strict=True))
+        for row in range(0, len(data.images), len(data.images) // LOOKED_AT + 1):
+            with suppress(DatasetError):  # said where the image is asked for
+                of_row[row] = of_row.get(row) or image_sizes(data, [row], may_be_turned=False)[0].tolist()
+        places = data.images[BOX].to_numpy(float)[[*of_row]]
+        require_boxes_in_pictures(data.name, places, np.array([*of_row.values()]).reshape(-1, 2))
         _HELD.add(data)
     return sizes
 
