@@ -195,7 +195,7 @@ def test_few_boxes_that_leave_their_picture_are_cut_and_counted(birds, caplog):
         datasets.boxes(load(birds), [40])  # the set is wrong, though this box is not
 
 
-def test_labels_of_other_images(birds):
+def test_labels_of_other_images(birds, caplog):
     """A subset numbered anew beside the whole's labels, classes in another order, and attributes."""
     file, labels = (
         "attributes/image_attribute_labels.txt",
@@ -218,6 +218,7 @@ def test_labels_of_other_images(birds):
     (subset / "parts/part_locs.txt").write_text("".join(lines))
     with pytest.raises(DatasetError, match=f"{file}: the labels of ..\\.. % of the images are nearer"):
         load(subset)
+    assert "rows of 32 other images are passed over: right where images.txt keeps the ids" in caplog.text
     own = labels.reshape(N, ATTRIBUTES, -1)[kept]
     own[..., 0] = np.arange(1, len(kept) + 1)[:, None]
     np.savetxt(subset / file, own.reshape(-1, labels.shape[1]), "%g")
@@ -261,6 +262,14 @@ def test_percentages_of_another_scale(birds):
         np.savetxt(file, values, "%.6f")
         with pytest.raises(DatasetError, match=f"txt.*{message}"):
             load(birds)
+
+
+def test_percentages_of_which_none_is_large_are_doubted(birds, caplog):
+    file = birds / "attributes/class_attribute_labels_continuous.txt"
+    (birds / "attributes/image_attribute_labels.txt").unlink()
+    np.savetxt(file, numbers(file) / 10, "%.6f")
+    load(birds)
+    assert "no percentage is above 9: is nothing in most images of any class?" in caplog.text
 
 
 def test_rows_of_the_whole_set_beside_classes_numbered_anew(birds):
