@@ -55,7 +55,12 @@ def test_predicted_names_are_those_of_the_data_or_new(read):
 
 def test_what_is_wrong_is_named(read):
     for content, message in (
-        ({"maps": MAPS}, r"mine.npz: no maps that can be read .*image_ids.*: np.savez"),
+        ({"maps": MAPS}, r"mine.npz: no maps that can be read .it has maps, and no image_ids.: np.savez"),
+        ({"attributions": MAPS}, "it has attributions, and no maps.: np.savez"),
+        (
+            {"maps": MAPS, "image_ids": IDS, "predicted": np.eye(3)},
+            r"predicted is \(3, 3\): one name is wanted",
+        ),
         ({"maps": MAPS, "image_ids": IDS[:2]}, r"has maps \(3, 2, 4\), image_ids \(2,\): maps \(N, h, w\)"),
         ({"maps": MAPS, "image_ids": ["0.png", "0.png", "1.png"]}, r"1 have two \['0.png'\]"),
         ({"maps": MAPS * np.nan, "image_ids": IDS}, "mine.npz: the maps are NaN or infinite in image 0"),
@@ -99,6 +104,14 @@ def test_arrays_of_python_objects_are_named_with_their_maker(read):
     of_sizes = np.array([np.zeros((2, 4)), np.zeros((2, 5)), None], object)
     with pytest.raises(ValueError, match="maps holds Python objects.*several sizes.*np.stack.maps"):
         read(maps=of_sizes, image_ids=IDS)
+
+
+def test_one_array_of_np_save_is_no_file_of_maps(tmp_path):
+    np.save(tmp_path / "mine.npy", MAPS)
+    with pytest.raises(
+        ValueError, match="mine.npy: no maps.*one array without a name, as np.save writes.: np.savez"
+    ):
+        saliency.own_maps(tmp_path / "mine.npy", None, [0], VIEW)
 
 
 def test_signed_maps_are_read_as_the_file_says(read, caplog):

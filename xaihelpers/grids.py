@@ -102,7 +102,7 @@ def asked_entries(options: argparse.Namespace) -> list[dict]:
 def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
     """All points of an entry: each combination of the values in its `grid`, each with its `draws` of seeds.
 
-    Raises ValueError: an unknown key, notebook or name, a value of a wrong type or off its scale.
+    Raises ValueError: an unknown key, notebook or name, a wrong type, a value off its scale, no value.
     """
     if not isinstance(entry, dict) or "notebook" not in entry or not entry.keys() <= set(ENTRY):
         raise ValueError(f"An entry of a grid is a mapping with the keys {', '.join(ENTRY)}, not {entry!r}.")
@@ -124,6 +124,8 @@ def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
         defaults, given = complete_parameters(declared, {}), complete_parameters(declared, fixed)
         if draws := entry.get("draws"):
             grid["seed"] = [given["seed"] + draw for draw in range(draws)]
+        if empty := [name for name, values in grid.items() if not values]:
+            raise ValueError(f"{empty[0]} has no value: give one or more, and draws of 1 or more")
         for values in itertools.product(*grid.values()):
             given = complete_parameters(declared, fixed | dict(zip(grid, values, strict=True)))
             changed = {name: value for name, value in given.items() if value != defaults[name]}

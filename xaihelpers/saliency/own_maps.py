@@ -136,11 +136,18 @@ def _arrays(file: str | Path) -> dict[str, np.ndarray | list[str]]:
     """What a file of maps holds: maps as float64, all else as lists of texts. Raises OwnModelError."""
     held, name = {}, ""
     try:
-        with np.load(find(file) or file, allow_pickle=False) as content:
+        content = np.load(find(file) or file, allow_pickle=False)
+        if not isinstance(content, np.lib.npyio.NpzFile):
+            raise ValueError("it is one array without a name, as np.save writes")
+        with content:
             for name in ("maps", "image_ids", *content.keys() & {"predicted", "covers", "signed"}):
+                if name not in content:
+                    raise ValueError(f"it has {', '.join(content)}, and no {name}")
                 array = content[name]
+                if name != "maps" and array.ndim > 1:
+                    raise ValueError(f"{name} is {array.shape}: one name is wanted for each image")
                 held[name] = array.astype(float) if name == "maps" else names_of(np.atleast_1d(array), name)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, BadZipFile) as error:
+    except (OSError, ValueError, TypeError, BadZipFile) as error:
         wrong, remedy = error, "np.savez(file, maps=maps, image_ids=names) writes such a file"
         if "Object arrays" in str(error):
             wrong = f"{name} holds Python objects, as of a pandas column or of arrays of several sizes"
