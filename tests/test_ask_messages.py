@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+from colour_profiles import PROPHOTO, SRGB
 from PIL import Image
 
 from xaihelpers import ask
@@ -46,6 +47,8 @@ UNLIKE = {
     "sixteen_bits.png": (Image.fromarray(np.full((4, 4), 9000, np.uint16)), {}),
     "transparent.png": (Image.new("RGBA", (6, 4), (200, 10, 10, 51)), {}),
     "print.jpg": (Image.new("CMYK", (6, 4), (255, 0, 0, 0)), {}),
+    "other_colours.jpg": (GRADIENT, {"icc_profile": PROPHOTO}),
+    "other_colours.png": (GRADIENT.convert("P"), {"icc_profile": PROPHOTO}),
 }
 
 
@@ -62,7 +65,7 @@ def test_such_a_picture_is_sent_as_people_see_it_under_a_key_of_its_own(tmp_path
 def test_others_are_sent_as_they_are_under_the_key_that_they_had(tmp_path):
     for name, mode in (("a.png", "RGB"), ("a.png", "P"), ("a.jpg", "RGB"), ("a.jpg", "L")):
         file = tmp_path / name
-        GRADIENT.convert(mode).save(file, exif=turned(1))
+        GRADIENT.convert(mode).save(file, exif=turned(1), icc_profile=SRGB)
         head, content = data_url(file).split(",")
         assert head == f"data:image/{name[2:].replace('jpg', 'jpeg')};base64"
         assert base64.b64decode(content) == file.read_bytes()

@@ -17,6 +17,8 @@ def test_concept_files(tmp_path):
     text = "a red crown\r\n\r\n  a gray back \r\nein grauer Ru\u0308cken\r\n"
     file.write_text(text, encoding="utf-8-sig", newline="")
     assert load(concept_file=str(file)).phrases == ["a red crown", "a gray back", "ein grauer Rücken"]
+    file.write_text("1. **A red crown**,\n2. **a 3-toed foot**,\n")
+    assert load(concept_file=str(file)).phrases == ["A red crown", "a 3-toed foot"]
     file.write_text("a bill\na leg\nA  bill\n")
     with pytest.raises(ValueError, match="concepts.txt: 'a bill' and 'A  bill' would be one"):
         load(concept_file=str(file))

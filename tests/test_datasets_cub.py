@@ -219,6 +219,8 @@ def test_concepts_of_a_file(cub, tmp_path):
     assert datasets.choose_concepts(birds, file) == [ATTRIBUTES[3], ATTRIBUTES[0]]
     file.write_text("Blue wings\nneedle bill shape\n")
     assert datasets.choose_concepts(birds, file) == [ATTRIBUTES[1], ATTRIBUTES[0]]
+    file.write_text("1. **Blue wings**,\n2. needle bill shape,\n")
+    assert datasets.choose_concepts(birds, file) == [ATTRIBUTES[1], ATTRIBUTES[0]]
     file.write_text("has_eye_color::black\nblack eyes\n")
     with pytest.raises(ValueError, match="would be one and the same"):
         datasets.choose_concepts(birds, file)

@@ -253,7 +253,8 @@ def test_pictures_are_found_as_imagefolder_finds_them(tmp_path, caplog):
     root = tmp_path / "things"
     for name in ("cat", "dog"):
         for number, kind in enumerate(KINDS):
-            picture(root / name / ("deep/er" if number % 2 else "") / f"{number}.{kind}")
+            place = root / name / ("deep/er" if number % 2 else "")
+            picture(place / f"{number}.{kind}", 50 * (name == "dog") + number)
     data = load(root)
     peer = datasets.ImageFolder(root, is_valid_file=lambda path: True)
     assert list(zip(data.images.path, data.images.label, strict=True)) == peer.samples

@@ -1,12 +1,16 @@
 """Pictures as people see them: every kind of file against numpy and Pillow alone."""
 
+import io
+
 import numpy as np
 import pytest
 import torch
-from PIL import ExifTags, Image, ImageOps
+from colour_profiles import ADOBE, GREY, INK, P3, PROPHOTO, SRGB
+from PIL import ExifTags, Image, ImageCms, ImageOps
 
 from xaihelpers import datasets
 from xaihelpers.datasets import DatasetError
+from xaihelpers.models.cache import content_key, file_keys
 
 # what each orientation does to the stored pixels, in numpy's words
 TURNED = {
@@ -62,7 +66,7 @@ def test_boxes_and_points_of_a_turned_picture_are_refused(tmp_path):
                 ask(data, [0])
 
 
-GREY = np.arange(0, 65536, 65535 // 15 + 1, dtype=np.uint16)[None].repeat(2, 0)
+GREY_16 = np.arange(0, 65536, 65535 // 15 + 1, dtype=np.uint16)[None].repeat(2, 0)
 
 
 def palette():
@@ -80,9 +84,9 @@ def frames(*colours):
 HALF_RED = np.uint8([[[200, 0, 0, 128]]])
 ON_WHITE = np.uint8([[np.round(np.array([200, 0, 0]) * 128 / 255 + 255 * 127 / 255)]])
 KINDS = {
-    "grey16.png": ((Image.fromarray(GREY), {}), np.stack([np.round(GREY / 257)] * 3, -1)),
-    "grey16.tif": ((Image.fromarray(GREY), {}), np.stack([np.round(GREY / 257)] * 3, -1)),
-    "grey16.pgm": ((Image.fromarray(GREY), {}), np.stack([np.round(GREY / 257)] * 3, -1)),
+    "grey16.png": ((Image.fromarray(GREY_16), {}), np.stack([np.round(GREY_16 / 257)] * 3, -1)),
+    "grey16.tif": ((Image.fromarray(GREY_16), {}), np.stack([np.round(GREY_16 / 257)] * 3, -1)),
+    "grey16.pgm": ((Image.fromarray(GREY_16), {}), np.stack([np.round(GREY_16 / 257)] * 3, -1)),
     "half.png": ((Image.fromarray(HALF_RED), {}), ON_WHITE),
     "half.webp": ((Image.fromarray(HALF_RED), {"lossless": True}), ON_WHITE),
     "clear.png": ((Image.new("LA", (1, 1), (7, 0)), {}), [[[255, 255, 255]]]),
@@ -105,3 +109,76 @@ def test_grey_of_unknown_range_is_refused(tmp_path):
         Image.fromarray(values).save(file := tmp_path / "a.tif")
         with pytest.raises(DatasetError, match="a.tif: image cannot be read.*what is white is not known"):
             datasets.load_image(file)
+
+
+SOME = {
+    "RGB": Image.fromarray(STORED),
+    "P": Image.fromarray(STORED).quantize(9),
+    "L": Image.fromarray(STORED[..., 0]),
+    "CMYK": Image.fromarray(np.concatenate([STORED, STORED[..., :1]], -1), "CMYK"),
+}
+
+
+def in_srgb(image, profile, mode):
+    """The pixels that Pillow alone converts."""
+    to = ImageCms.createProfile("sRGB")
+    return ImageCms.profileToProfile(image.convert(mode), io.BytesIO(profile), to, outputMode="RGB")
+
+
+def test_colours_are_those_of_the_profile(tmp_path):
+    for kind, profile, space, suffixes in (
+        ("RGB", P3, "RGB", ".jpg .png .tif .webp"),
+        ("RGB", ADOBE, "RGB", ".jpg .png"),
+        ("RGB", PROPHOTO, "RGB", ".jpg .tif"),
+        ("P", P3, "RGB", ".png"),
+        ("L", GREY, "L", ".jpg .png .tif"),
+        ("L", PROPHOTO, "RGB", ".jpg"),
+        ("CMYK", INK, "CMYK", ".jpg .tif"),
+    ):
+        for suffix in suffixes.split():
+            file = save(tmp_path / f"a{suffix}", SOME[kind], icc_profile=profile)
+            with Image.open(file) as opened:
+                wanted = in_srgb(opened, profile, space)
+                assert (
+                    datasets.as_seen(opened).tobytes() == wanted.tobytes() != opened.convert("RGB").tobytes()
+                )
+            assert datasets.load_image(file).tobytes() == wanted.tobytes(), (kind, suffix)
+            assert datasets.as_seen(datasets.load_image(file)).tobytes() == wanted.tobytes()  # and only once
+
+
+def test_colours_of_turned_transparent_and_deep_pictures(tmp_path):
+    file = save(tmp_path / "a.jpg", SOME["RGB"], 6, icc_profile=P3)
+    wanted = in_srgb(ImageOps.exif_transpose(Image.open(file)), P3, "RGB")
+    assert datasets.load_image(file).tobytes() == wanted.tobytes()
+    half = SOME["RGB"].copy()
+    half.putalpha(Image.fromarray(STORED[..., 1]))
+    wanted = in_srgb(SOME["RGB"], P3, "RGB")
+    wanted.putalpha(half.getchannel("A"))
+    wanted = Image.alpha_composite(Image.new("RGBA", half.size, "white"), wanted).convert("RGB")
+    file = save(tmp_path / "a.png", half, icc_profile=P3)
+    assert datasets.load_image(file).tobytes() == wanted.tobytes()
+    file = save(tmp_path / "b.png", Image.fromarray(GREY_16), icc_profile=GREY)
+    eight_bits = Image.fromarray(np.round(GREY_16 / 257).astype(np.uint8))
+    assert datasets.load_image(file).tobytes() == in_srgb(eight_bits, GREY, "L").tobytes()
+
+
+def test_srgb_and_profiles_that_say_nothing_change_no_pixel(tmp_path):
+    for suffix in (".jpg", ".png", ".tif", ".webp"):
+        for profile in (SRGB, b"no profile", P3[:200], P3[:128] + b"x" * 300, GREY, INK, b""):
+            file = save(tmp_path / f"a{suffix}", SOME["RGB"], icc_profile=profile)
+            with Image.open(file) as opened:
+                stored = opened.convert("RGB").tobytes()
+            assert datasets.load_image(file).tobytes() == stored
+    file = save(tmp_path / "a.tif", SOME["CMYK"], icc_profile=P3)
+    assert datasets.load_image(file).tobytes() == SOME["CMYK"].convert("RGB").tobytes()
+
+
+def test_what_is_kept_of_a_picture_before_its_colours_were_converted_is_not_taken(tmp_path):
+    keys = {}
+    for name, profile in (("none", None), ("same", SRGB), ("broken", P3[:200]), ("other", P3)):
+        for suffix in (".jpg", ".png", ".tif", ".webp"):
+            file = save(tmp_path / f"{name}{suffix}", SOME["RGB"], icc_profile=profile)
+            is_as_before = file_keys([file]) == [content_key(file.read_bytes())]
+            assert is_as_before == (name != "other"), (name, suffix)
+            keys |= dict.fromkeys(file_keys([file]))
+    assert len(keys) == 16

@@ -98,6 +98,8 @@ def test_names_of_classes_from_a_file(drawn_birds, tmp_path):
     file, own = tmp_path / "names.txt", [f"kind {k}" for k in range(network.n_classes)]
     file.write_text("\n".join(own) + "\n\n")
     assert models.target_class_names(network, data, file) == own
+    file.write_text("\n".join(f"{k}. {name}" for k, name in enumerate(own)))
+    assert models.target_class_names(network, data, file) == own
     file.write_text("\n".join(own[:-1]))
     message = f"names.txt has {len(own) - 1} class names, aviary_resnet has {len(own)} classes"
     with pytest.raises(ModelError, match=message):

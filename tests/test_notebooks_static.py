@@ -9,7 +9,7 @@ import pytest
 import yaml
 from notebook_nets import FOLDER, NOTEBOOKS, PATHS, code_cells
 
-from xaihelpers.parameters import ParameterError, check_parameters, declared_parameters, has_type
+from xaihelpers.parameters import ParameterError, check_parameters, complete_parameters, declared_parameters
 
 PRESETS = sorted((FOLDER / "presets").glob("*.yaml"))
 KINDS = {"int", "float", "str", "bool", "list[int]", "list[float]", "list[str]"}
@@ -50,8 +50,8 @@ def parameters_come_first_and_are_used(path):
     parameters = declared_parameters(first.source)
     assert parameters, "the parameters cell may hold nothing but `name: type = literal  # meaning`"
     assert len(parameters) == len(ast.parse(first.source).body), "a name is declared twice"
-    for name, (kind, default) in parameters.items():
-        assert kind in KINDS and has_type(default, kind), f"{name}: {kind} = {default!r}"
+    assert {parameter.kind for parameter in parameters.values()} <= KINDS
+    complete_parameters(parameters, {})  # the defaults are of their types, and on their scales
     sources = [re.sub(r"(?m)^\s*[%!].*$", "pass", cell.source) for cell in others]
     nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
     loaded = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
@@ -108,6 +108,4 @@ def test_preset(path):
     parameters = declared_parameters(code_cells(PATHS[number])[0].source)
     values = yaml.safe_load(path.read_text())
     assert name and values
-    for name, value in values.items():
-        assert name in parameters, f"notebook {number} has no parameter {name}"
-        assert has_type(value, parameters[name][0]), f"{name} must be {parameters[name][0]}, not {value!r}"
+    complete_parameters(parameters, values)

@@ -10,7 +10,7 @@ import safetensors.numpy
 import torch
 from safetensors.torch import save_file
 
-from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
+from xaihelpers.outputs import ConceptOutputs, outputs_of_fields, read_outputs, save_outputs
 
 IDS = ["1.jay/a.png", "1.jay/b.png", "2.crow/a.png", "2.crow/b.png"]
 
@@ -37,6 +37,7 @@ def test_what_cannot_be_right_is_refused():
         ({"concept_maps": torch.zeros(4, 3, 7)}, r"concept_maps is .* need \(4, 3, 'H', 'W'\)"),
         ({"values": torch.full((4, 3), torch.nan)}, "values has 12 .* NaN or infinite, the first in row 0"),
         ({"concepts": ["x", "y", "X "]}, "'x' and 'X ' would be one and the same"),
+        ({"concepts": ["0", "1", "2"]}, "concepts: 0, 1, 2 are numbers: give each concept a name in words"),
         ({"concepts": ["x", "y", " "]}, "concepts: the list is empty, or holds an empty name"),
         ({"image_ids": IDS[:3]}, "3 image ids for 4 images"),
         ({"image_ids": [*IDS[:2], "Mo\u0308we.png", "M\u00f6we.png"]}, "stands twice among the image ids"),
@@ -134,7 +135,15 @@ def test_files_that_hold_no_outputs(tmp_path):
         ({"class_weight": arrays["class_weights"].clone()}, {}, "it has 'class_weight', which is no field"),
         ({"values": arrays["values"] * 1e300}, {}, "values has .* NaN or infinite"),
         ({}, {"concepts": '"abcdef"'}, "concepts is the one text 'abcdef'"),
-        ({}, {"concepts": "p, q, r"}, "Expecting value"),
+        ({}, {"concepts": "p, q, r"}, "concepts in its header is 'p, q, r', no JSON: write json.dumps"),
+        ({}, {"concepts": str(["p", "q"])}, "concepts in its header is .*no JSON: write json.dumps"),
+        ({}, {"classes": '{"0": "jay", "1": "crow"}'}, "classes is of type dict: a list of texts is wanted"),
+        (
+            {},
+            {"concepts": json.dumps([0, 1, 2, 3, 4, 5])},
+            "concepts: 0, 1, 2 are numbers: give each",
+        ),
+        ({}, {"classes": '["a", "b", "c", null, "d"]'}, "classes has no name in place 3, but None"),
         ({}, {"image_ids": '["one.png"]'}, "1 image ids for 40 images"),
     ):
         save_file(arrays | changed, file, NAMED | names)
@@ -201,3 +210,102 @@ def test_what_logits_have_beyond_is_said(given, n_notes, said, tmp_path, caplog)
     read = read_outputs(tmp_path / "mine.safetensors")
     assert np.allclose(read.logits, given["logits"])
     assert len(caplog.records) == n_notes and re.search(said, caplog.text)
+
+
+def softmax(logits):
+    return torch.from_numpy(logits).softmax(1).numpy()
+
+
+def log_softmax(logits):
+    return torch.from_numpy(logits).log_softmax(1).numpy()
+
+
+GIVEN = linear()
+LOGITS = GIVEN["logits"]
+LINEAR_IN_LOGITS = np.log(GIVEN["values"] / (1 - GIVEN["values"])) @ GIVEN["class_weights"]
+SCALES = [
+    ({"logits": softmax(LOGITS)}, "from 0 to 1, as probabilities do: give the logits"),
+    (
+        {"logits": 1 / (1 + np.exp(-LOGITS))},
+        "from 0 to 1, as probabilities do: give the logits",
+    ),
+    ({"logits": softmax(LOGITS).astype(np.float16)}, "from 0 to 1, as probabilities do"),
+    ({"logits": 100 * softmax(LOGITS)}, "rows sum to 100, as probabilities in % do"),
+    ({"logits": log_softmax(LOGITS)}, "logarithms of probabilities: give the logits before the log-softmax"),
+    ({"logits": log_softmax(LOGITS / 4).astype(np.float16)}, "logarithms of probabilities"),
+    ({"logits": LOGITS / 4}, r"they are 0.25 times as large, as of another temperature"),
+    ({"logits": 100 * LOGITS}, r"they are 100 times as large, as of another temperature"),
+    ({"logits": LINEAR_IN_LOGITS, "contributions": None}, "values are a sigmoid of what the head takes"),
+]
+
+
+@pytest.mark.parametrize("changed, said", SCALES)
+def test_logits_and_values_on_another_scale_are_named_and_no_side_channel(changed, said, tmp_path, caplog):
+    arrays = linear() | changed
+    if arrays["contributions"] is None:
+        arrays["contributions"] = arrays["values"] * arrays["class_weights"].T[arrays["logits"].argmax(1)]
+    safetensors.numpy.save_file(arrays, tmp_path / "mine.safetensors", NAMED)
+    read_outputs(tmp_path / "mine.safetensors")
+    assert said in caplog.text and "side channel" not in caplog.text and len(caplog.records) == 1
+
+
+def test_probabilities_are_named_without_class_weights_too(tmp_path, caplog):
+    for logits, said in ((softmax(LOGITS), "as probabilities do"), (log_softmax(LOGITS), "logarithms of")):
+        arrays = {"values": GIVEN["values"], "contributions": GIVEN["contributions"], "logits": logits}
+        safetensors.numpy.save_file(arrays, tmp_path / "mine.safetensors", NAMED)
+        read_outputs(tmp_path / "mine.safetensors")
+        assert said in caplog.text, said
+
+
+def test_a_head_that_averages_probabilities_is_fine(tmp_path, caplog):
+    """Its logits are probabilities and fit values and weights: nothing is said."""
+    values, theta = softmax(GIVEN["values"]), softmax(GIVEN["class_weights"])
+    logits = values @ theta
+    arrays = {"values": values, "class_weights": theta, "logits": logits}
+    arrays["contributions"] = values * theta.T[logits.argmax(1)]
+    safetensors.numpy.save_file(arrays, tmp_path / "mine.safetensors", NAMED)
+    read_outputs(tmp_path / "mine.safetensors")
+    assert not caplog.records
+
+
+def test_class_weights_that_are_transposed_are_refused(tmp_path):
+    """As many concepts as classes: the shapes agree."""
+    arrays = linear(n_concepts=5)
+    arrays["class_weights"] = np.ascontiguousarray(arrays["class_weights"].T)
+    arrays["contributions"] = arrays["values"] * arrays["class_weights"].T[arrays["logits"].argmax(1)]
+    names = NAMED | {"concepts": json.dumps([f"concept {j}" for j in range(5)])}
+    safetensors.numpy.save_file(arrays, tmp_path / "mine.safetensors", names)
+    with pytest.raises(ValueError, match=r"class_weights are \(classes, concepts\): give them transposed"):
+        read_outputs(tmp_path / "mine.safetensors")
+
+
+@pytest.mark.parametrize(
+    "thresholds, values, said",
+    [
+        (0.5, GIVEN["values"], ""),
+        (
+            50,
+            GIVEN["values"],
+            "from 50 to 50, values from .* no concept's values lie on both sides",
+        ),
+        (0, GIVEN["values"], "no concept's values lie on both sides"),
+        (0.5, 16 * GIVEN["values"] - 8, "these are halves, as of probabilities"),
+        (0.5, 100 * GIVEN["values"], "these are halves, as of probabilities"),
+        (0, 16 * GIVEN["values"] - 8, ""),
+    ],
+)
+def test_thresholds_on_another_scale_than_values_are_said(thresholds, values, said, tmp_path, caplog):
+    theta = GIVEN["class_weights"]
+    arrays = {"values": values, "class_weights": theta, "logits": values @ theta}
+    arrays["contributions"] = values * theta.T[arrays["logits"].argmax(1)]
+    arrays["thresholds"] = np.full(6, float(thresholds))
+    safetensors.numpy.save_file(arrays, tmp_path / "mine.safetensors", NAMED)
+    read_outputs(tmp_path / "mine.safetensors")
+    assert bool(caplog.records) == bool(said) and re.search(said, caplog.text)
+
+
+@pytest.mark.parametrize("names", [np.array(["Rücken", "crown"]), ["Rücken".encode(), b"crown "]])
+def test_names_in_bytes_and_arrays_are_names(names):
+    fields = {"values": np.eye(2), "logits": np.eye(2), "class_weights": np.eye(2)}
+    read = outputs_of_fields(fields | {"concepts": names, "classes": np.array([b"jay", b"crow"])})
+    assert read.concepts == ["Rücken", "crown"] and read.classes == ["jay", "crow"]

@@ -105,16 +105,62 @@ def test_the_zoo_asks_it_once_about_the_test_images(write, tmp_path):
         for name in ("day", "night"):
             (tmp_path / "data" / split / name).mkdir(parents=True)
             Image.new("RGB", (4, 4)).save(tmp_path / "data" / split / name / "1.png")
-    counting = GREY.replace("def outputs_of(images):", "def outputs_of(images):\n    note()", 1)
-    counting += f"\ndef note():\n    open({str(tmp_path / 'asked')!r}, 'a').write('x')\n"
+    counting = GREY.replace("def outputs_of(images):", "def outputs_of(images):\n    note(len(images))", 1)
+    counting += f"\ndef note(n):\n    open({str(tmp_path / 'asked')!r}, 'a').write(str(n))\n"
     file, data = str(write(counting)), str(tmp_path / "data")
     dataset, draws = zoo.load_draws([file], 3, data=data)
     assert [list(outputs) for outputs in draws] == [["mine"]] * 3
     assert draws[0]["mine"].image_ids == dataset.test_ids and len(dataset.test_ids) == 2
-    assert (tmp_path / "asked").read_text() == "x"
+    assert (tmp_path / "asked").read_text() == "21"  # two images, and the first by itself
     assert outputs_of_data(file, datasets.load(data)).image_ids == dataset.test_ids
     with pytest.raises(ValueError, match="two models are called mine"):
         zoo.load_draws([file, "elsewhere/mine.safetensors"], 1, data=data)
     write(GREY.replace('"day"', '"owl"'))
     with pytest.raises(ValueError, match="holds 2 classes, .'owl'. not among the data's"):
         zoo.load_draws([file], 1, data=data)
+
+
+TORCH = """
+import numpy as np
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(LAYERS, nn.Linear(3, 4))
+
+@torch.no_grad()
+def outputs_of(images):
+    mean = torch.stack([torch.from_numpy(np.asarray(image) / 255).mean((0, 1)) for image in images]).float()
+    values = model(mean)
+    return {"concepts": ["a", "b", "c", "d"], "classes": ["day", "night"], "values": values,
+            "logits": values[:, :2], "class_weights": np.eye(4, 2)}
+"""
+
+
+@pytest.mark.parametrize(
+    "layers, evaluated, said",
+    [
+        ("nn.Dropout(0.1)", False, True),
+        ("nn.BatchNorm1d(3)", False, True),
+        ("nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))", True, False),
+        ("nn.Identity()", False, False),
+    ],
+)
+def test_a_model_in_training_mode_is_said_once(layers, evaluated, said, write, tmp_path, caplog):
+    files = []
+    for number in range(8):
+        files.append(tmp_path / f"{number}.png")
+        Image.new("RGB", (8, 8), (30 * number, 255 - 20 * number, 90)).save(files[-1])
+    mine = write(TORCH.replace("LAYERS", layers) + "\nmodel.eval()" * evaluated)
+    for _ in range(2):
+        outputs_of_file(mine, files, [file.name for file in files])
+    told = "depends on the images beside it.*training mode.*call model.eval"
+    assert len([record for record in caplog.records if re.search(told, record.getMessage())]) == said
+
+
+def test_scaling_by_the_batch_is_said_too(write, pictures, caplog):
+    """Five images, of which two are asked about by themselves."""
+    mine = write(GREY.replace("[:, None] / 255", "[:, None]\n    light = light / (light.max() + 1)"))
+    files = sorted(pictures.iterdir())
+    outputs_of_file(mine, files, [file.name for file in files])
+    assert "first 2 by themselves, it gives values up to" in caplog.text

@@ -95,7 +95,7 @@ def test_a_model_of_one_name_is_one_model(size, numbers):
     fitted = []
     for number in numbers:
         declared = declared_parameters(code_cells(PATHS[number])[0].source)
-        given = {name: default for name, (_, default) in declared.items()}
+        given = {name: default for name, (_, default, _) in declared.items()}
         given |= yaml.safe_load((FOLDER / "presets" / f"{number}.{size}.yaml").read_text())
         three = [given.get(name) for name in ("top_activation", "similarity", "penalty")]
         about = {name: given.get(name, "") for name in FITTED}  # not asked for: the default

@@ -77,6 +77,41 @@ def test_wrong_parameters_are_named():
         check_parameters(namespace_after("x = 1"))
 
 
+def test_numbers_off_their_scale_are_named():
+    """A count of nothing, unless the comment says what 0 means; a share or a percentage of another scale."""
+    cell = """seed: int = 0  # seed
+n_cases: int = 0  # l, of each data set; 0: all of 1,000 images
+first: list[int] = [1, 3]  # l, of 0.5 to 10 concepts
+k: float = 0.5  # how steeply it loosens
+accuracy: float = 0.9  # how often it must be right
+beta: float = 0.4  # attention that is half lit
+corrected: list[int] = [0, 50]  # % that a person corrects
+cutoff: float = 85.0  # similarity, 0 to 100
+threshold: float = 0.5  # from which probability on
+other_thresholds: list[float] = [2.5]  # from which scores on
+"""
+    for fine in ("n_cases = 0", "k = -1.0", "accuracy = 1", "corrected = [0, 100]", "threshold = 0"):
+        check_parameters(namespace_after(cell, f"# Parameters\n{fine}\n"))
+    for injected, message in (
+        ("seed = -1", "seed is -1: it has to be 0 or more"),
+        ("n_cases = -5", "n_cases is -5: it has to be 0 or more .l, of each data set; 0: all of"),
+        ("first = [1, 0]", "first is 0: it has to be 1 or more"),
+        ("accuracy = 87", "accuracy is 87: it has to be 0 to 1, a share .how often"),
+        ("beta = -0.4", "beta is -0.4: it has to be 0 to 1"),
+        ("corrected = [50, 250]", "corrected is 250: it has to be 0 to 100, in %"),
+        ("cutoff = 0.85", "cutoff is 0.85: it has to be 1 to 100, in %"),
+        ("threshold = 50", "threshold is 50: it has to be 0 to 1, a share"),
+        ("other_thresholds = [2.5, 25.0]", "other_thresholds is 25.0: it has to be 0 to 5, as scores are"),
+        ("k = float('nan')", "k is nan: it has to be a number"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            check_parameters(namespace_after(cell, f"# Parameters\n{injected}\n"))
+    without_history = namespace_after(cell) | {"In": [""]}
+    assert check_parameters(without_history)["n_cases"] == 0
+    with pytest.raises(ParameterError, match="n_cases is -1"):
+        check_parameters(without_history | {"n_cases": -1})
+
+
 def test_cells_run_again_and_out_of_order_and_without_a_history():
     cells = [CELL, "# Parameters\nsed = 1\n", "# Parameters\nseed = 1\n"]  # the injected cell was corrected
     other = CELL.replace("seed: int = 0", "seed: int = 7")

@@ -78,6 +78,7 @@ def test_what_cannot_be_run_is_said_before_anything_runs(folder, capsys, monkeyp
         ("11 -p results=x", "results and device do not tell runs apart"),
         ("-p a=1", "Name the notebooks that -p"),
         ("11 -f papre", "There is no preset papre of 11_tiny.ipynb; there are: 11.paper.yaml"),
+        ("11 --draws -2", "11_tiny.ipynb: seed has no value: give one or more"),
         ("11 --part 3/2", "--part 3/2: write i/n"),
         ("missing.yaml", "missing.yaml"),
         ("twice.yaml", "twice.yaml: 'fixed' stands twice.*\n.*line 3"),

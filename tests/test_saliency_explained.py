@@ -1,6 +1,7 @@
 """Networks that are explained side by side: whole ones, heads on frozen maps, files of maps."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -48,6 +49,16 @@ def test_a_linear_segmenters_gradcam_is_its_logit_without_bias():
     wanted = logits[range(3), [1, 2, 3]].relu()
     for map_, logit in zip(found.maps, wanted.detach(), strict=True):
         assert torch.allclose(map_, (logit - logit.min()) / (logit.max() - logit.min()), atol=1e-5)
+
+
+def test_ratings_of_other_maps_are_refused():
+    """For instance of maps by their numbers: without a word there would be no reference."""
+    cases = pd.DataFrame({"item": ["resnet jay/1", "resnet jay/2"], "image": ["jay/1", "jay/2"]})
+    people = pd.DataFrame({"item": ["0", "1"], "rater": "x", "rating": [3.0, 4.0]})
+    with pytest.raises(
+        ValueError, match="none of the rated items is one of these maps: '0' there, 'resnet jay/1'"
+    ):
+        attention_studies.ceiling(people, cases, pd.Series([1.0, 2.0]))
 
 
 def test_a_head_leaves_the_random_state_alone():

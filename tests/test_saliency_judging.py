@@ -24,6 +24,16 @@ def test_scores_are_read_and_never_guessed():
         "Score: 1,000": None,
         "Score: 4 (on a scale of 1-10)": None,
         "Score: 5 percent of it": None,
+        "Score: 4 on a 10-point scale": None,
+        "Score: 4 on a 5-point scale": 4,
+        "Score: 3 of 7 stars": None,
+        "Score: \u22123": None,  # a minus sign
+        "Score: 3e-1": None,
+        "Score: 3½": None,
+        "Score: 3 and 4": None,
+        "Score: 3, 4": None,
+        '{"evaluation": "a", "score": [3, 4]}': None,
+        '{"evaluation": "a", "score": 1, "score": 4}': None,
     }
     for text, score in score_of.items():
         assert parse_judgement(text) == score, text
@@ -40,7 +50,7 @@ def test_the_forms_of_an_answer():
         assert parse_judgement(text) == 4
 
 
-def test_a_judge_is_asked_by_the_papers_prompts_and_why_there_is_no_score_is_told_apart(monkeypatch):
+def test_a_judge_is_asked_by_the_papers_prompts_and_why_there_is_no_score_is_told_apart(monkeypatch, caplog):
     asked = []
     answers = [
         Answer("Evaluation: x\nJustification: y\nScore: 2"),
@@ -62,6 +72,10 @@ def test_a_judge_is_asked_by_the_papers_prompts_and_why_there_is_no_score_is_tol
     assert table.score[0] == 2 and table.text[4] == "It looks fine."
     assert table.failure.tolist() == ["", "failed", "truncated", "refused", "unparsable"]
     assert table.score.isna().tolist() == [False, True, True, True, True]
+    assert not caplog.records
+    answers[:] = [Answer(f"Score: {score}") for score in (0.9, 0.85, 0.2, 1, 0)]
+    judge(None, [None] * 5, ["cup"] * 5)
+    assert "none of 5 scores from 0 to 5 is above 1: if 1 is the highest, give 5 times" in caplog.text
     images = torch.full((1, 3, 4, 4), 200, dtype=torch.uint8)
     with pytest.raises(ValueError, match="unknown kind 'grey'"):
         judging.judge_images(images, torch.ones(1, 2, 2), "grey")

@@ -55,7 +55,12 @@ def test_predicted_names_are_those_of_the_data_or_new(read):
 
 def test_what_is_wrong_is_named(read):
     for content, message in (
-        ({"maps": MAPS}, r"mine.npz: no maps that can be read .*image_ids.*: np.savez"),
+        ({"maps": MAPS}, r"mine.npz: no maps that can be read .it has maps, and no image_ids.: np.savez"),
+        ({"attributions": MAPS}, "it has attributions, and no maps.: np.savez"),
+        (
+            {"maps": MAPS, "image_ids": IDS, "predicted": np.eye(3)},
+            r"predicted is \(3, 3\): one name is wanted",
+        ),
         ({"maps": MAPS, "image_ids": IDS[:2]}, r"has maps \(3, 2, 4\), image_ids \(2,\): maps \(N, h, w\)"),
         ({"maps": MAPS, "image_ids": ["0.png", "0.png", "1.png"]}, r"1 have two \['0.png'\]"),
         ({"maps": MAPS * np.nan, "image_ids": IDS}, "mine.npz: the maps are NaN or infinite in image 0"),
@@ -63,3 +68,65 @@ def test_what_is_wrong_is_named(read):
     ):
         with pytest.raises(ValueError, match=message):
             read(**content)
+
+
+@pytest.mark.parametrize("predicted", [[0, 1, 2], ["0.png", "1", "2"], [0.0, 1.0, 1.0]])
+def test_predicted_numbers_are_no_names(predicted, read):
+    """None of them is right, whatever the network: they are refused, unless classes are called so."""
+    with pytest.raises(ValueError, match="mine.npz: predicted has '[01].*a number and no class of "):
+        read(maps=MAPS, image_ids=IDS, predicted=predicted)
+
+
+def test_classes_that_are_called_by_numbers_are_predicted_by_them(tmp_path):
+    for name in ("3", "7"):
+        (tmp_path / "digits" / name).mkdir(parents=True)
+        Image.new("RGB", (40, 20)).save(tmp_path / "digits" / name / "a.png")
+    digits = datasets.load(str(tmp_path / "digits"))
+    np.savez(tmp_path / "mine.npz", maps=MAPS[:2], image_ids=digits.image_ids, predicted=[7, 3])
+    found, names = saliency.own_maps(tmp_path / "mine.npz", digits, [0, 1], VIEW)
+    assert [names[number] for number in found.classes] == ["7", "3"] and names == ["3", "7"]
+
+
+def test_names_in_bytes_are_names(read):
+    given = {"image_ids": np.array(IDS, "S"), "predicted": np.array(["auk", "dodo", "auk"], "S")}
+    attention, names = read(maps=MAPS, covers=np.bytes_("image"), **given)
+    assert [names[number] for number in attention.classes] == ["auk", "dodo", "auk"]
+
+
+def test_arrays_of_python_objects_are_named_with_their_maker(read):
+    of_pandas = np.array(IDS, object)
+    with pytest.raises(
+        ValueError, match="image_ids holds Python objects, as of a pandas.*column.to_numpy.str"
+    ):
+        read(maps=MAPS, image_ids=of_pandas)
+    with pytest.raises(ValueError, match="predicted holds Python objects.*write predicted=column.to_numpy"):
+        read(maps=MAPS, image_ids=IDS, predicted=of_pandas)
+    of_sizes = np.array([np.zeros((2, 4)), np.zeros((2, 5)), None], object)
+    with pytest.raises(ValueError, match="maps holds Python objects.*several sizes.*np.stack.maps"):
+        read(maps=of_sizes, image_ids=IDS)
+
+
+def test_one_array_of_np_save_is_no_file_of_maps(tmp_path):
+    np.save(tmp_path / "mine.npy", MAPS)
+    with pytest.raises(
+        ValueError, match="mine.npy: no maps.*one array without a name, as np.save writes.: np.savez"
+    ):
+        saliency.own_maps(tmp_path / "mine.npy", None, [0], VIEW)
+
+
+def test_signed_maps_are_read_as_the_file_says(read, caplog):
+    maps = np.random.default_rng(0).normal(size=(3, 2, 4))
+    lowest = maps.min((1, 2), keepdims=True)
+    expected = {"positive": np.maximum(maps, 0), "absolute": np.abs(maps), "shifted": maps - lowest}
+    for signed, by_hand in expected.items():
+        found = read(maps=maps, image_ids=IDS, signed=signed)[0].maps
+        assert np.allclose(found, read(maps=by_hand, image_ids=IDS)[0].maps, atol=1e-6), signed
+    assert not caplog.records
+    found = read(maps=maps, image_ids=IDS)[0].maps
+    assert np.allclose(found, read(maps=expected["shifted"], image_ids=IDS)[0].maps, atol=1e-6)
+    assert "shifted: the lowest is dark, and 0 is not. Write `signed`" in caplog.text
+    with pytest.raises(ValueError, match="signed is 'squared', not one of positive, absolute, shifted"):
+        read(maps=maps, image_ids=IDS, signed="squared")
+    caplog.clear()
+    read(maps=-np.abs(maps) - 1, image_ids=IDS)  # logarithms, for instance: there is one reading
+    assert not caplog.records

@@ -174,9 +174,13 @@ def test_judgements_texts_and_maps(of_birds, tmp_path):
     maps = tmp_path / "maps.safetensors"
     header = {"image_ids": '["x", "y", "z"]', "concepts": json.dumps(CONCEPTS)}
     save_file({"concept_maps": np.ones((3, 3, 2, 2), np.float32)}, maps, header)
+    fewer = tmp_path / "fewer.safetensors"
+    header["image_ids"] = json.dumps(ids[1:])
+    save_file({"concept_maps": np.ones((24, 3, 2, 2), np.float32)}, fewer, header)
     for name, message in (
         (maps, "24 of the 24 image ids of the outputs have no map"),
         (tmp_path / "nowhere.safetensors", "no concept maps"),
+        (fewer, r"maps are \(24, 3, 2, 2\), of 23 image_ids and 3 concepts"),
     ):
         with pytest.raises(ValueError, match=message):
             scorecard.Evidence(outputs, of_birds, maps=name)
@@ -193,6 +197,9 @@ def test_judgements_are_read_as_they_stand_or_refused_by_line(of_birds, tmp_path
     assert np.array_equal(evidence.judgements["score"], expected, equal_nan=True)
     assert "1 of its 24 images are not among" in evidence.notes[-1]
     assert "2 of these 24 have no score" in evidence.notes[-1]
+    file.write_text("image,score\n" + "".join(f"{name},0.{n % 9}\n" for n, name in enumerate(ids)))
+    notes = scorecard.Evidence(outputs, of_birds, judgements=file).notes
+    assert "no score is above 1, and they are taken as of 0 to 5" in notes[-1]
     for rows, message in (
         (f"{ids[0]},4\n{ids[0]},1\n", "line 3: image .* stands twice"),
         (f"{ids[0]},7.0\n", "line 2: score is '7.0', not a number from 0 to 5"),
@@ -200,6 +207,33 @@ def test_judgements_are_read_as_they_stand_or_refused_by_line(of_birds, tmp_path
         file.write_text(f"image,score\n{rows}")
         with pytest.raises(ValueError, match=message):
             scorecard.Evidence(outputs, of_birds, judgements=file)
+
+
+def test_scores_and_shares_on_another_scale_are_refused_or_said(of_birds, tmp_path, caplog):
+    outputs, file = outputs_of(of_birds), tmp_path / "judged.csv"
+    ids = [name for name, train in zip(outputs.image_ids, of_birds.world.train, strict=True) if not train]
+    few = "none of 24 scores from 0 to 5 is above 1: if 1 is the highest, give 5 times as much"
+    for scores, message in (
+        ([0.8, 0.35] * 12, few),
+        ([1, 0, 0.9] * 8, few),
+        ([80, 35] * 12, "score is '80', not a number from 0 to 5"),
+    ):
+        pd.DataFrame({"image": ids, "score": scores}).to_csv(file, index=False)
+        with pytest.raises(ValueError, match=message):
+            scorecard.Evidence(outputs, of_birds, judgements=file)
+    with pytest.raises(ValueError, match="scores go from 35 to 80, not from 0 to 5"):
+        scorecard.Evidence(outputs, of_birds, judgements=pd.DataFrame({"score": [80, 35] * 12}))
+    with pytest.raises(ValueError, match="2 judgements of 24 test images"):
+        scorecard.Evidence(outputs, of_birds, judgements=pd.DataFrame({"score": [4, 5]}))
+    assert not caplog.records
+    pd.DataFrame({"image": ids, "score": [0, 1] * 12}).to_csv(file, index=False)  # may be of a strict judge
+    scorecard.Evidence(outputs, of_birds, judgements=file)
+    assert few in caplog.text
+    for accuracy in (87, -0.1, float("nan")):
+        with pytest.raises(ValueError, match="network accuracy is .*: give a share, 0.87 for 87 %"):
+            scorecard.Evidence(outputs, of_birds, network_accuracy=accuracy)
+    with pytest.raises(ValueError, match="pairs -5, covered 24, seed 0: each has to be 0 or more"):
+        scorecard.Ground(of_birds.world, n_pairs=-5)
 
 
 def test_wrong_names_lose_truth_and_keep_the_decision_and_wrong_ids_are_warned_of(of_birds):

@@ -80,6 +80,20 @@ def test_ratings_that_cannot_be_read_as_they_stand(tmp_path):
         agreement.read_ratings(file, ("item", "rating"))
 
 
+def test_ratings_on_another_scale_are_refused(tmp_path, caplog):
+    """Of a scale that ends at 1; where it begins at 1 they are off it."""
+    file = tmp_path / "own.csv"
+    file.write_text("item,rater,rating\na,x,0.8\na,y,1\nb,x,0.25\n")
+    with pytest.raises(ValueError, match="own.csv: none of 3 scores from 0 to 5 is above 1: .* give 5 times"):
+        agreement.read_ratings(file, low=0, high=5)
+    with pytest.raises(ValueError, match="line 2: rating is '0.8', not a number from 1 to 4"):
+        agreement.read_ratings(file)
+    assert agreement.read_ratings(file, low=0, high=1)["rating"].tolist() == [0.8, 1, 0.25]
+    file.write_text("item,rater,rating\na,x,0\na,y,1\nb,x,\n")
+    assert not caplog.records and len(agreement.read_ratings(file, low=0, high=5)) == 3
+    assert "none of 2 scores from 0 to 5 is above 1" in caplog.text
+
+
 def of(name):
     return frozenset(name)
 

@@ -5,6 +5,8 @@ eye. By the labels of the classes a red crown goes; blue and black wings; a blac
 and yellow eyes are none of the 112 concepts.
 """
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -171,6 +173,9 @@ def test_a_file_that_is_wrong_is_named(tmp_path):
     for text, message in (
         (f"{head}c,red crown,1", "for has_crown_color::red of image 'a' .2 such of 2.* called 'c', …"),
         (f"{one}b,red crown,1.2", "no probability from 0 to 1 for has_crown_color::red of image 'b'"),
+        (f"{one}b,red crown,87", "has_crown_color::red of image 'b'.*no logit and no percentage"),
+        (f"{one}b,red crown,-2.5", "has_crown_color::red of image 'b'.*no logit and no percentage"),
+        (f"{head}a,7,1", "unknown attribute '7'"),
         (f"{one}a,a red crown,1", "has_crown_color::red of image 'a' stands twice"),
         (f"{head}a,has_crown_color::rad,1", "'has_crown_color::rad'; did you mean 'has_crown_color::red'"),
         ("image_id,attribute,p\na,red crown,1", "has no column 'probability'"),
@@ -197,6 +202,27 @@ def test_outputs_of_a_bottleneck(tmp_path, caplog):
     outputs.concepts = ["red crown", "a red crown", "a look"]
     with pytest.raises(DatasetError, match="each once; they have 'red crown', 'a red crown'"):
         sub.read_predictions(save_outputs(outputs, tmp_path / "own.safetensors"), ["a.png"])
+
+
+def test_thresholds_that_are_no_probabilities_are_refused(tmp_path):
+    """Clamped to 1 and 0, they would call nothing present, and everything."""
+    values, names = torch.tensor([[0.3, 0.9], [0.1, 0.2]]), ["red crown", "black crown"]
+    for limit, ends in ((50.0, "50 to 50"), (-2.0, "-2 to -2")):
+        about = torch.zeros(2, 2), None, torch.zeros(2, 1), names, ["bird"], ["b.png", "a.png"]
+        outputs = ConceptOutputs(values, *about, thresholds=torch.full((2,), limit))
+        with pytest.raises(DatasetError, match=f"thresholds go from {ends}: give probabilities from 0 to 1"):
+            sub.read_predictions(save_outputs(outputs, tmp_path / "own.safetensors"), ["a.png"])
+
+
+def test_a_softmax_over_all_attributes_is_said(tmp_path, caplog):
+    """Within one group it is right."""
+    names, file = ["red crown", "black crown", "blue back", "white back"], tmp_path / "own.csv"
+    for shares, n, said in (([0.4, 0.3, 0.2, 0.1], 4, 1), ([0.4, 0.6], 2, 0), ([0.9, 0.1, 0.8, 0.2], 4, 0)):
+        caplog.clear()
+        rows = {"image_id": "a", "attribute": names[:n], "probability": shares}
+        pd.DataFrame(rows).to_csv(file, index=False)
+        sub.read_predictions(file, ["a"])
+        assert len(re.findall("sum to 1, as of a softmax over all attributes", caplog.text)) == said
 
 
 def test_who_knows_the_class_by_heart_is_right_about_real_birds(world, images):

@@ -117,6 +117,12 @@ ensure(draw=killed)""",
     assert sorted(path.name for path in home.iterdir()) == ["toys", "toys.lock", "toys2.partial-x"]
 
 
+def test_no_image_of_a_class_is_refused(home):
+    for count in (0, -5):
+        with pytest.raises(ValueError, match=f"images_per_class is {count}: draw 1 image of each class"):
+            ensure(wanted={**WANTED, "images_per_class": count})
+
+
 def test_other_settings_are_refused_and_an_older_drawing_is_replaced_whole(home):
     root = ensure(wanted={**WANTED, "renderer": "older"})
     before = content(root)

@@ -139,8 +139,13 @@ def ensure_world(
         (the version of the renderer) is drawn again.
     draw_one: called with an image's number and its label, both from 0.
     jobs: number of worker processes, as joblib's `n_jobs`.
-    Raises ValueError: the folder holds a world of other settings, or something else.
+    Raises ValueError: no image of a class is wanted, the folder holds a world of other settings, or something
+        else.
     """
+    if wanted["images_per_class"] < 1:
+        raise ValueError(
+            f"images_per_class is {wanted['images_per_class']}: draw 1 image of each class, or more"
+        )
     place, settings_name = data_home() / name, f"{kind.split()[0]}.json"
     if _settings(place / settings_name) == wanted:
         return place

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import yaml
 
-from xaihelpers.parameters import complete_parameters, declared_parameters, parameters_hash
+from xaihelpers.parameters import Parameter, complete_parameters, declared_parameters, parameters_hash
 from xaihelpers.text_files import read_yaml
 
 ENTRY = ("notebook", "preset", "fixed", "grid", "draws")
@@ -37,8 +37,8 @@ def known_notebooks(folder: Path) -> dict[str, Path]:
     return {path.name[:2]: path for path in [*sorted(numbered), *sorted(appendices)]}
 
 
-def parameters_of(notebook: Path) -> dict[str, tuple[str, object]]:
-    """What the cell tagged `parameters` declares: name -> (type as written, default)."""
+def parameters_of(notebook: Path) -> dict[str, Parameter]:
+    """What the cell tagged `parameters` declares, by name."""
     cells = json.loads(notebook.read_text())["cells"]
     tagged = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
     return declared_parameters("".join(tagged[0]["source"])) if tagged else {}
@@ -46,7 +46,7 @@ def parameters_of(notebook: Path) -> dict[str, tuple[str, object]]:
 
 def parameters_at(point: Point) -> dict[str, object]:
     """All parameters of a point, by name."""
-    return {name: default for name, (_, default) in parameters_of(point.notebook).items()} | point.changed
+    return {name: default for name, (_, default, _) in parameters_of(point.notebook).items()} | point.changed
 
 
 def needs_of(notebook: Path) -> list[str]:
@@ -102,7 +102,7 @@ def asked_entries(options: argparse.Namespace) -> list[dict]:
 def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
     """All points of an entry: each combination of the values in its `grid`, each with its `draws` of seeds.
 
-    Raises ValueError: an unknown key, notebook or name, a value of a wrong type.
+    Raises ValueError: an unknown key, notebook or name, a wrong type, a value off its scale, no value.
     """
     if not isinstance(entry, dict) or "notebook" not in entry or not entry.keys() <= set(ENTRY):
         raise ValueError(f"An entry of a grid is a mapping with the keys {', '.join(ENTRY)}, not {entry!r}.")
@@ -117,13 +117,15 @@ def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
     declared, grid = parameters_of(notebook), {}
     try:
         for name, values in (entry.get("grid") or {}).items():
-            kind, _ = declared.get(name, ("str", None))
+            kind = declared[name].kind if name in declared else "str"
             grid[name] = read_values(values, kind) if isinstance(values, str) else values
         if "results" in fixed or {"results", "device"} & grid.keys():
             raise ValueError("results and device do not tell runs apart: name the folder by --results.")
         defaults, given = complete_parameters(declared, {}), complete_parameters(declared, fixed)
         if draws := entry.get("draws"):
             grid["seed"] = [given["seed"] + draw for draw in range(draws)]
+        if empty := [name for name, values in grid.items() if not values]:
+            raise ValueError(f"{empty[0]} has no value: give one or more, and draws of 1 or more")
         for values in itertools.product(*grid.values()):
             given = complete_parameters(declared, fixed | dict(zip(grid, values, strict=True)))
             changed = {name: value for name, value in given.items() if value != defaults[name]}

@@ -7,7 +7,7 @@ joins by giving it, as an object or as a file. What is given is held against its
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,10 +33,39 @@ NAMES = ("concepts", "classes", "image_ids")
 TOLERANCE = 0.01  # what half precision may make of a number, as a share of it
 
 
+def names_of(given: object, what: str) -> list[str]:
+    """Names as a program gives them, composed and trimmed; bytes are read as UTF-8, numbers as texts.
+
+    Raises ValueError: no list (one text, a mapping), a name that is missing (None, NaN) or not UTF-8.
+    """
+    given = given.tolist() if isinstance(given, torch.Tensor | np.ndarray) else given
+    if isinstance(given, str | bytes):
+        raise ValueError(f"{what} is the one text {given!r}: a list of texts is wanted")
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise ValueError(f"{what} is of type {type(given).__name__}: a list of texts is wanted")
+    found = []
+    for name in given:
+        if name is None or name != name:
+            raise ValueError(f"{what} has no name in place {len(found)}, but {name}: give each a name")
+        found.append(plain(name.decode() if isinstance(name, bytes) else name))
+    return found
+
+
+def is_number(name: str) -> bool:
+    """Whether a name is a number, as of a column, a row or an output."""
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
+
+
 def check_names(concepts: Sequence[str], where: str = "concepts") -> None:
-    """Raise ValueError for no concept, an empty name, and two that `text_files.words` takes for one."""
+    """Raise ValueError for no concept, an empty name, numbers alone, and two that `words` takes for one."""
     if not all(map(plain, concepts)) or not concepts:
         raise ValueError(f"{where}: the list is empty, or holds an empty name: give each concept a name")
+    if all(map(is_number, concepts)):
+        raise ValueError(f"{where}: {', '.join(concepts[:3])} are numbers: give each concept a name in words")
     require_distinct(concepts, where)
 
 
@@ -44,8 +73,8 @@ def check_names(concepts: Sequence[str], where: str = "concepts") -> None:
 class ConceptOutputs:
     """What a bottleneck model makes of N images, with L concepts and K classes.
 
-    Raises ValueError if shapes do not fit, names of concepts are missing or stand twice, image ids are not
-    one per image or stand twice, or a value is NaN or infinite.
+    Raises ValueError if shapes do not fit, names of concepts are missing, numbers alone or stand twice, image
+    ids are not one per image or stand twice, or a value is NaN or infinite.
     """
 
     values: torch.Tensor  # (N, L), û, on the model's own scale
@@ -166,7 +195,8 @@ def outputs_of_fields(fields: Mapping) -> ConceptOutputs:
 
     fields: those of `ConceptOutputs`, arrays or tensors of any kind of number. Contributions may be left out
         where class weights are given: they are then θ_jk û_ij of the predicted class k.
-    Raises ValueError: a field that is missing or unknown, what is no number, and as `ConceptOutputs` does.
+    Raises ValueError: a field that is missing or unknown, what is no number, and as `names_of` and
+        `ConceptOutputs` do.
     """
     unknown = [name for name in fields if name not in (*NAMES, *AXES)]
     missing = [name for name in ("concepts", "classes", "values", "logits") if fields.get(name) is None]
@@ -183,10 +213,8 @@ def outputs_of_fields(fields: Mapping) -> ConceptOutputs:
             if tensor.is_complex() or (tensor.dtype == torch.bool and name in ("contributions", "logits")):
                 raise ValueError(f"{name} is of type {tensor.dtype}: give numbers, such as float32")
             found[name] = tensor.detach().cpu().float()
-        elif isinstance(given, str):
-            raise ValueError(f"{name} is the one text {given!r}: a list of texts is wanted")
         else:
-            found[name] = list(map(plain, given))
+            found[name] = names_of(given, name)
     if not len(found["values"]):
         raise ValueError("it holds no image")
     if found["contributions"] is None:
@@ -200,17 +228,18 @@ def outputs_of_fields(fields: Mapping) -> ConceptOutputs:
 
 
 def hold_against_itself(outputs: ConceptOutputs, source: str) -> None:
-    """Hold contributions against values × class weights, and logits against values @ class weights + a bias.
+    """Hold contributions against values × class weights, logits against values @ class weights + a bias.
 
     What logits have beyond the concepts is right for a model with a side channel, and without class weights
-    values are held against nothing: the log says so, and a run keeps it as a note.
+    values are held against nothing: the log says so, and a run keeps it as a note. So it does where logits
+    or values look like something on another scale, and thresholds like those of other values.
     source: what the outputs are called, for instance their file.
 
-    Raises ValueError where contributions are not θ_jk û_ij of the predicted class k, but for half precision.
+    Raises ValueError where contributions are not θ_jk û_ij of the predicted class k, but for half precision,
+    and for class weights that fit as (K, L) alone.
     """
     if outputs.class_weights is None:
-        message = "%s: there are no class_weights, so values are held against nothing"
-        log.warning(message, source, extra={"note": True})
+        _note("%s: there are no class_weights, so values are held against nothing", source)
         beyond = "contributions"  # of the predicted class alone, whose bias is its own
         rest = outputs.logits.amax(1) - outputs.contributions.sum(1)  # (N,)
         for label in outputs.predictions.unique():
@@ -219,16 +248,62 @@ def hold_against_itself(outputs: ConceptOutputs, source: str) -> None:
     else:
         _require_products(outputs, source)
         beyond = "values @ class_weights"
-        rest = outputs.logits - outputs.values @ outputs.class_weights
-        rest -= rest.mean(0)
-    spread = (outputs.logits - outputs.logits.mean(0)).abs().max()
-    if rest.abs().max() > TOLERANCE * spread + 1e-5 * outputs.contributions.abs().max():
-        log.warning(
-            "%s: logits have up to %.3g beyond %s and a bias, where they vary by %.3g: as of a side channel "
-            "beside the concepts, or they are of another model",
-            *(source, rest.abs().max(), beyond, spread),
-            extra={"note": True},
-        )
+        rest = _centred(outputs.logits - outputs.values @ outputs.class_weights)
+    spread = _centred(outputs.logits).abs().max()
+    allowed = TOLERANCE * spread + 1e-5 * outputs.contributions.abs().max()
+    if rest.abs().max() > allowed:
+        what = _another_scale(outputs, allowed, source)
+        what = what or "as of a side channel beside the concepts, or they are of another model"
+        message = "%s: logits have up to %.3g beyond %s and a bias, where they vary by %.3g: %s"
+        _note(message, source, rest.abs().max(), beyond, spread, what)
+    values, thresholds = outputs.values, outputs.thresholds
+    if thresholds is None or len(values) < 2:
+        return
+    called = values > thresholds
+    halves = bool((thresholds == 0.5).all()) and not -1 <= values.min() <= values.max() <= 2
+    if halves or bool((called == called[0]).all()):
+        message = "%s: thresholds from %.3g to %.3g, values from %.3g to %.3g: %s"
+        what = "these are halves, as of probabilities" if halves else "no concept's values lie on both sides"
+        ends = thresholds.min(), thresholds.max(), values.min(), values.max()
+        _note(message, source, *ends, f"{what}. Give both on one scale: 0.5 of a probability is 0 of a logit")
+
+
+def _note(message: str, *about) -> None:
+    log.warning(message, *about, extra={"note": True})
+
+
+def _centred(numbers: torch.Tensor) -> torch.Tensor:
+    return numbers - numbers.mean(0)
+
+
+def _another_scale(outputs: ConceptOutputs, allowed: torch.Tensor, source: str) -> str:
+    """What logits or values seem to be that do not fit each other, with the remedy; "" where nobody knows.
+
+    Raises ValueError where class weights fit as (K, L) alone.
+    """
+    logits, values, theta = outputs.logits, outputs.values, outputs.class_weights
+    if logits.shape[1] > 1 and logits.min() >= 0 and logits.max() <= 1:
+        return "they lie from 0 to 1, as probabilities do: give the logits before softmax or sigmoid"
+    if logits.min() >= 0 and (logits.sum(1) - 100).abs().max() < 1:
+        return "rows sum to 100, as probabilities in % do: give the logits before the softmax"
+    if (logits.exp().sum(1) - 1).abs().max() < 0.02:
+        return "they are logarithms of probabilities: give the logits before the log-softmax"
+    if theta is None:
+        return ""
+
+    def fits(products: torch.Tensor) -> bool:
+        return bool(_centred(logits - products).abs().max() <= allowed)
+
+    if theta.shape[0] == theta.shape[1] and fits(values @ theta.T):
+        raise ValueError(f"{source}: class_weights are (classes, concepts): give them transposed, (L, K)")
+    product = _centred(values @ theta)
+    times = (_centred(logits) * product).sum() / product.square().sum()
+    if fits(times * product):
+        return f"they are {times:.3g} times as large, as of another temperature: give both on one scale"
+    for found, other in (("a sigmoid", values.logit()), ("the logits of probabilities", values.sigmoid())):
+        if fits(other @ theta):
+            return f"values are {found} of what the head takes: give them as it takes them"
+    return ""
 
 
 def _require_products(outputs: ConceptOutputs, source: str) -> None:
@@ -266,6 +341,18 @@ def save_outputs(outputs: ConceptOutputs, file: str | Path) -> Path:
     return write_whole(file, save(tensors, header))
 
 
+def names_in(header: Mapping[str, str]) -> dict[str, list[str]]:
+    """The names that a safetensors file's header has, as JSON lists. Raises ValueError for any other text."""
+    found = {}
+    for name in filter(header.get, NAMES):
+        try:
+            found[name] = names_of(json.loads(header[name]), name)
+        except json.JSONDecodeError as error:
+            remedy = "write json.dumps(names), a list of texts"
+            raise ValueError(f"{name} in its header is {header[name][:40]!r}, no JSON: {remedy}") from error
+    return found
+
+
 def read_outputs(file: str | Path) -> ConceptOutputs:
     """Outputs from a file of `save_outputs`, or one that another program wrote in its form.
 
@@ -278,7 +365,7 @@ def read_outputs(file: str | Path) -> ConceptOutputs:
             fields = {name: content.get_tensor(name) for name in content.keys()}
         if "contributions" not in fields:  # a function may leave them out, whose memory nobody has written
             raise ValueError("it has no contributions")
-        outputs = outputs_of_fields(fields | {key: json.loads(header[key]) for key in NAMES if key in header})
+        outputs = outputs_of_fields(fields | names_in(header))
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{file}: no outputs of a bottleneck ({error}). It must be a safetensors file with the tensors "

@@ -11,6 +11,7 @@ that is given, never looked for among data, and its folder is on Python's path w
 import argparse
 import functools
 import hashlib
+import logging
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +23,20 @@ import torch
 from tqdm.auto import tqdm
 
 from xaihelpers.datasets import Dataset, load, load_image
-from xaihelpers.outputs import AXES, ConceptOutputs, hold_against_itself, outputs_of_fields, save_outputs
+from xaihelpers.outputs import (
+    AXES,
+    TOLERANCE,
+    ConceptOutputs,
+    hold_against_itself,
+    outputs_of_fields,
+    save_outputs,
+)
 from xaihelpers.paths import find
 
+log = logging.getLogger(__name__)
 BATCH_SIZE = 64  # images that a function is asked about at a time
+ASKED_AGAIN = 4  # of the first ones, by themselves
+_asked_again = set()  # functions, each of which is asked so once
 
 
 class OwnModelError(ValueError):
@@ -91,7 +102,8 @@ def outputs_of_file(
     """The outputs of a user's bottleneck for image files, one row for each, called by the ids given.
 
     file: with `outputs_of(images)`, which returns ConceptOutputs, or a dict of fields as `outputs_of_fields`
-        takes it, for n RGB images, of which `BATCH_SIZE` at a time are opened.
+        takes it, for n RGB images, of which `BATCH_SIZE` at a time are opened. What it says of an image has
+        to be the same whatever images stand beside it; a model in training mode is told of in the log.
     Raises OwnModelError: as `load_function` and `outputs_of_fields`; something else returned, another number
         of rows, names or weights that change between batches. Raises ValueError as `hold_against_itself`;
         DatasetError for an image that cannot be read.
@@ -103,6 +115,9 @@ def outputs_of_file(
     for start in tqdm(starts, desc=Path(file).stem, disable=len(starts) < 2):
         opened = [load_image(image) for image in images[start : start + BATCH_SIZE]]
         parts.append(_checked(file, function(opened), len(opened)))
+        if function.args not in _asked_again:
+            _asked_again.add(function.args)
+            _ask_again(file, function, opened, parts[0])
         if (parts[-1].concepts, parts[-1].classes) != (parts[0].concepts, parts[0].classes):
             raise OwnModelError(
                 f"{file}: outputs_of returned other concepts or classes for image {start} on than for the "
@@ -125,6 +140,25 @@ def outputs_of_file(
     outputs = replace(parts[0], **whole)
     hold_against_itself(outputs, str(file))
     return outputs
+
+
+def _ask_again(file: str | Path, function: Callable, opened: Sequence, together: ConceptOutputs) -> None:
+    """Ask about some images by themselves, and log where that gives other numbers than rounding makes."""
+    some = opened[: max(1, min(ASKED_AGAIN, len(opened) // 2))]
+    alone = _checked(file, function(some), len(some))
+    for name in ("values", "logits"):
+        numbers = getattr(together, name)
+        off = (getattr(alone, name) - numbers[: len(some)]).abs().max()
+        scale = (numbers - numbers.mean()).abs().max() + 1e-3 * numbers.abs().max()
+        if off > scale * (TOLERANCE if torch.cuda.is_available() else TOLERANCE / 4):
+            log.warning(
+                "%s: what outputs_of says of an image depends on the images beside it: asked again about the "
+                "first %d by themselves, it gives %s up to %.3g away, where they vary by %.3g. A model in "
+                "training mode (dropout, batch norm) does so: call model.eval() when it is loaded",
+                *(file, len(some), name, off, scale),
+                extra={"note": True},
+            )
+            return
 
 
 def _checked(file: str | Path, returned: object, n_images: int) -> ConceptOutputs:

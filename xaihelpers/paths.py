@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -54,13 +55,22 @@ def find(name: str | Path, *within: Path, holding: str = "") -> Path | None:
     """The file or folder to read that a name or a path means, or None if there is none.
 
     That is `name` in the first of the folders `within`, by default `data_home()`, that holds it, else the
-    path `name` itself, in which `~` is expanded. One without the file `holding` in it is passed over.
+    path `name` itself, in which `~` is expanded. One without the file `holding` in it is passed over. Where
+    several hold one of this name, the log says which is read. What begins with a dot is a path alone.
     """
-    folders = within or (data_home(),)
-    for place in (*[folder / name for folder in folders], Path(name).expanduser()):
-        if (place / holding).exists():
-            return place.resolve()
-    return None
+    folders = () if str(name).startswith(".") else within or (data_home(),)
+    places = (*[folder / name for folder in folders], Path(name).expanduser())
+    there = [place.resolve() for place in places if (place / holding).exists()]
+    if len(set(there)) > 1:
+        _say_which(str(name), there[0], next(place for place in there if place != there[0]))
+    return there[0] if there else None
+
+
+@cache
+def _say_which(name: str, read: Path, passed_over: Path) -> None:
+    """Log, once, which of two files of one name is read."""
+    told = "%r means %s, and not %s: to read the other, give its path, or move one of them away"
+    log.warning(told, name, read, passed_over, extra={"note": True})
 
 
 def find_model(name: str | Path, holding: str = "") -> Path | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from xaihelpers import paths
-from xaihelpers.datasets.images import as_seen, load_image, orientation
+from xaihelpers.datasets.images import as_seen, is_converted, load_image, orientation
 from xaihelpers.text_files import TextFileError, read_text
 
 PROMPTS = paths.PROJECT / "data" / "prompts"
@@ -153,13 +153,13 @@ def open_image(image: str | Path | Image.Image) -> Image.Image:
 
 
 def plain_content(image: str | Path | Image.Image) -> bytes | None:
-    """The bytes of a file that shows what it holds: upright, opaque, grey or RGB with 8 bits; else None."""
+    """The bytes of a file that shows what it holds: upright, opaque, sRGB or grey with 8 bits; else None."""
     if isinstance(image, Image.Image):
         return None
     try:
         with Image.open(image) as opened:
             is_opaque = opened.mode in PLAIN_MODES and not opened.has_transparency_data
-            is_plain = is_opaque and orientation(opened) == 1
+            is_plain = is_opaque and orientation(opened) == 1 and not is_converted(opened)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None  # `open_image` says what is wrong with it
     return Path(image).read_bytes() if is_plain else None

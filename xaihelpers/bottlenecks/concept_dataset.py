@@ -14,7 +14,7 @@ from xaihelpers.models.features import extract_features
 from xaihelpers.models.image_network import ImageNetwork, feature_maps, read_pixels
 from xaihelpers.outputs import check_names
 from xaihelpers.paths import find
-from xaihelpers.text_files import read_text, words
+from xaihelpers.text_files import read_names, words
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -100,8 +100,7 @@ def load_concept_dataset(
         told = _annotations(world, concepts, labels, label_kind, truth_labels)
         parts |= {"phrases": told["phrases"]} if nobody_tells else told
     if concept_file:
-        lines = read_text(find(concept_file) or concept_file).split("\n")
-        parts["phrases"] = [line.strip() for line in lines if line.strip()]
+        parts["phrases"] = read_names(find(concept_file) or concept_file)
         check_names(parts["phrases"], f"concept file {concept_file}")
     if backbone:
         network = load_backbone(backbone, weights, layer, device, transform)

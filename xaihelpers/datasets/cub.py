@@ -1,6 +1,7 @@
 """One reader for all data in CUB-200-2011's folders and files: the aviary, the real CUB, subsets of it."""
 
 import io
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,17 @@ import pandas as pd
 import torch
 
 from xaihelpers.datasets.attribute_names import normalise_attribute, unknown_name
-from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name, require_choice
+from xaihelpers.datasets.contradictions import (
+    require_labels_of_classes,
+    require_masks_in_boxes,
+    require_points_in_boxes,
+)
+from xaihelpers.datasets.dataset import CLASS_ID, Dataset, DatasetError, class_name, require_choice
 from xaihelpers.datasets.folders import is_image_file
 from xaihelpers.text_files import on_disk, read_text, require_distinct, words
 
+log = logging.getLogger(__name__)
+NOT_VISIBLE = 1  # of an annotation's certainties
 REMEDY = "Unpack the data set again (the aviary: delete its folder, it is drawn anew)."
 
 
@@ -24,7 +32,9 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
     attributes: "image" takes each image's own attribute labels; "class" gives every image those of its class,
         for sets without attributes/image_attribute_labels.txt; "auto" takes the images' own where they are
         recorded.
-    Raises DatasetError naming file, line and remedy where a file is truncated, or holds what it should not;
+    Raises DatasetError naming file, line and remedy where a file is truncated, or holds what it should not,
+        and where files contradict each other, as `require_points_in_boxes`, `require_labels_of_classes` and
+        `require_masks_in_boxes`;
         TextFileError for one that is missing or not UTF-8, and for two names that would be one.
     """
     require_choice("attributes", attributes, ("auto", "image", "class"))
@@ -43,6 +53,8 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
     columns = {"x": None, "y": None, "visible": (0, 1)}
     x, y, visible = _read_rows(root / "parts/part_locs.txt", [image_ids, parts.index], columns)
     locations = np.where(visible[..., None] == 1, np.stack([x, y], -1), np.nan).astype("float32")
+    require_points_in_boxes(root, images, locations)
+    shares = _read_class_attributes(root, classes["name"], len(attribute_table))
     labels = root / "attributes/image_attribute_labels.txt"
     present = certainty = None
     if attributes == "auto":
@@ -53,12 +65,14 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
         # a subset of CUB may keep the whole file
         found = _read_rows(labels, [image_ids, attribute_ids], columns, others_too=True)
         present, certainty = torch.from_numpy(found[0] == 1), torch.from_numpy(found[1].astype("int8"))
+        own = torch.tensor(images["label"].to_numpy())
+        require_labels_of_classes(labels, present, certainty != NOT_VISIBLE, own, shares)
     elif attributes == "image":
         raise DatasetError(f'{labels} is missing: restore it, or take "class", the labels of the classes')
     mask_names = parts.tolist() if (root / "masks").is_dir() else None
     if mask_names and (root / "aviary.json").exists():
         mask_names.append("rest of the body")  # number P + 1
-    return Dataset(
+    data = Dataset(
         root,
         images,
         classes,
@@ -66,11 +80,14 @@ def load_cub(root: Path, attributes: str = "auto") -> Dataset:
         attribute_level=attributes,
         present=present,
         certainty=certainty,
-        class_attributes=_read_class_attributes(root, class_ids, len(attribute_table)),
+        class_attributes=shares,
         parts=parts.tolist(),
         part_locations=torch.from_numpy(locations),
         mask_names=mask_names,
     )
+    if mask_names:
+        require_masks_in_boxes(data, range(len(images)))
+    return data
 
 
 def class_label(data: Dataset, name: str) -> int:
@@ -119,17 +136,37 @@ def _read_attributes(root: Path) -> pd.DataFrame:
     return table
 
 
-def _read_class_attributes(root: Path, class_ids: np.ndarray, count: int) -> torch.Tensor:
-    """Percentages of each class as shares, (K, A) float32 in [0, 1]; line k of the file is class id k."""
+def _read_class_attributes(root: Path, names: pd.Series, count: int) -> torch.Tensor:
+    """Percentages of each class as shares, (K, A) float32 in [0, 1]; line k of the file is class id k.
+
+    names: of the classes by their ids.
+    """
     file = root / "attributes/class_attribute_labels_continuous.txt"
-    table = _read_numbers(file)
-    values = table.to_numpy()
+    values = _read_numbers(file).to_numpy()
     if values.shape[1] != count or not ((values >= 0) & (values <= 100)).all():
         raise DatasetError(f"{file}: {count} percentages, of 0 to 100, are needed in each line. {REMEDY}")
-    if len(values) < class_ids.max():
-        last = f"row k is class id k and the ids go up to {class_ids.max()}"
+    most = values.max(1)
+    if (are_shares := (most > 0) & (most <= 1)).any():
+        line = are_shares.argmax() + 1
+        raise DatasetError(
+            f"{file}, line {line}: no percentage is above 1, as in shares of 0 to 1 and rows of unit length: "
+            "write percentages, of 0 to 100"
+        )
+    if values.max() < 50:
+        told = "%s: no percentage is above %g: is nothing in most images of any class?"
+        log.warning(told, file, values.max(), extra={"note": True})
+    if len(values) < names.index.max():
+        last = f"row k is class id k and the ids go up to {names.index.max()}"
         raise DatasetError(f"{file}: {len(values)} rows, but {last}: the file is truncated. {REMEDY}")
-    return torch.from_numpy(values)[class_ids - 1].div(100).float()
+    if len(values) > len(names):  # the whole's file beside a subset, whose ids must be the whole's
+        for number, name in names.items():
+            own = CLASS_ID.match(name)
+            if own and int(own[0][:-1]) != number:
+                raise DatasetError(
+                    f"{file}: it has {len(values)} rows for {len(names)} classes, row k is class id k, and "
+                    f"{name} has the id {number}: keep the ids of the whole data set, or these classes' rows"
+                )
+    return torch.from_numpy(values)[names.index.to_numpy() - 1].div(100).float()
 
 
 def _require(good: pd.Series, file: Path, problem: str, values: pd.Series) -> None:
@@ -191,13 +228,22 @@ def _read_rows(
     keys: the known ids of its first columns, named by the file that lists them: the images, and perhaps parts
         or attributes.
     columns: those that follow; and the only values they may have, numbers or the ids of another file.
-    others_too: rows of other images are passed over.
+    others_too: rows of other images are passed over; where no id is left out, the log says so, for then the
+        images may have been numbered anew.
     Returns an array for each column, in the shape of the keys.
     """
     names = [f"{ids.name.removesuffix('s.txt')} id" for ids in keys]
     table = _read_numbers(file, [*names, *columns])
     if others_too:
-        table = table[table[names[0]].isin(keys[0])]
+        is_known = table[names[0]].isin(keys[0])
+        others = table[names[0]][~is_known].nunique()
+        if others and keys[0].max() == len(keys[0]):
+            told = (
+                f"{file}: rows of {others:,} other images are passed over: right where images.txt keeps the "
+            )
+            told += "ids of the whole data set, wrong where it numbers its images anew"
+            log.warning(told, extra={"note": True})
+        table = table[is_known]
     for name, allowed in {**columns, **dict(zip(names, keys, strict=True))}.items():
         if allowed is not None:
             known = allowed.name if isinstance(allowed, pd.Index) else allowed

@@ -110,15 +110,17 @@ class Dataset:
         """Parts of the image at `row` (0-based), (H, W) uint8: 0 background, n the part `mask_names[n - 1]`.
 
         A mask that a user's folder lacks is empty.
-        Raises DatasetError for data without masks, for one that cannot be read or holds colours, and for
-        numbers that a user's table does not tell.
+        Raises DatasetError for data without masks, for one that cannot be read, holds colours or is not of
+        its picture's size, for numbers that a user's table does not tell, and as `image_sizes`.
         """
+        from xaihelpers.datasets.images import image_sizes  # inside, because it imports this module
+
         if self.mask_names is None:
             raise DatasetError(f"{self.name} has no part masks: give a folder of them, or name a drawn world")
         file = self.mask_file(row)
+        width, height = image_sizes(self, [row])[0].tolist()
         if self.mask_folder and not file.is_file():
-            with Image.open(self.images["path"].iloc[row]) as image:
-                return np.zeros(image.size[::-1], np.uint8)
+            return np.zeros((height, width), np.uint8)
         try:
             mask = np.asarray(Image.open(file))
         except (OSError, SyntaxError) as error:
@@ -128,6 +130,11 @@ class Dataset:
         told = [0, *(number for number, parts in enumerate(self.mask_parts, 1) if parts)]
         if mask.ndim != 2 or not np.isin(mask, told).all():
             raise DatasetError(f"{file}: one of the numbers {told}, and no colour, is needed for each pixel")
+        if mask.shape != (height, width):
+            raise DatasetError(
+                f"{file}: mask of {mask.shape[::-1]} pixels for an image of {width, height}: scale it to the "
+                "image's size, each pixel by its nearest neighbour"
+            )
         return mask.astype(np.uint8)
 
     def mask_numbers(self, parts: Sequence[str]) -> list[int]:

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 import torch
 
 from xaihelpers.datasets import attribute_names as names
+from xaihelpers.datasets.cub import NOT_VISIBLE
 from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations, require_choice
 from xaihelpers.paths import find
-from xaihelpers.text_files import places, read_text, require_distinct
+from xaihelpers.text_files import places, read_names, require_distinct
 
 # How present an attribute is, by annotation (absent, present) and certainty (not visible, guessing, probably,
 # definitely): the convention of concept bottleneck models, in which what is not visible is 0.
 SOFT_LABEL = torch.tensor([[0.0, 0.5, 0.25, 0.0], [0.0, 0.5, 0.75, 1.0]])
-NOT_VISIBLE, DEFINITELY = 1, 4
+DEFINITELY = 4
 
 
 def image_attributes(data: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
@@ -35,7 +36,7 @@ def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
         where the data set has them and every attribute elsewhere; or a text file of attributes, one a line,
         as `find_attributes` knows them (a path, or a name under XAI_DATA).
     Raises DatasetError: a data set without attributes, no such file, an unknown attribute. Raises
-        TextFileError for one that stands twice, and as `read_text`.
+        TextFileError for one that stands twice, and as `read_names`.
     """
     require_annotations(data)
     held = data.attributes["name"]
@@ -50,7 +51,7 @@ def choose_concepts(data: Dataset, concepts: str = "auto") -> list[str]:
             raise DatasetError(
                 f"concepts {concepts!r} are none of cbm, all and auto, and no such file is there"
             )
-        given = [line.strip() for line in read_text(file).split("\n") if line.strip()]
+        given = read_names(file)
         found = names.find_attributes(given, held)
         wanted = [attribute or name for attribute, name in zip(found, given, strict=True)]
         require_distinct(wanted, f"concepts of {concepts}")

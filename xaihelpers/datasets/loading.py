@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from worlds import aviary, everyday
+from xaihelpers.datasets.contradictions import require_split
 from xaihelpers.datasets.cub import load_cub
 from xaihelpers.datasets.dataset import Dataset, DatasetError
 from xaihelpers.datasets.folders import load_image_folder, load_image_table
@@ -33,16 +34,28 @@ def load(data: str | Path, attributes: str = "auto") -> Dataset:
     attributes: of data in CUB's format, see `load_cub`.
     Raises DatasetError and TextFileError naming the place and the remedy: nothing there, a format that is
         none of these, a broken file, two names that would be one, a download that fails, an unpacking that
-        was interrupted. Raises ValueError as `worlds.ensure_world`.
+        was interrupted, or files that contradict each other (`xaihelpers.datasets.contradictions`), as where
+        the images for testing are those for training. Raises ValueError as `worlds.ensure_world`.
     """
     if data in READERS:
         return load_torchvision(data)
-    place = DRAWN[data]() if data in DRAWN else find(data) if str(data) else None
+    if data in DRAWN:
+        place = DRAWN[data]()
+        find(data)  # another one of this name is said
+        return load_cub(place, attributes)
+    place = find(data) if str(data) else None
     if place is None:
         raise DatasetError(
             f"There is no data set {str(data)!r}: name one of {', '.join(DATASET_NAMES)}, or give the path "
             f"of a folder or a table, or its name in {data_home()}, the folder that XAI_DATA names."
         )
+    found = _read(place, attributes)
+    require_split(found)
+    return found
+
+
+def _read(place: Path, attributes: str) -> Dataset:
+    """The data set at a place, by its format."""
     if parquet_files(place):
         return load_sub(place)
     if is_syncub(place):

@@ -3,11 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from PIL import Image
-
 from xaihelpers.datasets.attribute_names import unknown_name
+from xaihelpers.datasets.contradictions import require_masks_in_boxes
 from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
-from xaihelpers.datasets.images import image_sizes
 from xaihelpers.paths import find
 from xaihelpers.text_files import numbers, read_table
 
@@ -22,8 +20,8 @@ def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
         and `left_out` counts them.
 
     Raises DatasetError: a data set without parts, no such folder, a table that names an unknown part or
-        leaves one out; no PNG at all, one that cannot be read or is not of its image's size. What a mask
-        holds is checked by `Dataset.part_mask`. Raises TextFileError as `read_table` and `numbers`.
+        leaves one out; no PNG at all; masks that contradict the boxes, as of `require_masks_in_boxes`. What
+        each mask holds is checked by `Dataset.part_mask`. Raises TextFileError as `read_table` and `numbers`.
     """
     if not str(folder):
         return data
@@ -37,17 +35,7 @@ def with_part_masks(data: Dataset, folder: str | Path) -> Dataset:
     there = [row for row, file in enumerate(files) if file.is_file()]
     if not there:
         raise DatasetError(f"{files[0]} is missing, as is every other mask: name them as the images, .png")
-    for row, size in zip(there, image_sizes(data, there).tolist(), strict=True):
-        try:
-            with Image.open(files[row]) as mask:
-                found = mask.size
-        except (OSError, SyntaxError):
-            found = data.part_mask(row).shape[::-1]  # raises the error that names the file
-        if list(found) != size:
-            raise DatasetError(
-                f"{files[row]}: mask of {found} pixels for an image of {tuple(size)}: scale it to the "
-                "image's size, each pixel by its nearest neighbour"
-            )
+    require_masks_in_boxes(data, there)
     if len(there) < len(files):
         data.left_out = f"{len(files) - len(there):,} of {len(files):,} part masks, which are missing"
     return data

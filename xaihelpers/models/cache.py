@@ -21,6 +21,7 @@ from safetensors.torch import save
 from tqdm.auto import tqdm
 
 from xaihelpers import paths
+from xaihelpers.datasets.images import is_converted
 from xaihelpers.models.weights import ModelError
 
 log = logging.getLogger(__name__)
@@ -35,10 +36,14 @@ def content_key(content: bytes | str) -> str:
 
 
 def file_keys(files: Sequence[Path]) -> list[str]:
-    """The key of each file's content. Raises OSError naming a file that cannot be read."""
+    """The key of each file's content; one of its own where colours are converted, which once they were not.
+
+    Raises OSError naming a file that cannot be read.
+    """
 
     def key_of(file: Path) -> str:  # hashed in its thread: whole files would pile up in memory
-        return content_key(file.read_bytes())
+        content = file.read_bytes()
+        return content_key(content + b" in sRGB" if is_converted(content) else content)
 
     with ThreadPoolExecutor(READERS) as pool:
         return list(pool.map(key_of, files))

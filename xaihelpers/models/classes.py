@@ -15,7 +15,7 @@ from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.networks import segmenters
 from xaihelpers.models.weights import ModelError
 from xaihelpers.paths import PROJECT, data_home, find
-from xaihelpers.text_files import plain, read_lines, read_text, require_distinct
+from xaihelpers.text_files import plain, read_names, read_text, require_distinct
 
 log = logging.getLogger(__name__)
 TRIED = 400  # images at most
@@ -32,11 +32,11 @@ def target_class_names(network: ImageNetwork, data: Dataset, file: str | Path = 
         a bare name is looked for in data/ and under XAI_DATA.
     Raises ModelError where the names are not known, for an order in which most predictions are wrong, and for
         a file with another number of lines than K; TextFileError: one that cannot be read, has an empty line,
-        or a name twice.
+        a line that is no name, or a name twice.
     """
     names, labels = network.class_names, data.class_names
     if str(file):
-        names = read_lines(_place(file))
+        names = read_names(_place(file), every_line=True)
         require_distinct(names, f"class names of {file}")
         if len(names) != network.n_classes:
             raise ModelError(

@@ -176,10 +176,15 @@ def ceiling(by_people: pd.DataFrame, cases: pd.DataFrame, score: pd.Series) -> d
     """What a rater, and a judge, reaches against the others (`leave_one_rater_out`); {} below two raters.
 
     by_people: ratings as of `read_ratings`, of which other items are left out. score: the judge's, by case.
+    Raises ValueError where none of the items is one of these maps.
     """
     if not len(by_people):
         return {}
-    rated = by_people[by_people["item"].isin(cases["item"]) & by_people["rating"].notna()]
+    is_here = by_people["item"].isin(cases["item"])
+    if not is_here.any():
+        there, here = by_people["item"].iloc[0], cases["item"].iloc[0]
+        raise ValueError(f"none of the rated items is one of these maps: {there!r} there, {here!r} here")
+    rated = by_people[is_here & by_people["rating"].notna()]
     if rated["rater"].nunique() < 2:
         return {}
     images = cases.set_index("item")["image"]

@@ -4,6 +4,7 @@ Paper autoxplain, section 3.2 and appendix A.4; the images are those of equation
 """
 
 import json
+import logging
 import re
 from collections.abc import Sequence
 
@@ -15,7 +16,9 @@ from PIL import Image
 from xaihelpers.ask.cache import ask
 from xaihelpers.ask.messages import failure_kind, prompt, request
 from xaihelpers.kernels.masking import mask_images, upsample_maps
+from xaihelpers.scores.agreement import on_another_scale
 
+log = logging.getLogger(__name__)
 KINDS = ("masked", "heat")
 OPACITY = 0.45  # of a heat-map over its image
 HEADING = re.compile(
@@ -33,11 +36,14 @@ HEADING = re.compile(
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
 # the score, its decimals after a point or a comma, and the rest of its line
-NUMBER = re.compile(r"\W*?(?<![\d-])(\d+(?:[.,]\d{1,2})?)(?!\d|[.,]\d)(.*)")
+NUMBER = re.compile(r"\W*?(?<![\d−–-])(\d+(?:[.,]\d{1,2})?)(?![^\W_]|[.,]\d)(.*)")
 # a percentage, a range, or a second number to choose from
-NO_SCORE = re.compile(r"\s*(?:%|per\s?cent|(?:-|–|to\b|or\b)\s*\d)", re.IGNORECASE)
+NO_SCORE = re.compile(r"\s*(?:%|per\s?cent|(?:[−–,-]|to\b|or\b|and\b)\s*\d)", re.IGNORECASE)
 # the end of the scale that the score is said to be on
-SCALE = re.compile(r"(?:/|\bof\b|\bscale\b\D{0,12}?)\s*(?:\d+\s*(?:-|–|to)\s*)?(\d+)", re.IGNORECASE)
+SCALE = re.compile(
+    r"(?:/|\bof\b|\bscale\b\D{0,12}?)\s*(?:\d+\s*(?:-|–|to)\s*)?(\d+)|\b(\d+)[\s-]?(?:points?|stars?)\b",
+    re.IGNORECASE,
+)
 
 
 def parse_judgement(text: str) -> float | None:
@@ -46,7 +52,7 @@ def parse_judgement(text: str) -> float | None:
     One that is absent, ambiguous or off the scale is None; it is never guessed.
     """
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=_once)
     except ValueError:
         found = None
     if isinstance(found, dict) and found.keys() & {"evaluation", "justification", "score"}:
@@ -60,6 +66,13 @@ def parse_judgement(text: str) -> float | None:
     return scores.pop() if len(scores) == 1 else None
 
 
+def _once(pairs: list[tuple[str, object]]) -> dict:
+    """A dictionary; ValueError for a name that stands twice: of two, the last would be taken."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice")
+    return dict(pairs)
+
+
 def parse_score(text: str, highest: int = 5) -> float | None:
     """The number that a text begins with, on a scale that ends at `highest`; None for any other."""
     match = NUMBER.match(text)
@@ -67,7 +80,7 @@ def parse_score(text: str, highest: int = 5) -> float | None:
         return None
     scale = SCALE.search(match[2])
     score = float(match[1].replace(",", "."))
-    return score if score <= highest and (scale is None or scale[1] == str(highest)) else None
+    return score if score <= highest and (scale is None or str(highest) in scale.groups()) else None
 
 
 def judge_images(
@@ -107,7 +120,8 @@ def judge(
         words. kind: of the images, as of `judge_images`.
     file: a prompt; "" takes the paper's own for the kind (data/prompts). settings: of `ask`.
     Returns a row per image: score (NaN where the answer holds none), text, error (where there is no
-        answer), and failure, one of `ask.messages.KINDS` where there is no score.
+        answer), and failure, one of `ask.messages.KINDS` where there is no score. The log says where no
+        score is above 1, as of a judge that takes 1 for the highest.
     """
     name, requests = file or f"autoxplain_{kind}", []
     for image, object_name in zip(images, objects, strict=True):
@@ -117,4 +131,8 @@ def judge(
     for answer in ask(model, requests, **settings):
         score = parse_judgement(answer.text)
         rows.append([score, answer.text, answer.error, failure_kind(answer, score is not None)])
-    return pd.DataFrame(rows, columns=["score", "text", "error", "failure"]).astype({"score": float})
+    table = pd.DataFrame(rows, columns=["score", "text", "error", "failure"]).astype({"score": float})
+    suspicion, sure = on_another_scale(table.score)
+    if sure:  # and a map without light may well have half a point
+        log.warning("%s: %s", getattr(model, "name", "the judge"), suspicion, extra={"note": True})
+    return table

@@ -2,13 +2,20 @@
 
 maps       (N, h, w)  numbers of any size and scale
 image_ids  (N,)       file names of the images, as the data set has them
-predicted  (N,)       names of the predicted classes; may be left out where only maps are compared
+predicted  (N,)       names of the predicted classes, not their numbers; may be left out where only maps are
+                      compared
 covers     a text     what of its picture a map covers: "image", the whole, or "224/256", the middle 224 of a
                       picture whose short side is resized to 256, around which a map is 0. Left out it is
                       the whole, but not where maps are square and pictures are not.
+signed     a text     how maps with values below 0 and above are read: "positive", without what is below 0,
+                      "absolute", without the sign, or "shifted", the lowest value as 0. Left out they are
+                      shifted, and the log says so.
+
+Each map is then scaled to [0, 1].
 """
 
 import dataclasses
+import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -22,11 +29,15 @@ from torchvision.transforms.functional import center_crop
 
 from xaihelpers.datasets import Dataset, class_name, image_sizes
 from xaihelpers.models.image_network import IMAGENET, ImageNetwork
+from xaihelpers.outputs import is_number, names_of
 from xaihelpers.own_model import OwnModelError
 from xaihelpers.paths import find
 from xaihelpers.saliency.hooks import require_finite
 from xaihelpers.saliency.methods import AttentionMaps, scaled_maps
-from xaihelpers.text_files import places, plain, words
+from xaihelpers.text_files import places, words
+
+log = logging.getLogger(__name__)
+READINGS = {"positive": torch.relu, "absolute": torch.abs, "shifted": torch.clone}  # of signed maps
 
 
 def picture_view(name: str, side: int = 224) -> ImageNetwork:
@@ -47,20 +58,20 @@ def own_maps(
     not say what is predicted.
 
     file: a path, or a name under XAI_DATA. rows: N positions in `data.images`.
+    The log says where maps have both signs and none of `READINGS` is named, and where no predicted class is
+    one of the data's.
+
     Raises OwnModelError: a file that cannot be read or lacks an array, shapes that do not fit, an image with
-        no map or two, no word of what square maps of other pictures cover; SaliencyError for NaN;
-        DatasetError for an image that cannot be read.
+        no map or two, no word of what square maps of other pictures cover, another reading, predicted classes
+        that are numbers and no class of the data; SaliencyError for NaN; DatasetError for an image that
+        cannot be read.
     """
-    try:
-        with np.load(find(file) or file, allow_pickle=False) as content:
-            held = dict(content)
-        maps, ids = held["maps"].astype(float), [plain(name) for name in held["image_ids"]]
-    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
-        remedy = "np.savez(file, maps=maps, image_ids=names) writes such a file"
-        raise OwnModelError(f"{file}: no maps that can be read ({error}): {remedy}") from error
-    predicted, covers = held.get("predicted", ids), str(held.get("covers", ""))
+    held = _arrays(file)
+    maps, ids = held["maps"], held["image_ids"]
+    predicted = held.get("predicted", ids)
+    covers, signed = ("".join(held.get(name, "")) for name in ("covers", "signed"))
     if maps.ndim != 3 or not maps.size or not len(maps) == len(ids) == len(predicted):
-        shapes = ", ".join(f"{name} {values.shape}" for name, values in held.items())
+        shapes = ", ".join(f"{name} {np.shape(values)}" for name, values in held.items())
         raise OwnModelError(f"{file} has {shapes}: maps (N, h, w), image_ids and predicted (N,) are wanted")
     wanted = [data.image_ids[int(row)] for row in rows]
     found, missing = places(wanted, ids)
@@ -72,6 +83,16 @@ def own_maps(
         )
     maps = torch.from_numpy(maps[found])
     require_finite(maps, f"{file}: the maps")
+    if not signed and maps.max() > 0 and maps.min() < -1e-3 * maps.max():  # more than an overshoot
+        log.warning(
+            "%s: maps have values below 0 and above, and are shifted: the lowest is dark, and 0 is not. "
+            "Write `signed`, a text, beside them: one of %s",
+            *(file, ", ".join(READINGS)),
+            extra={"note": True},
+        )
+    if signed and signed not in READINGS:
+        raise OwnModelError(f"{file}: signed is {signed!r}, not one of {', '.join(READINGS)}")
+    maps = READINGS[signed or "shifted"](maps)
     sizes = image_sizes(data, rows)  # (N, 2), width and height
     middle = re.fullmatch(r"(\d+)\s*/\s*(\d+)", covers)
     may_be_left_out = maps.shape[1] != maps.shape[2] or bool((sizes[:, 0] == sizes[:, 1]).all())
@@ -93,7 +114,44 @@ def own_maps(
     if "predicted" in held:
         number_of = {words(class_name(name)): number for number, name in enumerate(names)}
         for n, row in enumerate(found):
-            classes[n] = number_of.setdefault(words(class_name(str(predicted[row]))), len(names))
+            classes[n] = number_of.setdefault(words(class_name(predicted[row])), len(names))
             if classes[n] == len(names):
-                names.append(str(predicted[row]))
+                names.append(predicted[row])
+        others = names[len(data.class_names) :]
+        if any(map(is_number, others)):
+            raise OwnModelError(
+                f"{file}: predicted has {next(filter(is_number, others))!r}, a number and no class of "
+                f"{data.name}: give names of classes, np.array(names)[predicted], in the order of the outputs"
+            )
+        if data.class_names and min(classes) >= len(data.class_names):
+            log.warning(
+                "%s: no predicted class is one of %s, so none is right: predicted has %s, the data %s",
+                *(file, data.name, others[:3], data.class_names[:3]),
+                extra={"note": True},
+            )
     return AttentionMaps(scaled, torch.tensor(classes), constant), names
+
+
+def _arrays(file: str | Path) -> dict[str, np.ndarray | list[str]]:
+    """What a file of maps holds: maps as float64, all else as lists of texts. Raises OwnModelError."""
+    held, name = {}, ""
+    try:
+        content = np.load(find(file) or file, allow_pickle=False)
+        if not isinstance(content, np.lib.npyio.NpzFile):
+            raise ValueError("it is one array without a name, as np.save writes")
+        with content:
+            for name in ("maps", "image_ids", *content.keys() & {"predicted", "covers", "signed"}):
+                if name not in content:
+                    raise ValueError(f"it has {', '.join(content)}, and no {name}")
+                array = content[name]
+                if name != "maps" and array.ndim > 1:
+                    raise ValueError(f"{name} is {array.shape}: one name is wanted for each image")
+                held[name] = array.astype(float) if name == "maps" else names_of(np.atleast_1d(array), name)
+    except (OSError, ValueError, TypeError, BadZipFile) as error:
+        wrong, remedy = error, "np.savez(file, maps=maps, image_ids=names) writes such a file"
+        if "Object arrays" in str(error):
+            wrong = f"{name} holds Python objects, as of a pandas column or of arrays of several sizes"
+            remedy = "np.stack(maps)" if name == "maps" else "column.to_numpy(str)"
+            remedy = f"write {name}={remedy}"
+        raise OwnModelError(f"{file}: no maps that can be read ({wrong}): {remedy}") from error
+    return held

@@ -14,6 +14,7 @@ the same means, each rater's left out in turn:
 with y_r the ratings of rater r, m_r the mean of the others', x the judge's scores, each over items.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from math import nan
 from pathlib import Path
@@ -27,7 +28,34 @@ from xaihelpers.paths import find
 from xaihelpers.scores.intervals import Interval, interval
 from xaihelpers.text_files import numbers, read_table
 
+log = logging.getLogger(__name__)
 COLUMNS = ("item", "rater", "rating")
+
+
+def on_another_scale(scores: pd.Series | pd.DataFrame, high: float = 5) -> tuple[str, bool]:
+    """What is suspect of scores from 0 to `high`, and the remedy, and whether it is sure; "" for nothing.
+
+    Nobody can be sure where there are 0, 0.5 and 1 alone. NaN are left out.
+    """
+    numbers = np.asarray(scores, float)
+    numbers = numbers[~np.isnan(numbers)]
+    least, most = numbers.min(initial=np.inf), numbers.max(initial=-np.inf)
+    if numbers.size and (least < 0 or most > high):
+        return f"scores go from {least:g} to {most:g}, not from 0 to {high:g}: scale them", True
+    if 0 < most <= 1 < high:
+        told = f"none of {numbers.size} scores from 0 to {high:g} is above 1"
+        is_sure = not np.isin(numbers, [0, 0.5, 1]).all()
+        return f"{told}: if 1 is the highest, give {high:g} times as much", is_sure
+    return "", False
+
+
+def require_scale(scores: pd.Series | pd.DataFrame, source: object, high: float = 5) -> None:
+    """Raise ValueError for what is surely `on_another_scale`; what may be is in the log."""
+    suspicion, sure = on_another_scale(scores, high)
+    if sure:
+        raise ValueError(f"{source}: {suspicion}")
+    if suspicion:
+        log.warning("%s: %s", source, suspicion, extra={"note": True})
 
 
 def read_ratings(
@@ -40,10 +68,12 @@ def read_ratings(
 
     Raises ValueError, naming the line: the file cannot be read, a column is missing, a rating is no number
         within the scale, a second rating of an item by one rater, a rating without item or rater, an item
-        that stands for two (by `columns` other than rater and rating).
+        that stands for two (by `columns` other than rater and rating); and as `require_scale`.
     """
     table = read_table(find(file) or file, columns)
     table["rating"] = numbers(table["rating"], file, low, high, empty_ok=True)
+    if low == 0:
+        require_scale(table["rating"], file, high)
     rated = table[table["rating"].notna()]
     names = [name for name in ("item", "rater") if name in rated]
     faults = {

@@ -1,6 +1,5 @@
 """What is given of one model, checked against the data: outputs, and what else there may be."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +13,10 @@ from xaihelpers.bottlenecks.concept_dataset import rows_of_another_class
 from xaihelpers.datasets import Dataset, DatasetError, concept_labels, find_attributes, load, plain_name
 from xaihelpers.datasets.attribute_names import unknown_name
 from xaihelpers.models.clip import load_clip
-from xaihelpers.outputs import ConceptOutputs, read_outputs
+from xaihelpers.outputs import ConceptOutputs, names_in, read_outputs
 from xaihelpers.own_model import is_python_file, outputs_of_data, outputs_of_file
 from xaihelpers.paths import find
+from xaihelpers.scores.agreement import require_scale
 from xaihelpers.text_files import numbers, places, plain, read_table
 from xaihelpers.yardsticks.drawn_probes import draw_probes
 
@@ -35,7 +35,8 @@ class Ground:
         for images that the shipped one has not learnt.
     n_pairs, n_covered: probes on drawn birds, as `draw_probes` takes them; 0 for none.
     seed: of probes, cases and folds.
-    Raises DatasetError, ModelError and ValueError as `datasets.load` and `load_clip` do.
+    Raises ValueError for one of these three below 0; DatasetError, ModelError and ValueError as
+    `datasets.load` and `load_clip` do.
     """
 
     def __init__(
@@ -47,6 +48,8 @@ class Ground:
         n_covered: int = 24,
         seed: int = 0,
     ):
+        if min(n_pairs, n_covered, seed) < 0:
+            raise ValueError(f"pairs {n_pairs}, covered {n_covered}, seed {seed}: each has to be 0 or more")
         self.world = world = data if isinstance(data, Dataset) else load(data, attributes=labels)
         self.kind = UNLABELLED
         if len(world.classes) or world.attributes is not None:
@@ -68,14 +71,15 @@ class Evidence:
         the tensor `concept_maps` (N, L, H, W) and the JSON lists `image_ids` and `concepts` in its header.
         They cover the whole image.
     texts: a CSV file with the columns image and text.
-    judgements: score (0 to 5) of each test image and, perhaps, control: the same judge's score of a map of
-        that image which is known to be wrong; or a CSV file with these columns and image.
+    judgements: score (0 to 5) of each test image, in their order, and, perhaps, control: the same judge's
+        score of a map of that image which is known to be wrong; or a CSV file with these columns and image.
     probed: the outputs for the probes (`ground.probes`, where there are any), by their ids.
     network_accuracy: of the network that the concepts are to explain, 0 to 1.
 
     Raises DatasetError: ids that the data do not have, no test image, no known concept where the data have
-        labels, other classes, tables without these columns or images. Raises ValueError as `read_outputs`,
-        `outputs_of_file` and `ConceptOutputs.align` do.
+        labels, other classes, tables without these columns or images, maps that are not those of their names.
+        Raises ValueError: a network_accuracy that is no share, another number of judgements; and as
+        `read_outputs`, `outputs_of_file`, `ConceptOutputs.align` and, of judgements, `require_scale` do.
     """
 
     def __init__(
@@ -89,6 +93,8 @@ class Evidence:
         probed: ConceptOutputs | None = None,
         network_accuracy: float | None = None,
     ):
+        if network_accuracy is not None and not 0 <= network_accuracy <= 1:
+            raise ValueError(f"network accuracy is {network_accuracy}: give a share, 0.87 for 87 %")
         world, probes, source = ground.world, ground.probes, "these outputs"
         if isinstance(outputs, str | Path):
             source, name = str(outputs), name or Path(outputs).stem
@@ -128,10 +134,15 @@ class Evidence:
         # outputs of the probes in their order, L concepts; None where the model was not asked
         self.probed = probed and probed.cpu().align(probes.ids, "the outputs for the probes")
         self.texts = self._table(texts, "text")["text"].fillna("").tolist() if texts else None  # n texts
-        if isinstance(judgements, str | Path):
-            judgements = self._table(judgements, "score") if judgements else None
-        # n scores
-        self.judgements = None if judgements is None else judgements.filter(SCORES).astype(float)
+        self.judgements = None  # n scores
+        if isinstance(judgements, pd.DataFrame) or judgements:
+            source, given = "these judgements", judgements
+            if isinstance(judgements, str | Path):
+                source, given = str(judgements), self._table(judgements, "score")
+            if len(given) != len(self.rows):
+                raise ValueError(f"{len(given)} judgements of {len(self.rows)} test images: give one of each")
+            self.judgements = given.filter(SCORES).astype(float)
+            require_scale(self.judgements, source)
 
     def _table(self, file: str | Path, column: str) -> pd.DataFrame:
         """A table of images, a row for each of the test images in order, NaN where it has none."""
@@ -143,6 +154,11 @@ class Evidence:
             raise DatasetError(f"{file}, line {line}: image {image!r} stands twice: keep one of its rows")
         for name in given.columns.intersection(SCORES):
             given[name] = numbers(given[name], place, 0, 5, empty_ok=True)
+        scores = given.filter(SCORES).astype(float)
+        if (scores.max() <= 1).all() and (scores % 1 > 0).any(axis=None):
+            self.notes.append(
+                f"{file}: no score is above 1, and they are taken as of 0 to 5: are they of 0 to 1?"
+            )
         n_known = int(given.image.isin(ids).sum())
         if not n_known:
             raise DatasetError(
@@ -225,8 +241,11 @@ def _maps_of_file(file: str | Path, outputs: ConceptOutputs) -> torch.Tensor:
     """The maps of a file, for the outputs' images and concepts."""
     try:
         with safe_open(find(file) or file, framework="pt") as content:
-            maps, header = content.get_tensor("concept_maps"), content.metadata() or {}
-        held = {name: json.loads(header[name]) for name in ("image_ids", "concepts")}
+            maps, held = content.get_tensor("concept_maps"), names_in(content.metadata() or {})
+        held = {name: held[name] for name in ("image_ids", "concepts")}
+        if maps.ndim != 4 or tuple(maps.shape[:2]) != tuple(map(len, held.values())):
+            counts = " and ".join(f"{len(names)} {name}" for name, names in held.items())
+            raise ValueError(f"its maps are {tuple(maps.shape)}, of {counts}")
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise DatasetError(
             f"{file}: no concept maps ({error}). It must be a safetensors file with the tensor concept_maps "

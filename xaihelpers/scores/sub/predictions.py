@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -20,6 +21,7 @@ from xaihelpers.datasets.dataset import DatasetError
 from xaihelpers.outputs import ConceptOutputs, read_outputs
 from xaihelpers.own_model import is_python_file, outputs_of_file
 from xaihelpers.paths import find
+from xaihelpers.scores.sub.substitution import groups_of
 from xaihelpers.text_files import numbers, plain, read_table
 
 log = logging.getLogger(__name__)
@@ -43,9 +45,11 @@ def read_predictions(
     images: the N image files, which a Python file is asked about.
 
     Raises DatasetError, naming the file: an attribute of a table that is none of CUB's 312, an image and
-        attribute that stand twice, or wanted ones without a probability.
+        attribute that stand twice, wanted ones without a probability from 0 to 1, thresholds of outputs that
+        are no probabilities.
     Raises ValueError as `outputs.read_outputs`, `own_model.outputs_of_file` and `text_files.read_table`.
-    Concepts of outputs that are none of CUB's 312 are left out, and the log says how many.
+    Concepts of outputs that are none of CUB's 312 are left out, and the log says how many; it also says where
+    the attributes share one probability.
     """
     wanted = [plain(name) for name in image_ids]
     place = find(file) or Path(file)
@@ -64,8 +68,15 @@ def read_predictions(
         image, attribute = wrong.idxmax()
         raise DatasetError(
             f"{file}: no probability from 0 to 1 for {attribute} of image {image!r} ({wrong.sum()} such of "
-            f"{len(wrong)}): every image needs one for each attribute; the file has {len(table)} images, "
-            f"called {', '.join(map(repr, table.index[:3]))}, …"
+            f"{len(wrong)}): every image needs one for each attribute, no logit and no percentage; the file "
+            f"has {len(table)} images, called {', '.join(map(repr, table.index[:3]))}, …"
+        )
+    if len(set(groups_of(table.columns))) > 1 and np.allclose(table.sum(axis=1), 1, atol=0.01):
+        log.warning(
+            "%s: the probabilities of an image sum to 1, as of a softmax over all attributes, so hardly any "
+            "is above one half: give each attribute its own, or score them by group",
+            file,
+            extra={"note": True},
         )
     return Predictions(torch.tensor(chosen.to_numpy()), names)
 
@@ -109,6 +120,12 @@ def _of_outputs(file: str | Path, outputs: ConceptOutputs) -> pd.DataFrame:
         )
     values = outputs.values
     if outputs.thresholds is not None:
+        least, most = outputs.thresholds.min(), outputs.thresholds.max()
+        if least < 0 or most > 1:
+            raise DatasetError(
+                f"{file}: thresholds go from {least:.3g} to {most:.3g}: give probabilities from 0 to 1, as "
+                "values and as thresholds"
+            )
         threshold = outputs.thresholds.clamp(1e-6, 1 - 1e-6)  # one of 0 or 1 has no piece on one side
         below = 0.5 * values / threshold
         above = 0.5 + 0.5 * (values - threshold) / (1 - threshold)
