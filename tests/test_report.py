@@ -25,7 +25,7 @@ KEPT = [tables.REAL_RUNS, long_runs.FOLDER]
 
 def recorded(folder, number, rows, data="aviary", model="aviary_resnet", **changed):
     """A run as a notebook makes it, not yet written; rows: {(paper, table): list of rows}."""
-    defaults = {name: value for name, (_, value) in parameters_of(PATHS[number]).items()}
+    defaults = {name: one.default for name, one in parameters_of(PATHS[number]).items()}
     given = {"data": data} if "data" in defaults else {}
     made = Run(number, {**defaults, **given, **changed}, torch.device("cpu"), folder)
     for (paper, table), part in rows.items():

@@ -154,11 +154,6 @@ class Evidence:
             raise DatasetError(f"{file}, line {line}: image {image!r} stands twice: keep one of its rows")
         for name in given.columns.intersection(SCORES):
             given[name] = numbers(given[name], place, 0, 5, empty_ok=True)
-        scores = given.filter(SCORES).astype(float)
-        if (scores.max() <= 1).all() and (scores % 1 > 0).any(axis=None):
-            self.notes.append(
-                f"{file}: no score is above 1, and they are taken as of 0 to 5: are they of 0 to 1?"
-            )
         n_known = int(given.image.isin(ids).sum())
         if not n_known:
             raise DatasetError(
