@@ -162,7 +162,7 @@ def test_a_verdict_stands_under_the_kind_of_its_data(tmp_path):
         ("31", {"data": ["aviary", "mine"]}, "aviary", ""),
         ("31", {"data": ["aviary", "mine"]}, "mine", "real"),
     ):
-        parameters = {name: value for name, (_, value) in ledger.declared()[number].items()} | given
+        parameters = {name: one.default for name, one in ledger.declared()[number].items()} | given
         made = {"notebook": number, "parameters": parameters, "folder": tmp_path / "results" / "run"}
         made["drawn"] = ["/gone/photos"]
         assert ledger.column_of({"data": data}, made) == column, (number, given, data)

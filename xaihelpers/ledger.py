@@ -51,7 +51,7 @@ def presets_of(run: dict) -> list[str]:
 
 def changed(run: dict) -> dict:
     """The parameters of a run that differ from its notebook's defaults."""
-    defaults = {name: value for name, (_, value) in declared().get(run["notebook"], {}).items()}
+    defaults = {name: one.default for name, one in declared().get(run["notebook"], {}).items()}
     given = {name: value for name, value in run["parameters"].items() if name not in NOT_IDENTITY}
     return {name: value for name, value in given.items() if (name, value) not in defaults.items()}
 
@@ -59,7 +59,7 @@ def changed(run: dict) -> dict:
 @cache
 def shipped(parameter: str) -> frozenset[str]:
     """What some notebook takes by default for a parameter."""
-    defaults = [parameters[parameter][1] for parameters in declared().values() if parameter in parameters]
+    defaults = [parameters[parameter].default for parameters in declared().values() if parameter in parameters]
     return frozenset(one for default in defaults for one in _as_list(default))
 
 
