@@ -83,6 +83,12 @@ def test_what_an_answer_depends_on_is_asked_anew(tmp_path):
     assert len(retrained.asked) == 1
 
 
+def test_a_temperature_below_0_is_refused():
+    for temperature in (-1.0, float("nan")):
+        with pytest.raises(ask.AskError, match="temperature is .*: 0 takes the most probable token"):
+            ask.ask(Model(), words(1), temperature=temperature)
+
+
 def test_an_interruption_keeps_what_came_and_the_next_run_goes_on(caplog):
     caplog.set_level(logging.INFO, "xaihelpers")
     broken, whole = Model(stops_after=3), Model()

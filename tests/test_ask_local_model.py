@@ -50,7 +50,7 @@ def requests(sees):
     for i in range(14):
         words = " ".join(rng.choice(WORDS[7:], size=1 + 3 * (i % 5)))
         shown = images[i % 4 : i % 4 + 1 + (i == 4)] if sees and i % 3 else ()
-        made.append(ask.request(words, shown, "ABCDE" if i % 2 else (), 1 if i % 7 == 3 else 8))
+        made.append(ask.request(words, shown, WORDS[2:] if i % 2 else (), 1 if i % 7 == 3 else 8))
     return made + [ask.request("two of them", images[:2], max_tokens=limit) for limit in (8, 4) if sees]
 
 
@@ -83,7 +83,7 @@ def test_batches_answer_as_single_requests_do(kind, temperature, tmp_path):
         same(first, second)
         same(first, third)
     assert len({answer.text for answer in together}) > 8, "the model says different things"
-    pair = [ask.request("what is this", picture, "ABCDE", max_tokens=1) for picture in pictures()[:2]]
+    pair = [ask.request("a long tail", picture, WORDS[2:], max_tokens=1) for picture in pictures()[:2]]
     if kind != "llama":
         first, second = answered(by_three, pair)
         assert first.probabilities != second.probabilities, "it sees the pictures"
@@ -95,26 +95,28 @@ def test_answers_are_those_of_transformers_own_loop(llava):
     """Greedy words and the options' probabilities, worked out one forward pass at a time."""
     model = ask.load_vlm(str(llava))
     image, tokenizer = pictures()[0], model.tokenizer
-    (answer,) = answered(model, [ask.request("what is this", image, "ABC", max_tokens=6)])
+    (answer,) = answered(model, [ask.request("what is this", image, max_tokens=6)])
+    options = [answer.text.split()[0], *[word for word in WORDS[2:] if word not in answer.text][:2]]
+    (first_word,) = answered(model, [ask.request("what is this", image, options, max_tokens=1)])
     ids = tokenizer(f"<user>{' <image>' * 9} what is this <bot>")["input_ids"]
     assert answer.tokens_in == len(ids) == 1 + 9 + 3 + 1
     pixels = model.processor.image_processor(image, return_tensors="pt")["pixel_values"]
     with torch.inference_mode():
         first = model.model(input_ids=torch.tensor([ids]), pixel_values=pixels).logits[0, -1]
-        expected = first[[tokenizer.convert_tokens_to_ids(letter) for letter in "ABC"]].softmax(0)
+        expected = first[[tokenizer.convert_tokens_to_ids(word) for word in options]].softmax(0)
         said = []
         while len(said) < 6 and 1 not in said:
             step = model.model(input_ids=torch.tensor([ids + said]), pixel_values=pixels)
             said.append(int(step.logits[0, -1].argmax()))
     assert answer.text == tokenizer.decode(said, skip_special_tokens=True) and answer.tokens_out == len(said)
-    assert list(answer.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert list(first_word.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 def test_sampling_is_by_the_seed_and_in_the_model_s_proportions(llama):
-    model, asked = ask.load_vlm(str(llama)), [ask.request("what is this", max_tokens=1)]
+    model, asked = ask.load_vlm(str(llama)), [ask.request("the red house", max_tokens=1)]
     once, again = (answered(model, asked, seed=3, temperature=1.0)[0].text for _ in range(2))
     assert once == again
-    (options,) = answered(model, [ask.request("what is this", options=tuple(WORDS[2:]), max_tokens=1)])
+    (options,) = answered(model, [ask.request("the red house", options=tuple(WORDS[2:]), max_tokens=1)])
     best = options.choice
     with torch.inference_mode():
         chances = model.model(**model._inputs(asked)).logits[0, -1].softmax(0)
@@ -124,20 +126,24 @@ def test_sampling_is_by_the_seed_and_in_the_model_s_proportions(llama):
     assert abs(hits / n - share) < 4 * (share * (1 - share) / n) ** 0.5 and 0.02 < share < 0.98
 
 
-def test_reasoning_stands_apart_and_options_count_after_it(llama, monkeypatch):
-    model = ask.load_vlm(str(llama))
-    script = model.tokenizer("<think> the A is red </think> B <end>")["input_ids"]
-    steps = iter(script)
+def forced(monkeypatch, script):
+    """Make a model, at a temperature, say these tokens."""
 
     class Forced(transformers.LogitsProcessor):
         def __init__(self, *given):
-            pass
+            self.steps = iter(script)
 
         def __call__(self, ids, scores):
-            scores[:, next(steps)] += 1e4
+            scores[:, next(self.steps)] += 1e4
             return scores
 
     monkeypatch.setattr(local_model, "GumbelNoise", Forced)
+
+
+def test_reasoning_stands_apart_and_options_count_after_it(llama, monkeypatch):
+    model = ask.load_vlm(str(llama))
+    script = model.tokenizer("<think> the A is red </think> B <end>")["input_ids"]
+    forced(monkeypatch, script)
     (answer,) = answered(model, [ask.request("which", options="AB", max_tokens=20)], temperature=1.0)
     assert (answer.text, answer.reasoning) == ("B", "the A is red")
     assert answer.tokens_out == len(script) and not answer.truncated
@@ -146,10 +152,48 @@ def test_reasoning_stands_apart_and_options_count_after_it(llama, monkeypatch):
         found = model.model(input_ids=torch.tensor([prompt + script[:6]])).logits[0, -1]
     expected = found[[model.tokenizer.convert_tokens_to_ids(letter) for letter in "AB"]].softmax(0)
     assert list(answer.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
-    steps = iter(script)
     (answer,) = answered(model, [ask.request("which", options="AB", max_tokens=4)], temperature=1.0)
     assert answer.truncated and answer.probabilities is None
     assert (answer.text, answer.reasoning) == ("", "the A is")
+
+
+def test_a_thought_that_the_chat_template_opens_gives_no_answer_where_it_is_cut(llama, tmp_path, monkeypatch):
+    own = copied(llama, tmp_path / "opens")
+    template = TEMPLATE.replace("'<bot>' if m", "'bot' if m").replace(
+        "<bot>{% endif", "<bot> <think> {% endif"
+    )
+    (own / "chat_template.jinja").write_text(template)
+    model = ask.load_vlm(str(own))
+    forced(monkeypatch, model.tokenizer("the A is red </think> B <end>")["input_ids"])
+    for limit, text, reasoning, choice in ((20, "B", "the A is red", True), (3, "", "the A is", False)):
+        (answer,) = answered(model, [ask.request("which", options="AB", max_tokens=limit)], temperature=1.0)
+        assert (answer.text, answer.reasoning, answer.probabilities is not None) == (text, reasoning, choice)
+
+
+def test_marks_of_thoughts_that_are_special_tokens_are_seen(llama, tmp_path, monkeypatch):
+    """As of Magistral and gpt-oss; a tokenizer's other special tokens are left out of a text."""
+    own = copied(llama, tmp_path / "marked")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(own)
+    for old, new in (("long", "[THINK]"), ("short", "[/THINK]")):
+        text = (own / "tokenizer.json").read_text().replace(f'"{old}"', f'"{new}"')
+        (own / "tokenizer.json").write_text(text)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(own)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["[THINK]", "[/THINK]"]})
+    tokenizer.save_pretrained(own)
+    model = ask.load_vlm(str(own))
+    script = model.tokenizer("[THINK] the A is red [/THINK] B <bot> <end>")["input_ids"]
+    assert len(script) == 9
+    forced(monkeypatch, script)
+    (answer,) = answered(model, [ask.request("which", options="AB", max_tokens=20)], temperature=1.0)
+    assert (answer.text, answer.reasoning) == ("B", "the A is red")
+
+
+def test_the_article_of_an_answer_without_a_letter_has_no_probabilities(llama, monkeypatch):
+    model = ask.load_vlm(str(llama))
+    for said, has in (("A red bird <end>", False), ("what B is <end>", True), ("A and B <end>", False)):
+        forced(monkeypatch, model.tokenizer(said)["input_ids"])
+        (answer,) = answered(model, [ask.request("which", options="AB", max_tokens=9)], temperature=1.0)
+        assert (answer.probabilities is not None) is has, said
 
 
 def test_temperature_0_is_the_most_probable_token_whatever_the_model_ships(llama, tmp_path):
@@ -208,6 +252,36 @@ def test_models_that_cannot_be_asked(llava, llama, tmp_path):
     ids = {"blue A": [5, 2], " blue A": [1, 5, 2], "blue B": [5, 3], " blue B": [1, 5, 3]}
     with pytest.raises(ask.AskError, match="blue A, blue B begin with the same token .* letter them"):
         logits.first_tokens(lambda text, **more: {"input_ids": ids[text]}, ["blue A", "blue B"])
+
+
+PROCESSOR, TOKENIZER = "processor_config.json", "tokenizer_config.json"
+
+
+def test_a_folder_whose_pictures_would_not_reach_the_model_is_told_what_it_lacks(llava, tmp_path):
+    for number, (file, change, message) in enumerate(
+        (
+            (PROCESSOR, {"patch_size": None}, 'add {"patch_size": 8} to its processor_config.json'),
+            (PROCESSOR, {"vision_feature_select_strategy": None}, 'add {"vision_.*": "default"} to its'),
+            (PROCESSOR, {"num_additional_image_tokens": None}, 'add {"num_additional_image_tokens": 1} to'),
+            (PROCESSOR, {"image_processor": None}, "has no processor .*needs .* with image_processor"),
+            (
+                TOKENIZER,
+                {"image_token": "<picture>"},
+                "take a picture .*Found total 0 <picture> .* fetch them",
+            ),
+            ("config.json", {"image_token_index": None, "image_token_id": None}, "without its pictures"),
+            ("config.json", {"model_type": None}, "cannot be loaded .*model_type"),
+        )
+    ):
+        wrong = copied(llava, tmp_path / f"wrong{number}") / file
+        held = {key: value for key, value in json.loads(wrong.read_text()).items() if key not in change}
+        wrong.write_text(json.dumps(held | {key: value for key, value in change.items() if value}))
+        with pytest.raises(ask.AskError, match=message):
+            ask.load_vlm(str(wrong.parent))
+    blind = copied(llava, tmp_path / "blind")
+    (blind / "chat_template.jinja").write_text(TEMPLATE.replace("<image>", ""))
+    with pytest.raises(ask.AskError, match="take a picture .*Found total 0 .*place for a picture"):
+        ask.load_vlm(str(blind))
 
 
 def test_identity_is_the_name_and_the_files_not_their_place(llama, tmp_path, monkeypatch):

@@ -12,7 +12,9 @@ from PIL import Image
 
 from xaihelpers import ask
 from xaihelpers.ask.chat_completions import data_url
-from xaihelpers.ask.messages import open_image, request_keys, request_records, split_reasoning
+from xaihelpers.ask.messages import open_image, request_keys, request_records
+from xaihelpers.ask.reading import named_option, parse_rating
+from xaihelpers.ask.thoughts import split_reasoning
 
 
 def keys_of(*images):
@@ -89,6 +91,79 @@ def test_reasoning_is_split_from_the_answer():
         ("<think>a</think>B<think>c</think>D", "", "BD", "a\nc"),
     ):
         assert split_reasoning(text, apart) == (answer, reasoning)
+
+
+THOUGHT = "it may be A, or C"
+MARKED = (  # {} is where the thought stands
+    "<thinking>{}</thinking>B",
+    "{}</thinking>B",
+    "<seed:think>{}</seed:think>B",
+    "◁think▷{}◁/think▷B",
+    "[THINK]{}[/THINK]B",
+    "{}[/THINK]B",
+    "<|begin_of_thought|>{}<|end_of_thought|>\n<|begin_of_solution|>B<|end_of_solution|>",
+    "<|START_THINKING|>{}<|END_THINKING|><|START_RESPONSE|>B<|END_RESPONSE|>",
+    "<|inner_prefix|>{}<|inner_suffix|>B",
+    "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>B<|return|>",
+    "analysisWell, {}assistantfinalB",
+    "<|channel>thought\n{}<channel|>B",
+    "<|open|>think<|sep|>{}<|close|>think<|sep|><|open|>response<|sep|>B<|close|>response<|sep|>",
+    "<reasoning>{}</reasoning><answer>B</answer>",
+    "<thinking>Well. <reflection>No.</reflection> {}</thinking><output>B</output>",
+    "<SUMMARY>s</SUMMARY><CAPTION>c</CAPTION><REASONING>{}</REASONING><CONCLUSION>B</CONCLUSION>",
+    "<think>{} <answer>A</answer></think><answer>B</answer>",
+    "<think>\n<think>{}</think>B",
+    "Here is my thought process:\n{}\nHere is my response:\nB",
+    "Here are my reasoning steps:\n{}\n[BEGIN FINAL RESPONSE]\nB\n[END FINAL RESPONSE]",
+    "## Thinking\n\n{}\n\n## Final Response\n\nB",
+    "<|begin_of_box|>B<|end_of_box|> {}",
+)
+
+
+def test_no_draft_of_a_thought_is_an_answer_whatever_marks_it():
+    for form in MARKED:
+        answer, reasoning = split_reasoning(form.format(THOUGHT))
+        assert answer == "B" and THOUGHT in reasoning, form
+    for form in MARKED[:-1]:
+        cut = form.format(THOUGHT).partition(", or C")[0]
+        if not cut.startswith("it"):  # a thought that only the prompt has opened
+            assert split_reasoning(cut)[0] == "", form
+    for text in ("It is <b>B</b>, 3 < 4 > 2.", "<box>(1,2)</box> B", "[A] B", "A winner: <winner>B</winner>"):
+        assert split_reasoning(text) == (text, "")
+
+
+def test_a_thought_stands_apart_whoever_answered(tmp_path, monkeypatch):
+    """A function of one's own, or the answers that are kept."""
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
+    (tmp_path / "mine.py").write_text("def answer(requests): return ['<thinking>A or C</thinking>B']")
+    for _ in range(2):
+        (answer,) = ask.ask(ask.load_vlm(f"python:{tmp_path / 'mine.py'}"), [ask.request("which")])
+        assert (answer.text, answer.reasoning) == ("B", "A or C")
+
+
+def test_a_rating_is_the_only_number_of_an_answer():
+    for text, rating in {
+        "3": 3,
+        "**3**": 3,
+        "３": 3,
+        "Rating: 3 out of 4.": 3,
+        "3 - it fits on the whole": 3,
+        '{"rating": 3, "why": "2 of them fit"}': 3,
+        "2 of the features fit. Rating: 3": None,
+        "All is right.\n2 features fit.\nRating: 3": None,
+        "1 - it does not fit\n2 - it fits in part": None,
+        "not 3": None,
+        "at least 3": None,
+        "3 of 10": None,
+        "-3": None,
+        "": None,
+    }.items():
+        assert parse_rating(text, 4) == rating, text
+
+
+def test_an_option_may_be_a_word():
+    for text, option in (("Yes, it is.", "yes"), ("No.", "no"), ("yes or no", None), ("not yes", None)):
+        assert named_option(text, ("yes", "no")) == option
 
 
 def test_prompts_are_filled_in_and_errors_name_file_and_field(tmp_path):

@@ -177,11 +177,14 @@ def test_probabilities_of_the_options_worked_by_hand(serve):
         ),
         "none": likely({"x": 0.0}),
         "nothing": None,
+        "an article": likely({"A": half, "B": quarter}, {" Clark": 0.0}, {" Nutcracker": 0.0}),
+        "a word": likely({"B": half, "A": quarter}, {"lue": 0.0}),
+        "two": likely({"A": half, "B": quarter}, {" or": 0.0}, {" B": half, " A": half}),
     }
     serve(lambda body, times: (200, {}, said("A", logprobs=steps[body["messages"][-1]["content"]])))
     answers = ask.ask(ask.load_vlm("server:m"), [ask.request(name, options="AB") for name in steps])
     found = [answer.probabilities and answer.probabilities["A"] for answer in answers]
-    assert found == [*map(pytest.approx, (0.625 / 0.875, 0.5, 0.2)), None, None]
+    assert found == [*map(pytest.approx, (0.625 / 0.875, 0.5, 0.2)), *[None] * 5]
 
 
 def test_what_stands_in_a_reply_and_why_it_may_not_hold(serve):
@@ -192,6 +195,13 @@ def test_what_stands_in_a_reply_and_why_it_may_not_hold(serve):
         "field": (said("B", message={"reasoning_content": "it is blue"}), thought),
         "other field": (said("B", message={"reasoning": "it is blue"}), thought),
         "tags": (said("<think>it is blue</think>\nB"), thought),
+        "own part": (
+            said([{"type": "thinking", "thinking": [{"text": "it is blue"}]}, {"text": "B"}]),
+            thought,
+        ),
+        "ollama": (said("B", message={"thinking": "it is blue"}), thought),
+        "otherwise cut": (said(cut, "MAX_TOKENS"), (cut, "", "truncated")),
+        "otherwise refused": (said("", "SAFETY"), ("", "", "refused")),
         "parts": (said([{"type": "text", "text": "A "}, {"text": "bird"}]), ("A bird", "", "unparsable")),
         "no text": (said(None), ("", "", "unparsable")),
         "cut": (said(cut, "length"), (cut, "", "truncated")),

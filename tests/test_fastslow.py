@@ -57,16 +57,26 @@ class TestChains:
         assert fastslow.parse_chain(json.dumps(said)) == dict(zip(fastslow.STAGES, texts, strict=True))
         for text in ("no JSON", json.dumps(CHAIN)[:-3], json.dumps(CHAIN | {"Superclass": None}), "[1, 2]"):
             assert fastslow.parse_chain(text) is None, text
+        other = CHAIN | {"Superclass": "duck"}
+        drafted = f"{json.dumps(CHAIN)} No, it is: {json.dumps(other)}"
+        assert fastslow.parse_chain(drafted) == other, "the last of several"
+        assert fastslow.parse_chain(drafted[:-3]) is None, "of which the last is cut off"
+        for before, found in (("", CHAIN), ("```json\n", CHAIN), ("Well, it may be ", None)):
+            assert fastslow.parse_chain(f"{before}{json.dumps(CHAIN)} But", cut=True) == found
+        twice = json.dumps(CHAIN)[:-1] + ', "Background": "a lake"}'
+        assert fastslow.parse_chain(twice) is None
         first = json.loads(fastslow.chain_prefix(dict(reversed(CHAIN.items())), 3))
         assert list(first.items()) == list(CHAIN.items())[:3]
 
     def test_five_phrases(self):
         assert fastslow.parse_list('Sure: ["a", " b ", "c", "d", "e"].') == list("abcde")
+        assert fastslow.parse_list('["a", "b", "c", "d", "e"] or ["f", "g", "h", "i", "j"]') == list("fghij")
         for text in ('["a", "b"]', '["a", "b", "c", "d", 5]', '["a", "b", "c", "d", " "]', "a, b, c, d, e"):
             assert fastslow.parse_list(text) is None
 
     def test_steps_and_five_segments_of_a_reasoning(self):
         assert fastslow.reasoning_steps("> one. > two > three") == ["one.", "two", "three"]
+        assert fastslow.reasoning_steps("> red -> blue > n >= 3") == ["red -> blue", "n >= 3"]
         tag = "Look.</think> Look again."  # a tag is no mark
         assert fastslow.reasoning_steps(f"{tag}\n\nSecond.\n\n") == [tag, "Second."]
         for text, segments in (
@@ -136,6 +146,9 @@ class TestCases:
             fastslow.case_table(pool_of(), rows=[])
         with pytest.raises(ValueError, match="class, image, balanced, random, not 'hard'"):
             fastslow.case_table(pool_of(), "hard")
+        for about in ({"count": -5}, {"seeds": []}):
+            with pytest.raises(ValueError, match="name 1 run or more, and 1 case or more, or 0 for all"):
+                fastslow.case_table(pool_of(), **about)
 
 
 class TestQuestions:
@@ -225,26 +238,44 @@ class TestQuestions:
 
 def test_the_letter_of_an_answer():
     for letter, texts in (
-        ("A", "A. House|A Blue Jay|I select A. It is|A is the correct answer|Option A is best"),
+        ("A", "A. House|I select A. It is|A is the correct answer|Option A is best|(A)|__A__|A – Blue Jay"),
         ("A", "option (A) best describes it|The answer is A because of its crest"),
         ("B", "B|B.|B) Green Jay|B - Green Jay|B. It has a crest, unlike A|Final answer: B"),
         ("B", "I select B. It is a Horned Grebe|The bird is B, a Green Jay|B is the correct answer"),
         ("B", "The correct option is B because it has a red crown|B, not because of the crest"),
         ("C", '(C)|"C"|C: Mallard|The answer is C|I would choose (C), the mallard'),
         ("D", r"D Gadwall|Answer: D|\boxed{D}|My choice: option D|Based on the concepts, D fits best"),
-        ("B", "答案是B。|选B|（Ｂ）|正解はBです|คำตอบคือB"),
+        ("B", "答案是B。|选B|（Ｂ）|正解はBです|คำตอบคือB|정답은 B입니다"),
+        ("B", 'A Clark Nutcracker: B|{"reason": "A is red", "answer": "B"}|A or C? \\boxed{B}|It is \'B\'.'),
+        ("B", "B. It rules out A and C.|B\n\nA crest like this one is rare.|I think it is B"),
         (None, "不是B|答案是A或B|Bではない"),
         ("E", "**E**|Answer: **E**|It must be E!|E matches the description"),
         # no letter of an option
         (None, "|house|F|a|b|A bird|A small bird with a red crown|It is a house|A's crown"),
+        (None, "A Clark Nutcracker.|A Green Jay|A **Green Jay**|A 3-toed bird|The answer is A small bird"),
         (None, "Answer: A small bird|Its tail is D-shaped|None of the options A, B, C, D or E fits"),
         # several letters, and letters that are only rejected
         (None, "A or B|A and B|Either B or C|B. or C.|A) House or B) Car|A. House\nB. Car\nC. Boat"),
         (None, "It cannot be C; it is D|not A, but B|It is not B|It isn't option C|I would not choose B"),
+        (
+            None,
+            "B. Wait, C.|B\nFinal answer: C|A B|A is right. No, B is right.|nicht B|unlike B|tell A from B",
+        ),
+        (None, '{"answer": "A"} {"answer": "B"}|\\boxed{A} \\boxed{B}|{"answer": "A", "answer": "B"}'),
         (None, "B is not correct|B isn't right|Option (B) is wrong.|B does not fit"),
     ):
         for text in texts.split("|"):
             assert parse_letter(text) == letter, text
+
+
+def test_an_article_before_the_name_of_its_own_option_is_that_letter():
+    for text, letter in (("A Blue Jay", "A"), ("A blue jay, it seems", "A"), ("A Green Jay", None)):
+        assert parse_letter(text, OPTIONS) == letter
+
+
+def test_an_answer_that_was_cut_off_names_what_it_begins_with_alone():
+    for text, letter in (("B", "B"), ("B. Gre", "B"), ("First I look at B", None), ("A Clark", None)):
+        assert parse_letter(text, cut=True) == letter
 
 
 def test_a_chain_of_a_bird_s_attributes():

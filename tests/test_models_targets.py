@@ -12,11 +12,12 @@ import torch
 import torchvision
 from safetensors.torch import save_file
 
-from xaihelpers import datasets, models, saliency
+from xaihelpers import datasets, models, paths, saliency
 from xaihelpers.datasets.folders import make_dataset
 from xaihelpers.models import ModelError
 from xaihelpers.models.image_network import as_target
 from xaihelpers.models.weights import save_weights
+from xaihelpers.names import CLIP_FILE as CONFIG_FILE
 
 
 def test_labels_and_classes_of_another_vocabulary(tmp_path):
@@ -129,7 +130,7 @@ def test_segmenters_from_a_file(tmp_path, drawn_birds):
         models.load_backbone("lraspp_mobilenet_v3_large", str(tmp_path / "3.safetensors"))
 
 
-def test_a_clip_as_classifier(drawn_birds):
+def test_a_clip_as_classifier(drawn_birds, tmp_path):
     whole = datasets.load("aviary")
     images = whole.images[whole.images.label < 4].reset_index(drop=True)
     data = datasets.Dataset(whole.root, images, whole.classes.head(4))
@@ -142,6 +143,14 @@ def test_a_clip_as_classifier(drawn_birds):
     untrained = datasets.Dataset(whole.root, images.assign(train=False), whole.classes.head(4))
     with pytest.raises(ModelError, match="images of 0 of its 4 classes"):
         models.load_backbone("clip/aviary_clip", data=untrained)
+    squashing = shutil.copytree(paths.models_home() / "aviary_clip", tmp_path / "squashing")
+    config = json.loads((squashing / CONFIG_FILE).read_text())
+    config["preprocess_cfg"]["resize_mode"] = "squash"
+    (squashing / CONFIG_FILE).write_text(json.dumps(config))
+    with pytest.raises(
+        ModelError, match="resized by 'squash', and no square cut from the centre: name a CLIP"
+    ):
+        models.load_backbone(f"clip/{squashing}", data=data)
 
 
 def test_a_vision_transformer_by_name(tmp_path):

@@ -45,6 +45,29 @@ def test_who_costs_what(tmp_path):
         own.price_of("gpt-4o", ELSEWHERE)
     with pytest.raises(TextFileError, match="'m' stands twice"):
         read_prices(table(tmp_path, OWN_TABLE + "m,EUR,1,2,0\n"))
+    with pytest.raises(TextFileError, match="prices in EUR and USD: give them in one currency"):
+        read_prices(table(tmp_path, OWN_TABLE + "n,USD,1,2,0\n"))
+    assert len(read_prices(table(tmp_path, OWN_TABLE + "n,,0,0,0\n"))) == 2
+    for limit in (-1.0, float("nan")):
+        with pytest.raises(SpendingError, match="spend_at_most is .*: it has to be 0 or more"):
+            spending.begin(limit)
+
+
+@pytest.mark.parametrize(
+    "usage, cost",
+    [
+        (None, 14),  # twelve bytes are 4 tokens of a prompt, and the answer has 10 at most
+        ({"prompt_tokens": 5}, 14),
+        ({"prompt_tokens": 5, "completion_tokens": -2}, 14),
+        ({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 12}, 12),
+    ],
+)
+def test_tokens_that_a_server_does_not_count_cost_all_the_same(tmp_path, serve, usage, cost):
+    """As where what was thought stands in the total alone."""
+    serve(lambda body, times: (200, {}, said("A") | {"usage": usage}))
+    account = spending.begin(1000.0, table(tmp_path, OWN_TABLE))
+    ask.ask(ask.load_vlm("server:m"), [ask.request("twelve bytes", max_tokens=10)])
+    assert account.rows()[0]["cost"] == cost
 
 
 def reply(body, times):

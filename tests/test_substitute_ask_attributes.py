@@ -79,6 +79,11 @@ def test_a_species_is_chosen_among_those_most_like_it():
     names, shows = ["green", "blue", "pink", "red"], torch.eye(4, 312, dtype=torch.bool)
     shows[0, 5:9] = True  # the green one is like no other
     model = Model()
+    for silent in ((), ("red", "blue")):  # without probabilities, by the letter of the answer
+        chosen = ask_species(Model(silent), PICTURES, [3, 3], names, shows, n_options=3, seed=0)
+        assert chosen.tolist() == [True, False]
+    with pytest.raises(SubstituteError, match="n_options is 0: a question has 2 to 26 options"):
+        ask_species(model, PICTURES, [3, 3], names, shows, n_options=0)
     chosen = ask_species(model, PICTURES, [3, 3], names, shows, n_options=3, seed=0)
     assert chosen.tolist() == [True, False]
     assert all("red" in question and "green" not in question for question in model.questions)

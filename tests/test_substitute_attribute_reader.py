@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from worlds.aviary import ATTRIBUTES
 from xaihelpers import substitute
 from xaihelpers.datasets import DatasetError
-from xaihelpers.models import aviary_resnet, save_weights
+from xaihelpers.models import ModelError, aviary_resnet, save_weights
 
 
 @pytest.fixture(scope="module")
@@ -44,5 +45,9 @@ def test_what_is_no_reader(weights, tmp_path):
     for name in (str(file), "nobody"):
         with pytest.raises(substitute.SubstituteError, match=f"{name}: no reader of attributes and species"):
             substitute.load_reader(name)
+    cut = save_weights(substitute.AttributeReader(5, width=16).species, tmp_path / "cut.safetensors")
+    save_file({f"species.{key}": value for key, value in load_file(cut).items()}, cut)
+    with pytest.raises(ModelError, match="cut.safetensors: these are not the weights of a reader"):
+        substitute.load_reader(str(cut))
     with pytest.raises(DatasetError, match="nowhere.png"):
         substitute.read_attributes(substitute.load_reader(str(weights)), ["nowhere.png"])

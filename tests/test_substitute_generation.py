@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from diffusers import FluxPipeline
+from safetensors.torch import load_file, save_file
 from tiny_pipelines import PIPELINES, SIZE, flux
 
 from xaihelpers import substitute
@@ -97,6 +98,15 @@ def test_loading(tmp_path):
     ):
         with pytest.raises(substitute.SubstituteError, match=message):
             substitute.load_pipeline(name, **options)
+    for name in ("steps", "batch_size"):
+        with pytest.raises(substitute.SubstituteError, match=f"{name}.* 0.*both have to be 1 or more"):
+            substitute.generate(pipe, ["a bird"], (1,), **{name: 0})
+    file = next((tmp_path / "tiny" / "transformer").glob("*.safetensors"))
+    weights = load_file(file)
+    del weights["proj_out.bias"]
+    save_file(weights, file, {"format": "pt"})
+    with pytest.raises(substitute.SubstituteError, match="lacks weights .1, transformer.proj_out.bias"):
+        substitute.load_pipeline(place)
 
 
 def test_until_when_all_is_tied():

@@ -59,7 +59,9 @@ def changed(run: dict) -> dict:
 @cache
 def shipped(parameter: str) -> frozenset[str]:
     """What some notebook takes by default for a parameter."""
-    defaults = [parameters[parameter].default for parameters in declared().values() if parameter in parameters]
+    defaults = [
+        parameters[parameter].default for parameters in declared().values() if parameter in parameters
+    ]
     return frozenset(one for default in defaults for one in _as_list(default))
 
 

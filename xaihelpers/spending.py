@@ -55,7 +55,7 @@ def read_prices(file: str = "") -> dict[str, Price]:
 
     file: a name under XAI_DATA or a path; empty takes the shipped one.
     Raises TextFileError: no such file, a column that is missing, a price that is no number, a model
-        that stands twice.
+        that stands twice, prices in two currencies, which one limit cannot hold.
     """
     place = paths.find(file) or Path(file) if file else SHIPPED_PRICES
     table = read_table(place, COLUMNS)
@@ -63,6 +63,11 @@ def read_prices(file: str = "") -> dict[str, Price]:
     names = table["model"].str.removeprefix("server:")
     if names.duplicated().any():
         raise TextFileError(f"{place}: {names[names.duplicated()].iloc[0]!r} stands twice: keep one price")
+    currencies = table["currency"][(prices[0] > 0) | (prices[1] > 0)].unique()
+    if len(currencies) > 1:
+        raise TextFileError(
+            f"{place}: prices in {' and '.join(currencies)}: give them in one currency, as spend_at_most"
+        )
     return dict(zip(names, map(Price, table["currency"], *prices), strict=True))
 
 
@@ -72,12 +77,17 @@ class Account:
 
     limit: in the currency of the prices; None sets none, as for calls outside of a notebook.
     file: the table of prices, empty for the shipped one.
+    Raises SpendingError: a limit that is below 0, or no number.
     """
 
     limit: float | None = None
     file: str = ""
     lines: dict[str, dict] = field(default_factory=dict)  # model -> COUNTED and currency
     under_way: dict[int, float] = field(default_factory=dict)  # by the id of a request
+
+    def __post_init__(self):
+        if self.limit is not None and not self.limit >= 0:
+            raise SpendingError(f"spend_at_most is {self.limit}: it has to be 0 or more")
 
     def price_of(self, model: str, address: str) -> Price:
         """The price of a model; what runs on this machine is free, unless the user's own table has it.
@@ -117,9 +127,13 @@ class Account:
         self.under_way[id(request)] = most
 
     def add(self, model: str, answer, request, price: Price) -> None:
-        """Write a new answer of `ask`, after `expect`, into the account."""
-        self.under_way.pop(id(request), None)
-        cost = price.of(answer.tokens_in, answer.tokens_out)
+        """Write a new answer of `ask`, after `expect`, into the account.
+
+        One whose tokens the server does not count costs what was set aside for it.
+        """
+        most = self.under_way.pop(id(request), 0.0)
+        is_counted = bool(answer.tokens_in and answer.tokens_out) or answer.error or answer.refused
+        cost = price.of(answer.tokens_in, answer.tokens_out) if is_counted else most
         tokens, failed = (answer.tokens_in, answer.tokens_out), bool(answer.error)
         found = (1, 0, failed, answer.truncated, len(request.images), *tokens, cost)
         for name, count in zip(COUNTED, found, strict=True):
@@ -154,7 +168,7 @@ def lacking(model: str, limit: float, prices: str) -> Iterator[tuple[str, str]]:
 def begin(limit: float | None = None, prices: str = "") -> Account:
     """Open the account of a run, in the place of any other; arguments as of `Account`.
 
-    Raises TextFileError as `read_prices` does.
+    Raises TextFileError as `read_prices` does, SpendingError as `Account`.
     """
     global _open
     read_prices(prices)

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict, fields, replace
+from math import inf
 
 import diskcache
 from filelock import FileLock
 from tqdm.auto import tqdm
 
 from xaihelpers import paths, spending
-from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, request_records
+from xaihelpers.ask.messages import Answer, AskError, Request, request_keys, request_records, without_thoughts
 
 log = logging.getLogger(__name__)
 PATIENCE = 60.0  # seconds in which a file that others write is tried again; diskcache's opening does not wait
@@ -43,11 +44,13 @@ def ask(
     model: as `load_vlm` gives it.
     seed, temperature: of sampling; at 0 the most probable token is taken each time.
     progress: show a bar, and log a line at the end.
-    Raises AskError: the model cannot be asked at all, or answers cannot be kept. Answers that came before an
-        error, an interruption or a kill are kept.
+    Raises AskError: the model cannot be asked at all, answers cannot be kept, or a temperature below 0.
+        Answers that came before an error, an interruption or a kill are kept.
     Raises SpendingError: what may be spent is spent, or a model on another machine has no price.
     Raises ValueError for an image that cannot be read.
     """
+    if not 0 <= temperature < inf:
+        raise AskError(f"temperature is {temperature}: 0 takes the most probable token, above 0 samples")
     account = spending.account()
     price = account.price_of(model.name, getattr(model, "base", ""))
     settings = {"seed": seed, "temperature": temperature}
@@ -87,7 +90,8 @@ def ask(
                 told += f", {len(failures)} without an answer (first: {failures[0]})"
             if progress or failures:
                 log.info("%s: %s", model.name, told)
-    return [answers[key] for key in keys]
+    read = {key: without_thoughts(answer) for key, answer in answers.items()}
+    return [read[key] for key in keys]
 
 
 def ask_whole(

@@ -8,9 +8,14 @@ from pathlib import Path
 
 from PIL import Image
 
-from xaihelpers.ask.messages import Answer, Request, open_image, plain_content, split_reasoning
+from xaihelpers.ask.messages import Answer, Request, open_image, plain_content
+from xaihelpers.ask.reading import option_step
+from xaihelpers.ask.thoughts import split_reasoning
 
 MEDIA_TYPES = {b"\xff\xd8\xff": "jpeg", b"\x89PN": "png"}  # by the first three bytes of a file
+# why an answer ended, as servers say it
+CUT = ("length", "max_tokens", "max_output_tokens", "model_length")
+FILTERED = ("content_filter", "refusal", "safety", "recitation", "prohibited_content", "blocklist")
 
 
 class UnusableReply(Exception):
@@ -44,41 +49,65 @@ def read_reply(reply, options: Sequence[str]) -> Answer:
     try:
         choice, usage = reply["choices"][0], reply.get("usage") or {}
         message = choice["message"]
-        content = message.get("content") or ""
+        content, thought = message.get("content") or "", ""
         if isinstance(content, list):  # as some servers send it
-            content = "".join(part["text"] for part in content if part.get("type", "text") == "text")
-        separate_reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
-        text, reasoning = split_reasoning(content, separate_reasoning)
-        refusal = message.get("refusal") or ""
+            thought = _joined(content, ("thinking", "reasoning"))
+            content = _joined(content, ("text",))
+        names = ("reasoning_content", "reasoning", "thinking")
+        apart = next((message[name] for name in names if message.get(name)), thought)
+        text, reasoning = split_reasoning(content, apart)
+        refusal, ended = message.get("refusal") or "", str(choice.get("finish_reason")).lower()
+        tokens_in = _count(usage.get("prompt_tokens"))
         return Answer(
             text or refusal,
             reasoning,
-            read_probabilities((choice.get("logprobs") or {}).get("content"), options),
-            tokens_in=int(usage.get("prompt_tokens") or 0),
-            tokens_out=int(usage.get("completion_tokens") or 0),
-            truncated=choice.get("finish_reason") == "length",
-            refused=bool(refusal) or choice.get("finish_reason") == "content_filter",
+            read_probabilities((choice.get("logprobs") or {}).get("content"), options, ended in CUT),
+            tokens_in=tokens_in,
+            # some servers count what was thought in the total alone
+            tokens_out=max(
+                _count(usage.get("completion_tokens")), _count(usage.get("total_tokens")) - tokens_in
+            ),
+            truncated=ended in CUT,
+            refused=bool(refusal) or ended in FILTERED,
         )
     except (AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
         raise UnusableReply(f"no chat completion: {str(reply)[:200]}") from error
 
 
-def read_probabilities(steps: Sequence[dict] | None, options: Sequence[str]) -> dict[str, float] | None:
+def _joined(parts: Sequence[dict], kinds: Sequence[str]) -> str:
+    """The texts of the parts of some kinds, a thought's in a list of its own, perhaps."""
+    texts = []
+    for part in parts:
+        kind = part.get("type", "text")
+        if kind in kinds:
+            held = part.get(kind, part.get("text", ""))
+            texts.append(_joined(held, ("text",)) if isinstance(held, list) else held)
+    return "".join(texts)
+
+
+def _count(value: object) -> int:
+    """A number of tokens; 0 where a server gives none."""
+    return max(0, int(value)) if isinstance(value, int | float) and math.isfinite(value) else 0
+
+
+def read_probabilities(
+    steps: Sequence[dict] | None, options: Sequence[str], cut: bool = False
+) -> dict[str, float] | None:
     """The options' probabilities, renormalised; None where there are none.
 
-    They are read at the first token after the reasoning that is one of the options.
+    They are read at the token with which the answer names an option (`ask.reading.option_step`).
 
     steps: for each token of the answer `token` and `top_logprobs`, which have `token` and `logprob` each.
+    cut: whether max_tokens ended the answer.
     """
-    text = ""
-    for step in steps or []:
-        text += step["token"]
-        mass = dict.fromkeys(options, 0.0)
-        for candidate in step.get("top_logprobs") or []:
-            option = candidate["token"].strip()
-            if option in mass:
-                mass[option] += math.exp(candidate["logprob"])
-        total = sum(mass.values())
-        if step["token"].strip() in mass and total > 0 and split_reasoning(text)[0]:
-            return {option: p / total for option, p in mass.items()}
-    return None
+    tokens = [step["token"] for step in steps or []]
+    step = option_step(tokens, "".join, options, cut) if options else None
+    if step is None:
+        return None
+    mass = dict.fromkeys(options, 0.0)
+    for candidate in steps[step].get("top_logprobs") or []:
+        option = candidate["token"].strip()
+        if option in mass:
+            mass[option] += math.exp(candidate["logprob"])
+    total = sum(mass.values())
+    return {option: p / total for option, p in mass.items()} if total > 0 else None

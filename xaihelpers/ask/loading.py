@@ -66,6 +66,8 @@ def _as_answer(returned: object, asked: Request) -> Answer:
     chances = answer.probabilities
     if chances is not None and set(chances) != set(asked.options):
         raise ValueError(f"probabilities are {chances}, the options {', '.join(asked.options) or 'none'}")
+    if chances and not (min(chances.values()) >= 0 and abs(sum(chances.values()) - 1) < 0.01):
+        raise ValueError(f"probabilities are {chances}: they have to be 0 or more and 1 in sum")
     return replace(answer)  # a function may give one object twice
 
 

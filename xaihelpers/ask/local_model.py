@@ -1,13 +1,14 @@
 """A model of Hugging Face on this machine: stock classes, the model's own processor and chat template."""
 
 import hashlib
+import json
 import logging
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from PIL import Image
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -29,14 +30,20 @@ from xaihelpers.ask.messages import (
     open_image,
     request_keys,
     request_records,
-    split_reasoning,
 )
+from xaihelpers.ask.reading import option_step
+from xaihelpers.ask.thoughts import is_mark, opened_by, split_reasoning
 from xaihelpers.names import VLM_FILE
 
 log = logging.getLogger(__name__)
 disable_progress_bar()
 # what a model's answers depend on
 MODEL_FILES = (".json", ".jinja", ".txt", ".model", ".safetensors", ".bin")
+PROCESSOR = (
+    "beside config.json and the weights its folder needs the tokenizer with an image token, "
+    "processor_config.json (or preprocessor_config.json) with image_processor and image_token, and "
+    "chat_template.jinja with a place for a picture: fetch them, or save the processor again"
+)
 
 
 class LocalModel:
@@ -45,7 +52,8 @@ class LocalModel:
     name: a model that ships with the project, a folder (a name under XAI_DATA, or a path), or a name on
         Hugging Face. On a GPU it is spread over all of them where it has to be (`device_map="auto"`).
     batch_size: requests at a time; 0 stands for 16 on a GPU and 32 on a CPU.
-    Raises AskError: the model cannot be loaded, lacks weights, or has no chat template.
+    Raises AskError: the model cannot be loaded, lacks weights, or has no chat template; a picture would not
+        reach it, as without `patch_size` in its processor's configuration.
 
     Attributes: `identity` tells models apart in the cache of answers: of a folder by its own name, whatever
         its path, and the hash of its files; of a model on Hugging Face by its full name and the commit.
@@ -66,6 +74,15 @@ class LocalModel:
                 f"The model {name!r} has no chat template: take one that was trained to answer "
                 "(an instruct or chat version)."
             )
+        if self.takes_images:
+            self._require_sight(config)
+        # what is left out of a text: special tokens, but for the marks of thoughts
+        added = getattr(self.tokenizer, "added_tokens_decoder", {})
+        special = {number for number, token in added.items() if token.special} | {
+            *self.tokenizer.all_special_ids
+        }
+        marks = {number for number in special if is_mark(str(self.tokenizer.convert_ids_to_tokens(number)))}
+        self.unsaid = special - marks if marks else set()
         shipped = self.model.generation_config
         end_tokens = shipped.eos_token_id
         self.end_tokens = set(end_tokens if isinstance(end_tokens, list) else [end_tokens])
@@ -92,13 +109,17 @@ class LocalModel:
             model_class = AutoModelForImageTextToText if self.takes_images else AutoModelForCausalLM
             processor_class = AutoProcessor if self.takes_images else AutoTokenizer
             self.model, loading = model_class.from_pretrained(source, output_loading_info=True, **how)
-            self.processor = processor_class.from_pretrained(source)
-        except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
-            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        except Exception as error:  # of a configuration without what it needs, of the hub, of weights
             raise AskError(
-                f"The model {self.name!r} cannot be loaded ({reason}): name a folder as save_pretrained "
-                "writes it, a model on Hugging Face (with a connection, or downloaded before), or "
-                "server:NAME for one behind an OpenAI-compatible server."
+                f"The model {self.name!r} cannot be loaded ({_reason(error)}): name a folder as "
+                "save_pretrained writes it, a model on Hugging Face (with a connection, or downloaded "
+                "before), or server:NAME for one behind an OpenAI-compatible server."
+            ) from error
+        try:
+            self.processor = processor_class.from_pretrained(source)
+        except Exception as error:
+            raise AskError(
+                f"The model {self.name!r} has no processor ({_reason(error)}): {PROCESSOR}"
             ) from error
         if missing := loading["missing_keys"]:
             raise AskError(
@@ -108,6 +129,38 @@ class LocalModel:
         self.model.eval().requires_grad_(False)
         self.device = self.model.device  # of its first layer, where inputs go
         return config
+
+    def _require_sight(self, config) -> None:
+        """Raise AskError where a picture would not reach the model."""
+        where, processor = f"The model {self.name!r}", self.processor
+        vision = getattr(config, "vision_config", None)
+        needed, is_lacking = {}, getattr(processor, "patch_size", 0) is None
+        # of LLaVA's: tokens of a picture beside its patches, which are to be as many as the tower gives
+        classes = {"clip_vision_model": 1, "siglip_vision_model": 0}.get(getattr(vision, "model_type", ""))
+        if hasattr(processor, "num_additional_image_tokens") and classes is not None:
+            strategy = config.vision_feature_select_strategy
+            needed = {"vision_feature_select_strategy": strategy, "num_additional_image_tokens": classes}
+            own = processor.num_additional_image_tokens
+            own -= processor.vision_feature_select_strategy == "default"
+            is_lacking = is_lacking or own != classes - (strategy == "default")
+        if is_lacking:
+            needed["patch_size"] = getattr(vision, "patch_size", None)
+            lacking = {name: one for name, one in needed.items() if getattr(processor, name) != one}
+            raise AskError(
+                f"{where} cannot tell how many tokens a picture has: add {json.dumps(lacking)} to its "
+                "processor_config.json"
+            )
+        try:
+            inputs = self._inputs([Request("What is this?", (Image.new("RGB", (64, 64)),))])
+        except Exception as error:
+            raise AskError(f"{where} cannot take a picture ({_reason(error)}): {PROCESSOR}") from error
+        tokens = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")} - {None}
+        has_place = not tokens or any((inputs["input_ids"] == token).any() for token in tokens)
+        if not has_place or not any(value.is_floating_point() for value in inputs.values()):
+            what = (
+                "its processor makes no pixels" if has_place else "no image token comes of its chat template"
+            )
+            raise AskError(f"{where} would answer without its pictures ({what}): {PROCESSOR}")
 
     def answer(
         self, requests: Sequence[Request], seed: int, temperature: float
@@ -177,10 +230,12 @@ class LocalModel:
         for row, tokens in enumerate(output[:, prompt_length:].tolist()):
             ends = [step for step, token in enumerate(tokens) if token in self.end_tokens]
             tokens = tokens[: ends[0] + 1] if ends else tokens
-            text, reasoning = split_reasoning(self._decode(tokens))
+            # by the prompt's end: a chat template may open the thought
+            opened = opened_by(self.tokenizer.decode(inputs["input_ids"][row, -32:]))
+            text, reasoning = split_reasoning(opened + self._decode(tokens))
             answer = Answer(text, reasoning, tokens_out=len(tokens), seconds=seconds, truncated=not ends)
             answer.tokens_in = int(inputs["attention_mask"][row].sum())
-            step = self._first_answer_step(tokens, reasoning) if options else None
+            step = option_step(tokens, self._decode, options, not ends, opened) if options else None
             if step is not None:
                 probabilities = processors[0].steps[step][row].softmax(0).tolist()
                 answer.probabilities = dict(zip(options, probabilities, strict=True))
@@ -204,17 +259,15 @@ class LocalModel:
             for key, value in inputs.items()
         }
 
-    def _decode(self, tokens: list[int]) -> str:
-        return self.tokenizer.decode(tokens, skip_special_tokens=True)
+    def _decode(self, tokens: Sequence[int]) -> str:
+        if not self.unsaid:
+            return self.tokenizer.decode(tokens, skip_special_tokens=True)
+        return self.tokenizer.decode([token for token in tokens if token not in self.unsaid])
 
-    def _first_answer_step(self, tokens: list[int], reasoning: str) -> int | None:
-        """The step of the first token after the reasoning; None where nothing comes after it."""
-        if not reasoning:
-            return 0
-        for step in range(len(tokens)):
-            if split_reasoning(self._decode(tokens[: step + 1]))[0]:
-                return step
-        return None
+
+def _reason(error: Exception) -> str:
+    """What an error says in its first line."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 
 def files_hash(folder: Path) -> str:

@@ -4,18 +4,18 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PIL import Image
 
 from xaihelpers import paths
+from xaihelpers.ask.thoughts import split_reasoning
 from xaihelpers.datasets.images import as_seen, is_converted, load_image, orientation
 from xaihelpers.text_files import TextFileError, read_text
 
 PROMPTS = paths.PROJECT / "data" / "prompts"
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
-THOUGHT = re.compile(r"<think>(.*?)(?:</think>|\Z)", re.S)
 PLAIN_MODES = ("1", "L", "P", "RGB")  # of the pixels that every program shows alike
 KINDS = ("failed", "truncated", "refused", "unparsable")  # of failures, see `failure_kind`
 MARKED = 2.0  # % of failed answers from which on a result is marked
@@ -59,8 +59,9 @@ class Answer:
     """What a model answered.
 
     text: the answer, without the reasoning before it.
-    reasoning: what stood in <think>…</think>, or in a field of its own.
-    probabilities: by option; None where no options were asked for or the model gives no probabilities.
+    reasoning: what stood in the marks of a thought (`ask.thoughts`), or in a field of its own.
+    probabilities: by option, at the place where the answer names one (`ask.reading.named_option`); None where
+        it names none, no options were asked for, or the model gives no probabilities.
     tokens_in, tokens_out, seconds: size of prompt and answer, and time taken.
     truncated: whether max_tokens ended the answer.
     refused: whether the model's server says that it is a refusal, or that a filter kept the answer back.
@@ -131,17 +132,10 @@ def failure_kind(answer: Answer, holds: bool) -> str:
     return "refused" if answer.refused or REFUSAL.search(answer.text) else "unparsable"
 
 
-def split_reasoning(text: str, reasoning: str = "") -> tuple[str, str]:
-    """Separate a model's output into answer and reasoning.
-
-    text: the output; what stands in <think>…</think>, closed or not, is reasoning. Where the chat template
-        has opened the tag, all before a first </think> is reasoning too.
-    reasoning: what a server has separated already; it comes first.
-    """
-    if "</think>" in text.partition("<think>")[0]:
-        text = f"<think>{text}"
-    thoughts = [thought.strip() for thought in (reasoning, *THOUGHT.findall(text))]
-    return THOUGHT.sub("", text).strip(), "\n".join(filter(None, thoughts))
+def without_thoughts(answer: Answer) -> Answer:
+    """An answer as it is read, whoever gave it and whenever: what its text holds of thoughts is reasoning."""
+    text, reasoning = split_reasoning(answer.text, answer.reasoning)
+    return answer if text == answer.text.strip() else replace(answer, text=text, reasoning=reasoning)
 
 
 def open_image(image: str | Path | Image.Image) -> Image.Image:

@@ -124,10 +124,15 @@ def case_table(
         data set), `file` (of the image), `candidates` (class indices), `options` (their names), `position`
         (0 … 4, of the true class), and by name the true class, `label`, and the class whose set it is,
         `centre`; no rows for the sets "image" where the dictionary knows no images.
-    Raises ValueError for unknown sets, and as `draw_cases` and `Dictionary.nearest` do.
+    Raises ValueError for unknown sets, no seed, a count below 0, and as `draw_cases` and `Dictionary.nearest`
+        do.
     """
     if sets not in SETS:
         raise ValueError(f"sets must be one of {', '.join(SETS)}, not {sets!r}")
+    if count < 0 or not len(seeds):
+        raise ValueError(
+            f"{len(seeds)} runs of {count} cases: name 1 run or more, and 1 case or more, or 0 for all images"
+        )
     names = np.array(pool.data.class_names, object)
     rows = np.asarray(pool.rows if rows is None else rows, int)
     asked = (pool.labels if labels is None else np.asarray(labels))[rows]

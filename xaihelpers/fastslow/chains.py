@@ -6,34 +6,38 @@ with a text for each of `STAGES`; c^t is the first t of its T = 5 stages, `chain
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from rapidfuzz.distance import DamerauLevenshtein
 
+from xaihelpers.ask.reading import WITHOUT_SPACES, json_values
 from xaihelpers.text_files import plain
 
 STAGES = ("Background", "Superclass", "SalientFeatures", "DetailedFeatures", "AuxiliaryFeatures")
-# begins a step of reasoning (appendix D); not the end of a tag, as of a stray </think>
-STEP_MARK = re.compile(r"(?<!\w)>")
+# begins a step of reasoning (appendix D); not the end of a tag, as of a stray </think>, nor an arrow
+STEP_MARK = re.compile(r"(?<![\w|=-])>(?!=)|(?m:^)[-=]>")
+CHAIN_BEGUN = re.compile(rf"\{{\s*[\"']?{STAGES[0]}\b", re.I)
 POSSESSIVE = re.compile(r"['’`]s?(?![^\W_])")
-# Thai and Lao, Burmese, Khmer, Japanese, Chinese
-WITHOUT_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 LONG = 8  # letters of a name in which one may be wrong: "horse" is no "house"
 
 
-def parse_chain(text: str) -> dict[str, str] | None:
+def parse_chain(text: str, cut: bool = False) -> dict[str, str] | None:
     """The concept chain in an answer, a JSON object alone, fenced, or amid other words.
 
-    Keys may differ in case and punctuation. Lists and nested objects become one text. None where a stage is
-    missing or empty.
+    Keys may differ in case and punctuation. Lists and nested objects become one text. Of several chains it is
+    the last. None where a stage is missing or empty, and where another chain is begun behind the last whole
+    one, which then is a draft.
+
+    cut: whether max_tokens ended the answer, as of `ask.reading.json_values`.
     """
-    for found in _json_values(text, r"\{"):
+    last, behind = None, 0
+    for _, end, found in json_values(text, "{", cut):
         values = {re.sub(r"[^a-z]", "", str(key).lower()): _as_text(value) for key, value in found.items()}
         chain = {stage: values.get(stage.lower(), "") for stage in STAGES}
         if all(chain.values()):
-            return chain
-    return None
+            last, behind = chain, end
+    return None if CHAIN_BEGUN.search(text, behind) else last
 
 
 def chain_prefix(chain: Mapping[str, str] | None, t: int) -> str:
@@ -43,13 +47,17 @@ def chain_prefix(chain: Mapping[str, str] | None, t: int) -> str:
     return json.dumps({stage: chain[stage] for stage in STAGES[:t]}, ensure_ascii=False)
 
 
-def parse_list(text: str) -> list[str] | None:
-    """The phrases of an answer that holds a JSON list of five of them; None without such a list."""
-    for found in _json_values(text, r"\["):
+def parse_list(text: str, cut: bool = False) -> list[str] | None:
+    """The phrases of an answer that holds a JSON list of five of them, the last such; None without one.
+
+    cut: as of `parse_chain`.
+    """
+    last = None
+    for _, _, found in json_values(text, "[", cut):
         phrases = [phrase.strip() for phrase in found if isinstance(phrase, str)]
         if len(found) == len(phrases) == 5 and all(phrases):
-            return phrases
-    return None
+            last = phrases
+    return last
 
 
 def reasoning_steps(reasoning: str) -> list[str]:
@@ -113,16 +121,6 @@ def _singulars(word: str) -> set[str]:
         if word.endswith(plural):
             found.update(word.removesuffix(plural) + ending for ending in endings)
     return found
-
-
-def _json_values(text: str, opening: str) -> Iterator[dict | list]:
-    """Each JSON object or list in a text, of those that begin with a match of `opening`."""
-    for match in re.finditer(opening, text):
-        try:
-            value, _ = json.JSONDecoder().raw_decode(text[match.start() :])
-        except ValueError:
-            continue
-        yield value
 
 
 def _as_text(value: object) -> str:

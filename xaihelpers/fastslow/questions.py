@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from xaihelpers.ask import ask, ask_whole, lettered_options, prompt, request
-from xaihelpers.ask.messages import KINDS, MARKED, Request, failure_kind
+from xaihelpers.ask.messages import KINDS, MARKED, Answer, Request, failure_kind
 from xaihelpers.datasets import with_article
 from xaihelpers.fastslow.candidates import CANDIDATES, Pool
 from xaihelpers.fastslow.chains import STAGES, chain_prefix, mentions_class, parse_chain
@@ -57,8 +57,12 @@ def annotate_chains(
     else:
         asked = [(prompt(file, entity=with_article(name)), []) for name in names]
     requests = [request(*one, max_tokens=max_tokens) for one in asked]
-    answers = ask_whole(model, requests, lambda answer: parse_chain(answer.text) is not None, **settings)
-    chains = [parse_chain(answer.text) for answer in answers]
+
+    def chain_of(answer: Answer) -> dict[str, str] | None:
+        return parse_chain(answer.text, answer.truncated)
+
+    answers = ask_whole(model, requests, chain_of, **settings)
+    chains = list(map(chain_of, answers))
     kinds = [failure_kind(answer, chain is not None) for answer, chain in zip(answers, chains, strict=True)]
     return Chains(chains, kinds)
 
@@ -156,8 +160,9 @@ def choose(
     for line, row in enumerate(given.itertuples()):
         letter, failure = None, row.concept_failure or "unparsable"
         if line in answers:
-            letter = parse_letter(answers[line].text)
-            failure = failure_kind(answers[line], letter is not None)
+            answer = answers[line]
+            letter = parse_letter(answer.text, row.options, answer.truncated)
+            failure = failure_kind(answer, letter is not None)
         leak = mentions_class(row.concept_text or "", row.options[row.position])
         is_invalid = failure not in ("", "failed")
         chosen.append([letter, letter == LETTERS[row.position], failure, is_invalid, leak])

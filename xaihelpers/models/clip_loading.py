@@ -30,11 +30,15 @@ from xaihelpers import paths
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.weights import ModelError, load_weights, read_weights, weights_hash
 from xaihelpers.names import CLIP_FILE as CONFIG_FILE
+from xaihelpers.text_files import read_text
+
+log = logging.getLogger(__name__)
 
 WEIGHTS_FILE = "open_clip_model.safetensors"  # in open_clip's own folders
 PLAIN_CONTEXT = 77  # tokens of a CLIP that is not stretched
 KEPT, FACTOR = 20, 4
 LONG_KEY = "positional_embedding_res"  # in Long-CLIP's files, whose training began from OpenAI's weights
+OPENAI_KEYS = {"input_resolution", "context_length", "vocab_size"}  # in OpenAI's own, beside the weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +63,13 @@ def load_clip(
     name: the shipped "aviary_clip", a folder as open_clip saves it, or one of open_clip's architectures
         (ViT-B-16-quickgelu, …).
     weights: one of open_clip's tags (openai, laion2b_s34b_b88k, …) or a file of weights, a Long-CLIP
-        checkpoint among them; "" takes the folder's own.
+        checkpoint among them; "" takes the folder's own. What pictures are made into for a file is said by
+        the CONFIG_FILE of its folder or of `name`'s, else by the architecture's tags where these agree.
     long: texts of 248 tokens, by the shipped stretched model, or by stretching the positions of any model of
         77 tokens (Long-CLIP's way, without its training).
     Raises ModelError: an unknown name; weights that are absent, damaged, of another architecture or known to
-        need QuickGELU where the architecture has none; no such device.
+        need QuickGELU where the architecture has none; a CONFIG_FILE that is damaged, or without mean and
+        deviation; a file of which nothing says what pictures are made into; no such device.
     """
     import open_clip  # takes seconds
 
@@ -73,6 +79,7 @@ def load_clip(
         name = folder.name  # what lies elsewhere is no other model
         stretched = folder.with_name(f"{name}_long")
         folder = stretched if long and (stretched / CONFIG_FILE).is_file() else folder
+        _preprocessing_in(folder / CONFIG_FILE)
     source = f"{open_clip.factory.LOCAL_DIR_PREFIX}{folder}" if folder else name
     config = open_clip.get_model_config(source)
     if config is None:
@@ -127,25 +134,81 @@ def _model_of_file(source: str, name: str, file: Path, quick: bool) -> nn.Module
     import open_clip
 
     state = {key.removeprefix("module."): value for key, value in read_weights(file).items()}
+    of_openai = LONG_KEY in state or not OPENAI_KEYS.isdisjoint(state)
+    if of_openai and not quick:
+        raise ModelError(
+            f"{file}: made with QuickGELU, without which every embedding is off: name {name}-quickgelu, "
+            f"or set quick_gelu in the {CONFIG_FILE} of a folder"
+        )
+    state = {key: value for key, value in state.items() if key not in OPENAI_KEYS}
     if LONG_KEY in state:  # the first positions are kept in one table, the others trained in a second
-        if not quick:
-            raise ModelError(
-                f"{file}: made with QuickGELU, without which every embedding is off: name {name}-quickgelu, "
-                f"or set quick_gelu in the {CONFIG_FILE} of a folder"
-            )
         trained = state.pop(LONG_KEY)
         state["positional_embedding"] = torch.cat([state["positional_embedding"][:KEPT], trained[KEPT:]])
     if "positional_embedding" in state:  # without a text tower of its own, as OpenAI's
         state = open_clip.model.convert_to_custom_text_state_dict(state)
     positions = state.get("text.positional_embedding")
     options = {"force_context_length": len(positions)} if positions is not None else {}
+    beside = file.with_name(CONFIG_FILE)
+    seen = {}  # as a folder's own says, or else OpenAI's
+    if source == name and beside.is_file():
+        seen = _preprocessing_in(beside)
+    elif source == name and not of_openai:
+        seen = _preprocessing_of_tags(name, file)
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # open_clip warns of every model that it builds and does not load
     try:
-        model = open_clip.create_model(source, load_weights=False, force_custom_text=True, **options)
+        model = open_clip.create_model(
+            source, load_weights=False, force_custom_text=True, force_preprocess_cfg=seen, **options
+        )
     finally:
         logging.disable(disabled)
     return load_weights(model, state, file, name)
+
+
+def _preprocessing_in(file: Path) -> dict:
+    """What a CONFIG_FILE says that pictures are made into.
+
+    Raises ModelError: it is damaged, or says nothing of mean or deviation, for which open_clip would take
+    OpenAI's.
+    """
+    try:
+        config = json.loads(read_text(file))
+        form, seen = config.get("model_cfg"), dict(config.get("preprocess_cfg") or {})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ModelError(f"{file}: cannot be read ({error}): fetch or save the folder again") from error
+    if not (form and seen.get("mean") and seen.get("std")):
+        raise ModelError(
+            f'{file}: it needs "model_cfg" and, for what pictures are made into, "preprocess_cfg" with mean '
+            "and std: add them, as the model's publisher gives them"
+        )
+    return seen
+
+
+def _preprocessing_of_tags(name: str, file: Path) -> dict:
+    """What pictures are made into for a file of weights of an architecture, by its tags in open_clip.
+
+    Raises ModelError: they do not agree, or there are none.
+    """
+    import open_clip
+    from open_clip.transform import merge_preprocess_dict
+
+    tags = open_clip.list_pretrained_tags_by_model(name)
+    expected = [merge_preprocess_dict({}, open_clip.get_pretrained_cfg(name, tag)) for tag in tags]
+    if any(one != expected[0] for one in expected) or not tags:
+        told = (
+            f"its tags in open_clip ({', '.join(tags)}) do not agree"
+            if tags
+            else "open_clip has no tag of it"
+        )
+        raise ModelError(
+            f"{file}: what pictures are made into for these weights of {name} is not known, for {told}: put "
+            f'beside it the {CONFIG_FILE} of its publisher, with "preprocess_cfg" (mean, std, interpolation, '
+            "resize_mode), or name a tag in place of the file"
+        )
+    log.info(
+        "%s: pictures are made into what open_clip's %s of %s expects: %s", file, tags[0], name, expected[0]
+    )
+    return expected[0]
 
 
 def untrained_clip(clip: Clip, seed: int = 0) -> Clip:

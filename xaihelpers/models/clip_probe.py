@@ -33,7 +33,7 @@ def clip_probe(
 
     name, weights: as `load_clip` takes them. layer: as of `as_target`.
     Raises ModelError: as `load_clip`, an embedding that is not finite, a training split without images of
-        every class or with fewer than two classes.
+        every class or with fewer than two classes, a CLIP that sees no square cut from the centre.
     Raises DatasetError: an image that cannot be read.
     """
     train = data.images[data.images.train]
@@ -43,6 +43,13 @@ def clip_probe(
             f"{train.label.nunique()} of its {len(data.classes)} classes there"
         )
     clip = load_clip(name, weights, device=device)
+    seen = PreprocessCfg(**clip.model.visual.preprocess_cfg)
+    height, width = seen.input_size[1:]
+    if height != width or seen.resize_mode != "shortest":
+        raise ModelError(
+            f"{name}: it sees pictures of {height} x {width} pixels, resized by {seen.resize_mode!r}, and no "
+            "square cut from the centre: name a CLIP that does"
+        )
     embeddings = embed_images(clip, train.path.tolist())
     # to its end, so that rounding, as by other threads, does not show
     regression = LogisticRegression(C=100, tol=1e-6, max_iter=3000, random_state=0)
@@ -52,8 +59,6 @@ def clip_probe(
         coefficients = np.concatenate([-coefficients, coefficients]) / 2
         intercepts = np.concatenate([-intercepts, intercepts]) / 2
     probe = _Probe(clip.model.visual, coefficients, intercepts)
-    seen = PreprocessCfg(**clip.model.visual.preprocess_cfg)
-    size = seen.size if isinstance(seen.size, int) else seen.size[0]
     levels = {"interpolation": seen.interpolation, "mean": tuple(seen.mean), "std": tuple(seen.std)}
     identity = f"{clip.identity} probe 0"
-    return as_target(name, probe, size, identity, device, layer, data.class_names, **levels)
+    return as_target(name, probe, height, identity, device, layer, data.class_names, **levels)

@@ -34,13 +34,16 @@ def read_weights(file: Path) -> dict[str, torch.Tensor]:
         state = next((state[key] for key in NESTED if isinstance(state.get(key), Mapping)), state)
         return _cast(state, torch.float32)
     except Exception as error:
-        reason = str(error).split("\n")[0] or type(error).__name__
-        # torch's own message for a pickle advises to run its code
+        reason, remedy = str(error).split("\n")[0] or type(error).__name__, ""
+        # torch's own messages advise to run the code in it
         if isinstance(error, pickle.UnpicklingError):
             reason = "it holds more than tensors"
+        if "TorchScript" in reason:
+            reason = "it is a TorchScript archive, which holds code"
+            remedy = "name OpenAI's CLIPs by open_clip's tag openai in place of a file; of others "
         raise ModelError(
-            f"{file}: cannot be read as weights ({reason}): fetch a whole safetensors file, or a state dict "
-            f"saved by torch, perhaps under {', '.join(NESTED)}"
+            f"{file}: cannot be read as weights ({reason}): {remedy}fetch a whole safetensors file, or a "
+            f"state dict saved by torch, perhaps under {', '.join(NESTED)}"
         ) from error
 
 
@@ -129,6 +132,8 @@ def _cast(state: Mapping[str, torch.Tensor], dtype: torch.dtype) -> dict[str, to
     """The tensors on the CPU, those of floating point as `dtype`."""
     cast = {}
     for key, value in state.items():
+        if not isinstance(value, torch.Tensor):
+            raise ValueError(f"{key!r} in it is no tensor")
         value = value.to(dtype) if value.is_floating_point() else value
         cast[key] = value.contiguous().cpu()
     return cast

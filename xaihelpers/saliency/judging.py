@@ -3,7 +3,6 @@
 Paper autoxplain, section 3.2 and appendix A.4; the images are those of equations 1 and 2 (`kernels.masking`).
 """
 
-import json
 import logging
 import re
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from PIL import Image
 
 from xaihelpers.ask.cache import ask
 from xaihelpers.ask.messages import failure_kind, prompt, request
+from xaihelpers.ask.reading import as_read, json_values, parse_score
 from xaihelpers.kernels.masking import mask_images, upsample_maps
 from xaihelpers.scores.agreement import on_another_scale
 
@@ -35,52 +35,39 @@ HEADING = re.compile(
     """,
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
-# the score, its decimals after a point or a comma, and the rest of its line
-NUMBER = re.compile(r"\W*?(?<![\d−–-])(\d+(?:[.,]\d{1,2})?)(?![^\W_]|[.,]\d)(.*)")
-# a percentage, a range, or a second number to choose from
-NO_SCORE = re.compile(r"\s*(?:%|per\s?cent|(?:[−–,-]|to\b|or\b|and\b)\s*\d)", re.IGNORECASE)
-# the end of the scale that the score is said to be on
-SCALE = re.compile(
-    r"(?:/|\bof\b|\bscale\b\D{0,12}?)\s*(?:\d+\s*(?:-|–|to)\s*)?(\d+)|\b(\d+)[\s-]?(?:points?|stars?)\b",
-    re.IGNORECASE,
-)
+HIGHEST = 5
 
 
-def parse_judgement(text: str) -> float | None:
+def parse_judgement(text: str, cut: bool = False) -> float | None:
     """The score of an answer, 0 ... 5, given as JSON, as lines or as a dictionary.
 
-    One that is absent, ambiguous or off the scale is None; it is never guessed.
+    One that is absent, ambiguous or off the scale is None; it is never guessed (`ask.reading.parse_score`).
+
+    cut: whether max_tokens ended the answer. Its last word may then be half, and it has to begin with what is
+        asked for: behind other words may stand the draft of a thought.
     """
-    try:
-        found = json.loads(text, object_pairs_hook=_once)
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and found.keys() & {"evaluation", "justification", "score"}:
-        return parse_score(str(found.get("score")))
-    headings = list(HEADING.finditer(text))
-    ends = [*(heading.start() for heading in headings), len(text)][1:]
-    scores = set()
+    text = as_read(re.sub(r"\S+\Z", "", text) if cut else text)
+    if cut and not re.match(r"\s*(?:```\w*\s*)?\{", text) and not HEADING.match(text.lstrip()):
+        return None
+    scores, left, read = set(), "", 0
+    for start, end, found in json_values(text, "{"):
+        said = [value for key, value in found.items() if key.casefold() == "score"]
+        if said:
+            scores.update(map(_in_json, said))
+            left, read = left + text[read:start], max(read, end)
+    left += text[read:]
+    headings = list(HEADING.finditer(left))
+    ends = [*(heading.start() for heading in headings), len(left)][1:]
     for heading, end in zip(headings, ends, strict=True):
         if heading[1].lower() == "score":
-            scores.add(parse_score(text[heading.end() : end]))
+            scores.add(parse_score(left[heading.end() : end], HIGHEST))
     return scores.pop() if len(scores) == 1 else None
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict:
-    """A dictionary; ValueError for a name that stands twice: of two, the last would be taken."""
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a name stands twice")
-    return dict(pairs)
-
-
-def parse_score(text: str, highest: int = 5) -> float | None:
-    """The number that a text begins with, on a scale that ends at `highest`; None for any other."""
-    match = NUMBER.match(text)
-    if match is None or NO_SCORE.match(match[2]):
-        return None
-    scale = SCALE.search(match[2])
-    score = float(match[1].replace(",", "."))
-    return score if score <= highest and (scale is None or str(highest) in scale.groups()) else None
+def _in_json(value: object) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if 0 <= value <= HIGHEST else None
+    return parse_score(str(value), HIGHEST)
 
 
 def judge_images(
@@ -129,7 +116,7 @@ def judge(
         requests.append(request(prompt(name, object=object_name), shown, max_tokens=max_tokens))
     rows = []
     for answer in ask(model, requests, **settings):
-        score = parse_judgement(answer.text)
+        score = parse_judgement(answer.text, answer.truncated)
         rows.append([score, answer.text, answer.error, failure_kind(answer, score is not None)])
     table = pd.DataFrame(rows, columns=["score", "text", "error", "failure"]).astype({"score": float})
     suspicion, sure = on_another_scale(table.score)

@@ -15,6 +15,7 @@ from PIL import Image
 from worlds.aviary.individuals import ATTRIBUTES, GROUPS
 from xaihelpers.ask.cache import ask
 from xaihelpers.ask.messages import lettered_options, prompt, request
+from xaihelpers.ask.reading import named_option
 from xaihelpers.datasets.attribute_names import plain_value
 from xaihelpers.substitute.pairs import SubstituteError
 
@@ -51,7 +52,8 @@ def ask_groups(
     if n_without and n_without == len(valid):
         raise SubstituteError(
             f"{model.name} gives no probabilities with its answers, by which images are kept or left out: "
-            "name a model that runs here, or a server that returns log-probabilities (logprobs)"
+            "name a model that runs here, or a server that returns log-probabilities (logprobs), and that "
+            "answers with a letter"
         )
     if n_without:
         log.info("%s: %d answers are none of the letters and count as no answer", model.name, n_without)
@@ -89,11 +91,15 @@ def ask_species(
 ) -> np.ndarray:
     """Whether the model chooses each image's species, bool (N,); no answer is a wrong one.
 
+    Its choice is the most probable letter, or the one that its answer names where it gives no probabilities.
+
     model: of `ask.load_vlm`. images: N PIL images or files. labels: (N,), rows of `names` and `shows`.
     shows: bool (K, 312), the species' attributes; the `n_options` (at most 26) that differ in the fewest are
         offered. seed: of their order.
-    Raises AskError as `ask` does.
+    Raises SubstituteError: `n_options` below 2 or above 26. Raises AskError as `ask` does.
     """
+    if not 2 <= n_options <= len(ascii_uppercase):
+        raise SubstituteError(f"n_options is {n_options}: a question has 2 to {len(ascii_uppercase)} options")
     apart = torch.cdist(shows.float(), shows.float(), p=1)  # (K, K) attributes that differ
     letters = tuple(ascii_uppercase[: min(n_options, len(names))])
     requests, right = [], []
@@ -104,5 +110,6 @@ def ask_species(
         options = lettered_options([names[one] for one in offered], ")")
         requests.append(request(prompt("sub_species", options=options), [image], letters, max_tokens=8))
         right.append(letters[offered.index(label)])
-    choices = [answer.choice for answer in ask(model, requests)]
+    answers = ask(model, requests)
+    choices = [one.choice or named_option(one.text, letters, cut=one.truncated) for one in answers]
     return np.array(choices, object) == np.array(right, object)

@@ -61,7 +61,7 @@ class DrawnPipeline:
     """
 
     def __init__(self, failures: Mapping[str, float] = FAILURES, unknown: Sequence[str] = ()):
-        if min(failures.values(), default=0) < 0 or sum(failures.values()) > 1 + 1e-9:
+        if not (min(failures.values(), default=0) >= 0 and sum(failures.values()) <= 1 + 1e-9):
             raise SubstituteError(
                 f"failures are shares of the images, 0 or more and at most 1 together, not {dict(failures)}"
             )

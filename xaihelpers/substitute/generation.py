@@ -78,8 +78,8 @@ def load_pipeline(
         "model" where a GPU has too little memory for all of it, else "".
     quantise: "", "8bit" or "4bit" (by bitsandbytes: the transformer or U-Net, and the second and third text
         encoder).
-    Raises SubstituteError: it cannot be had, with what to download; an unknown way to offload or quantise; no
-        such device.
+    Raises SubstituteError: it cannot be had, with what to download, or lacks weights; an unknown way to
+        offload or quantise; no such device.
     """
     if offload not in ("", "auto", "model") or quantise not in QUANTISATIONS:
         raise SubstituteError(
@@ -110,6 +110,14 @@ def load_pipeline(
             "save_pretrained, or one on Hugging Face: with a connection it is downloaded once "
             f"(hf download {name}), without one it must lie in the hub's cache."
         ) from error
+    lacking = []
+    for part, network in _networks(pipe).items():
+        lacking += [f"{part}.{key}" for key, weight in network.named_parameters() if weight.is_meta]
+    if lacking:
+        raise SubstituteError(
+            f"the pipeline {name!r} lacks weights ({len(lacking)}, {lacking[0]} among them): fetch or save "
+            "it again"
+        )
     pipe.set_progress_bar_config(disable=True)
     pipe._fingerprint = pipeline_identity(pipe)
     if offload == "auto" and on_gpu:
@@ -187,8 +195,10 @@ def generate(
 
     steps: denoising steps. guidance: guidance scale. size: side in pixels; by default the pipeline's own.
     batch_size: images at a time. settings: any further argument of the pipeline.
-    Raises SubstituteError: a prompt is too long.
+    Raises SubstituteError: a prompt is too long, fewer than one step, or than one image at a time.
     """
+    if steps < 1 or batch_size < 1:
+        raise SubstituteError(f"steps is {steps}, batch_size {batch_size}: both have to be 1 or more")
     settings = _call_settings(pipe, prompts, size) | settings
     settings = {"num_inference_steps": steps, "guidance_scale": guidance} | settings
     images = []
