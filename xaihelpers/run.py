@@ -207,7 +207,8 @@ def run_points(points: list[Point], workers: int, force: bool = False, inplace: 
         for _ in range(2):  # what failed is tried once more
             task = joblib.delayed(run_point)
             tasks = [task(one, key[one.notebook], force, inplace) for one, _ in left.values()]
-            work = joblib.Parallel(max(1, min(workers, len(tasks))), return_as=as_they_end)
+            # workers as many as always: by their number each has its threads, and digits turn with these
+            work = joblib.Parallel(workers, return_as=as_they_end)
             with contextlib.suppress(BrokenProcessPool):
                 for point, outcome, seconds in work(tasks):
                     del left[str(point)]
