@@ -1,6 +1,7 @@
 """A data set: its images, and what is known of them. What nobody recorded is None."""
 
 import re
+import struct
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from PIL import Image
+from PIL import ExifTags, Image
 
 from xaihelpers.text_files import plain
 
@@ -111,14 +112,17 @@ class Dataset:
 
         A mask that a user's folder lacks is empty.
         Raises DatasetError for data without masks, for one that cannot be read, holds colours or is not of
-        its picture's size, for numbers that a user's table does not tell, and as `image_sizes`.
+        its picture's size, for numbers that a user's table does not tell, and a picture that cannot be read.
         """
-        from xaihelpers.datasets.images import image_sizes  # inside, because it imports this module
-
         if self.mask_names is None:
             raise DatasetError(f"{self.name} has no part masks: give a folder of them, or name a drawn world")
         file = self.mask_file(row)
-        width, height = image_sizes(self, [row])[0].tolist()
+        picture = self.images["path"].iloc[row]
+        try:
+            with Image.open(picture) as image:
+                width, height = upright_size(image)
+        except (OSError, SyntaxError) as error:
+            raise DatasetError(f"{picture}: image cannot be read ({error}): restore it") from error
         if self.mask_folder and not file.is_file():
             return np.zeros((height, width), np.uint8)
         try:
@@ -149,6 +153,20 @@ class Dataset:
         if self.left_out:
             known += f"; left out: {self.left_out}"
         return f"{type(self).__name__}({known})"
+
+
+def orientation(image: Image.Image) -> int:
+    """EXIF's orientation, 1 … 8; 1 is upright, as is an image without, or with EXIF data that are broken."""
+    try:
+        found = image.getexif().get(ExifTags.Base.Orientation)
+    except (SyntaxError, ValueError, OSError, struct.error):
+        return 1  # as viewers do
+    return found if found in range(2, 9) else 1
+
+
+def upright_size(image: Image.Image) -> tuple[int, int]:
+    """Width and height of an image as people see it; Pillow gives those of a TIFF so."""
+    return image.size[::-1] if orientation(image) >= 5 and image.format != "TIFF" else image.size
 
 
 def class_name(name: str) -> str:

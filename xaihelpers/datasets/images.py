@@ -2,7 +2,6 @@
 
 import io
 import logging
-import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -11,10 +10,16 @@ from weakref import WeakSet
 
 import numpy as np
 import torch
-from PIL import ExifTags, Image, ImageCms, ImageOps
+from PIL import Image, ImageCms, ImageOps
 
 from xaihelpers.datasets.contradictions import BOX, HALF_A_PIXEL, require_boxes_in_pictures
-from xaihelpers.datasets.dataset import Dataset, DatasetError, require_annotations
+from xaihelpers.datasets.dataset import (
+    Dataset,
+    DatasetError,
+    orientation,
+    require_annotations,
+    upright_size,
+)
 
 log = logging.getLogger(__name__)
 LOOKED_AT = 400  # pictures, at most, whose sizes are read to be held against the boxes of a data set
@@ -109,15 +114,6 @@ def _conversion(profile: bytes, kind: str) -> ImageCms.ImageCmsTransform | None:
     return found if moved > ROUNDING else None
 
 
-def orientation(image: Image.Image) -> int:
-    """EXIF's orientation, 1 … 8; 1 is upright, as is an image without, or with EXIF data that are broken."""
-    try:
-        found = image.getexif().get(ExifTags.Base.Orientation)
-    except (SyntaxError, ValueError, OSError, struct.error):
-        return 1  # as viewers do
-    return found if found in range(2, 9) else 1
-
-
 def _grey_as_seen(image: Image.Image, form: str | None) -> Image.Image:
     """16-bit grey as 8-bit grey; the one value that is transparent, if there is one, is white."""
     # Pillow reads 16-bit PGM (and, once, PNG) as 32-bit numbers
@@ -139,7 +135,7 @@ def image_sizes(data: Dataset, rows: Sequence[int], may_be_turned: bool = True) 
     for path in data.images["path"].iloc[np.asarray(rows, dtype=int)]:
         try:
             with Image.open(path) as image:
-                turn, size = orientation(image), image.size
+                turn, size = orientation(image), upright_size(image)
         except (OSError, SyntaxError):
             turn, size = 1, load_image(path).size  # raises the error that names the file
         if turn != 1 and not may_be_turned:
@@ -147,8 +143,7 @@ def image_sizes(data: Dataset, rows: Sequence[int], may_be_turned: bool = True) 
                 f"{path}: the picture is turned by EXIF, and whether its boxes and points are, too, is not "
                 "known: save it upright, with boxes and points of the upright picture"
             )
-        # Pillow gives the size of a TIFF upright
-        sizes.append(size[::-1] if turn >= 5 and image.format != "TIFF" else size)
+        sizes.append(size)
     return torch.tensor(sizes, dtype=torch.int64).reshape(-1, 2)
 
 
