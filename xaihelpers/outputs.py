@@ -228,18 +228,25 @@ def outputs_of_fields(fields: Mapping) -> ConceptOutputs:
 
 
 def hold_against_itself(outputs: ConceptOutputs, source: str) -> None:
+    """Log what `contradictions` finds; a run keeps it as a note. Raises ValueError as that does."""
+    for found in contradictions(outputs, source):
+        log.warning("%s", found, extra={"note": True})
+
+
+def contradictions(outputs: ConceptOutputs, source: str) -> list[str]:
     """Hold contributions against values × class weights, logits against values @ class weights + a bias.
 
     What logits have beyond the concepts is right for a model with a side channel, and without class weights
-    values are held against nothing: the log says so, and a run keeps it as a note. So it does where logits
-    or values look like something on another scale, and thresholds like those of other values.
+    values are held against nothing: that is said, as where logits or values look like something on another
+    scale, and thresholds like those of other values.
     source: what the outputs are called, for instance their file.
 
     Raises ValueError where contributions are not θ_jk û_ij of the predicted class k, but for half precision,
     and for class weights that fit as (K, L) alone.
     """
+    found = []
     if outputs.class_weights is None:
-        _note("%s: there are no class_weights, so values are held against nothing", source)
+        found.append(f"{source}: there are no class_weights, so values are held against nothing")
         beyond = "contributions"  # of the predicted class alone, whose bias is its own
         rest = outputs.logits.amax(1) - outputs.contributions.sum(1)  # (N,)
         for label in outputs.predictions.unique():
@@ -250,26 +257,24 @@ def hold_against_itself(outputs: ConceptOutputs, source: str) -> None:
         beyond = "values @ class_weights"
         rest = _centred(outputs.logits - outputs.values @ outputs.class_weights)
     spread = _centred(outputs.logits).abs().max()
-    allowed = TOLERANCE * spread + 1e-5 * outputs.contributions.abs().max()
+    largest = torch.stack([outputs.contributions.abs().max(), outputs.logits.abs().max()]).max()
+    allowed = TOLERANCE * spread + 1e-5 * largest
     if rest.abs().max() > allowed:
         what = _another_scale(outputs, allowed, source)
         what = what or "as of a side channel beside the concepts, or they are of another model"
-        message = "%s: logits have up to %.3g beyond %s and a bias, where they vary by %.3g: %s"
-        _note(message, source, rest.abs().max(), beyond, spread, what)
+        size = f"logits have up to {rest.abs().max():.3g} beyond {beyond} and a bias"
+        found.append(f"{source}: {size}, where they vary by {spread:.3g}: {what}")
     values, thresholds = outputs.values, outputs.thresholds
     if thresholds is None or len(values) < 2:
-        return
+        return found
     called = values > thresholds
     halves = bool((thresholds == 0.5).all()) and not -1 <= values.min() <= values.max() <= 2
     if halves or bool((called == called[0]).all()):
-        message = "%s: thresholds from %.3g to %.3g, values from %.3g to %.3g: %s"
         what = "these are halves, as of probabilities" if halves else "no concept's values lie on both sides"
-        ends = thresholds.min(), thresholds.max(), values.min(), values.max()
-        _note(message, source, *ends, f"{what}. Give both on one scale: 0.5 of a probability is 0 of a logit")
-
-
-def _note(message: str, *about) -> None:
-    log.warning(message, *about, extra={"note": True})
+        ends = [f"from {one.min():.3g} to {one.max():.3g}" for one in (thresholds, values)]
+        what += ". Give both on one scale: 0.5 of a probability is 0 of a logit"
+        found.append(f"{source}: thresholds {ends[0]}, values {ends[1]}: {what}")
+    return found
 
 
 def _centred(numbers: torch.Tensor) -> torch.Tensor:

@@ -28,10 +28,11 @@ from xaihelpers.yardsticks.evidence import DRAWN, LABELLED, UNLABELLED, Evidence
 from xaihelpers.yardsticks.reading import ABOVE, BELOW, OPEN, RANKS
 from xaihelpers.yardsticks.reading import verdict as verdict
 
-PANELS = 5  # side by side
+PANELS = 4  # side by side
 COLORS = {ABOVE: plots.PALETTE[0], BELOW: plots.PALETTE[3], OPEN: "0.6"}
 # columns of the table that the page shows
-SHOWN = "yardstick unit value low high blind blind_value verdict sees passes".split()
+SHOWN = "yardstick measures unit good value low high blind blind_value verdict".split()
+SHOWN += "of_class picture soft ceiling look look_low look_high about sees passes".split()
 PROMISES = {
     DRAWN: "These images were drawn: every attribute and part is known exactly, as it is of no photograph.",
     LABELLED: "These data have labels that people gave, and no exact truth: a label may be wrong, too.",
@@ -51,8 +52,8 @@ def card_figure(cards: Sequence[Scorecard], yardsticks: Sequence[str] = ()) -> p
     table = pd.concat([card.possible.assign(line=line) for line, card in enumerate(cards)])
     table = table[table.yardstick.isin(yardsticks or table.yardstick)]
     panels = list(table.groupby("yardstick", sort=False))
-    columns = min(PANELS, len(panels))
-    n_rows = -(-len(panels) // columns)
+    columns = min(PANELS, max(len(panels), 1))
+    n_rows = max(-(-len(panels) // columns), 1)
     look = {"figsize": (10, n_rows * (0.75 + 0.17 * len(cards))), "layout": "constrained"}
     fig, axes = plt.subplots(n_rows, columns, sharey=True, squeeze=False, **look)
     axes[0, 0].set_yticks(range(len(cards)), [card.evidence.name for card in cards])
@@ -114,7 +115,7 @@ def marked(yardstick: str) -> str:
 
 
 def printed(card: Scorecard) -> str:
-    """The page as text: warnings, lines, what is not possible, and which lies it would tell."""
+    """The page as text: head, warnings, lines, what is not possible, and which lies it would tell."""
     lines = [["yardstick (↓: low is good)", "value", "held against", "verdict", "turns worse under"]]
     for row in card.possible.itertuples():
         interval = f"{number(row.value)} [{number(row.low)}, {number(row.high)}] {row.unit}".strip()
@@ -123,22 +124,26 @@ def printed(card: Scorecard) -> str:
         worth = f"{sees} of {sees + passes} tried" if sees + passes else "–"
         lines.append([marked(row.yardstick), interval, blind, row.verdict, worth])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    for place, row in reversed([*enumerate(card.possible.itertuples(), 1)]):
+        lines.insert(place + 1, f"    {row.measures} {rungs(row)}")
     told = ["no planted fault is on record of any of these yardsticks (notebook 62)"]
     if len(card.coverage):
-        counts = [f"{row.fault} {len(row[3])} and {len(row[4])}" for row in card.coverage.itertuples()]
         untold = card.coverage.fault[card.coverage["seen by"].map(len) == 0]
-        told = [f"lines that turn worse under a planted fault, and lines that praise it: {'; '.join(counts)}"]
-        told.append(f"lies that none of these lines tells: {'; '.join(untold) or 'none of those tried'}")
-    return "\n".join(
-        [
-            card.title,
-            *[f"WARNING: {warning}" for warning in card.warnings],
-            *["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines],
-            *[f"not possible: {line}" for line in card.not_possible],
-            *told,
-            *card.evidence.notes,
-        ]
-    )
+        told = [f"lies that none of these lines tells: {'; '.join(untold) or 'none of those tried'}"]
+    warnings = [f"WARNING: {warning}" for warning in card.warnings]
+    missing = [f"not possible: {line}" for line in card.not_possible]
+    return "\n".join([card.title, *card.head, *warnings, *lines, *missing, *told, *card.evidence.notes])
+
+
+def rungs(row: tuple) -> str:
+    """What of a line's value is the class's, and what the picture's, in words. row: of a card's table."""
+    if pd.isna(row.picture):
+        return f"(Class or picture: not asked, for {row.about}.)"
+    beside = [f"soft reciter {number(row.soft)}" if pd.notna(row.soft) else "nobody recites maps"]
+    beside += [f"truth {number(row.ceiling)}"] if pd.notna(row.ceiling) else []
+    said = f"Of it the class {number(row.of_class)}, the picture {number(row.picture)} ({', '.join(beside)})"
+    return f"{said}: {row.about}."
 
 
 def write_card(cards: Sequence[Scorecard], folder: str | Path) -> dict[str, Path]:
@@ -161,12 +166,13 @@ def _page(cards: Sequence[Scorecard], png: bytes) -> str:
     title = f"Scorecard: {escape(', '.join(card.evidence.name for card in cards))}"
     picture = base64.b64encode(png).decode()
     parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><h1>{title}</h1>"]
-    parts.append(f'<img src="data:image/png;base64,{picture}" alt="{CAPTION}"><p>{CAPTION}</p>')
+    parts.append(f'<img src="data:image/png;base64,{picture}" alt="{CAPTION}" style="max-width:100%"><p>{CAPTION}</p>')
     look = {"index": False, "border": 0, "na_rep": "", "float_format": "{:.3g}".format}
     lists = dict.fromkeys(("seen by", "praised by"), "; ".join)
     for card in cards:
         e = card.evidence
         parts.append(f"<h2>{escape(card.title)}</h2><p>{PROMISES[e.ground.kind]} {escape(' '.join(e.notes))}")
+        parts += [f"<p>{escape(line)}" for line in card.head]
         parts += [f"<p><strong>{escape(warning)}</strong>" for warning in card.warnings]
         shown = card.possible[SHOWN].rename(columns={"sees": "turns worse under", "passes": "praised under"})
         parts.append(shown.to_html(**look))
@@ -190,7 +196,6 @@ def main(arguments: list[str] | None = None) -> int:
     say("--maps", default="", help="safetensors file with concept_maps, image_ids and concepts")
     say("--texts", default="", help="CSV file with the columns image and text")
     say("--judgements", default="", help="CSV file with the columns image, score and, perhaps, control")
-    say("--network-accuracy", type=float, help="0 to 1, of the network that the concepts are to explain")
     say("--scorer", default="", help="a CLIP for scores of texts, as aviary_clip; none by default")
     say("--foreign", action="store_true", help="let a scorer of drawn birds see other data")
     say("--pairs", type=int, default=120, help="probes of a .py that are pairs (default: %(default)s)")
@@ -199,9 +204,10 @@ def main(arguments: list[str] | None = None) -> int:
     say("--out", default="scorecard", help="folder to write to (default: %(default)s)")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("xaihelpers.outputs").setLevel(logging.ERROR)  # the page says it
     asked = any(map(is_python_file, options.outputs))
     probing = {"n_pairs": options.pairs * asked, "n_covered": options.covered * asked, "seed": options.seed}
-    given = {name: getattr(options, name) for name in ("maps", "texts", "judgements", "network_accuracy")}
+    given = {name: getattr(options, name) for name in ("maps", "texts", "judgements")}
     try:
         ground = Ground(options.data, options.labels, options.scorer, **probing)
         check_shipped(ground.world, [options.scorer], options.foreign)

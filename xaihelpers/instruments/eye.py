@@ -24,6 +24,7 @@ from torch import nn
 from torchvision.transforms import functional as transforms
 
 from worlds import aviary, everyday
+from xaihelpers.datasets import load_image
 from xaihelpers.text_files import words
 
 SIZE, CELL = 128, 4  # side of a picture and of a cell of the finer map, in pixels
@@ -213,6 +214,20 @@ def look(eye: Eye, images: Sequence[Image.Image]) -> list[Look]:
         names = dict(zip(SPECIES + THINGS, species + things, strict=True))
         found.append(Look(values, visible, names, is_thing))
     return found
+
+
+def attribute_chances(eye: Eye, files: Sequence[str | Path], attributes: Sequence[str]) -> torch.Tensor:
+    """How probable the eye finds each attribute of birds, and that it can be seen, (N, L): their product.
+
+    files: N images. attributes: L names such as "has_wing_color::red".
+    Raises KeyError for an attribute that the eye was not taught; DatasetError as `load_image`.
+    """
+    asked, found = [name.removeprefix("has_").split("::") for name in attributes], []
+    for start in range(0, len(files), 64):
+        for one in look(eye, list(map(load_image, files[start : start + 64]))):
+            values, visible = one.values["birds"], one.visible["birds"]
+            found.append([visible[group] * values[group][value] for group, value in asked])
+    return torch.tensor(found)
 
 
 def as_pixels(images: Sequence[Image.Image]) -> torch.Tensor:

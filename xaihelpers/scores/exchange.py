@@ -31,7 +31,7 @@ from xaihelpers.scores.intervals import Interval, interval, ratio_interval
 
 SHIFTS = 10
 # of the soft reciter, in spreads of an image's class scores
-TEMPERATURES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2)
+TEMPERATURES = (1 / 8, 1 / 4, 1 / 2, 1, 2, 4)
 FEWEST = 0.5  # share of images with a classmate below which there is no number
 ROUNDING = 1e-9  # of the greatest score
 Judge = Callable[[torch.Tensor], torch.Tensor]  # rows (N,): score on image i of the explanation of rows[i]

@@ -6,6 +6,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite, nan
 from pathlib import Path
 
 import pandas as pd
@@ -20,6 +21,12 @@ NOT_POSSIBLE = "not possible"
 FUNCTIONS = vars(of_pictures) | vars(of_values) | vars(of_words)
 NEEDS = pd.read_csv(Path(__file__).with_name("needs.csv"), index_col="need")
 SAYS = ["sees", "passes"]  # columns of `read_worth`
+PICTURE, CLASS, NEITHER = "the picture", "the class", "neither"  # what a line's explanations are about
+BLIND = "no look can be seen by this line"
+WITHIN = "concept AUC within a class"
+CARRIED = 0.9  # share of the decisions below which concepts do not make them
+COLUMNS = "yardstick value low high cases effective blind blind_value lead lead_low lead_high verdict why give"
+COLUMNS = f"{COLUMNS} about of_class picture soft ceiling look look_low look_high left_out".split()
 AT_CHANCE = {
     "accuracy": "It is not shown that the classes are right more often than something blind would be",
     "concept AUC": "It is not shown that the concepts' values go with their labels",
@@ -43,11 +50,11 @@ class Scorecard:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row for each yardstick, what is not possible last, else in the order of truth needed and papers.
+        """A row for each yardstick, in the order of the list, what is not possible last.
 
-        Columns: model, data, truth, paper, yardstick, unit, good ("low" or "high"), value, low, high, cases,
-        effective, blind (what knows nothing), blind_value, lead, lead_low, lead_high, verdict, why, give,
-        sees, passes (planted faults on record).
+        Columns: model, data, truth, paper, yardstick, measures, unit, good ("low" or "high"), value, low, high,
+        cases, effective, blind (what knows nothing), blind_value, lead, lead_low, lead_high, verdict, why,
+        give, those of `_rungs`, sees, passes (planted faults on record).
         """
         lines = []
         for yardstick, one in self.readings.items():
@@ -55,11 +62,11 @@ class Scorecard:
             line = {"yardstick": yardstick} | one.value()._asdict()
             line |= {"blind": blind, "blind_value": blind_value}
             line |= {"lead": lead.value, "lead_low": lead.low, "lead_high": lead.high}
-            lines.append(line | {"verdict": verdict(lead), "why": "", "give": ""})
+            lines.append(line | {"verdict": verdict(lead), "why": "", "give": ""} | _rungs(one))
         for yardstick, (why, give) in self.missing.items():
             lines.append({"yardstick": yardstick, "verdict": NOT_POSSIBLE, "why": why, "give": give})
-        about = YARDSTICKS.set_index("yardstick")[["truth", "paper", "unit", "good"]]
-        table = pd.DataFrame(lines).join(about, on="yardstick")
+        about = YARDSTICKS.set_index("yardstick")[["truth", "paper", "measures", "unit", "good"]]
+        table = pd.DataFrame(lines, columns=COLUMNS).join(about, on="yardstick")
         table = table.join(self.worth[SAYS].map("; ".join), on="yardstick").fillna(dict.fromkeys(SAYS, ""))
         return table.assign(model=self.evidence.name, data=self.evidence.ground.world.name)
 
@@ -88,19 +95,83 @@ class Scorecard:
             lines.append([planted, fault, *(here.yardstick[here.says == one].tolist() for one in SAYS)])
         return pd.DataFrame(lines, columns=["planted", "fault", "seen by", "praised by"])
 
-    @property
+    @cached_property
+    def head(self) -> list[str]:
+        """What a reader has to know before any line: how many lines, what of them is the picture's, the look."""
+        lines, told = self.possible, self.possible.about.value_counts()
+        n_seen = int(told.reindex([PICTURE, CLASS, NEITHER], fill_value=0).sum())
+        counts = [f"{(lines.verdict == ABOVE).sum()} of {len(lines)} lines above what knows nothing"]
+        counts.append(f"{told.get(PICTURE, 0)} of {n_seen} tell a picture from a classmate's beyond the class scores")
+        if "accuracy" in self.readings:
+            counts.insert(0, f"accuracy {self.readings['accuracy'].value().value:.1f} %")
+        found = ["; ".join(counts)]
+        looks = lines[lines.about.isin([PICTURE, CLASS, NEITHER])]
+        if len(looks):
+            said = [f"{row.yardstick} {row.look:.2f} [{row.look_low:.2f}, {row.look_high:.2f}]" for row in looks.itertuples()]
+            found.append(f"look (1: what the truth gains by looking at the picture): {'; '.join(said)}")
+        if n_seen and not told.get(PICTURE, 0):
+            found.append("NOTHING OF THE PICTURE is shown: who recites the class gets such a page, too")
+        shares = [f"{who} concepts {100 * share:.0f} %" for who, share in self.carried.items()]
+        return [*found, f"the decision is carried by {', by '.join(shares)}"] if shares else found
+
+    @cached_property
+    def carried(self) -> dict[str, float]:
+        """Share of the decision that all shown concepts, and that the labelled ones carry (`carried`)."""
+        e = self.evidence
+        if e.outputs.class_weights is None:
+            return {}
+        found = {"all shown": range(len(e.outputs.concepts))}
+        found |= {"the labelled": e.columns} if e.columns else {}
+        return {who: of_values.carried(e, some) for who, some in found.items()}
+
+    @cached_property
     def warnings(self) -> list[str]:
-        """What makes all other lines void: a model at chance, as with rows under the wrong ids."""
-        found = []
+        """What makes other lines void: a model at chance, rows of other images, a decision beside the concepts."""
+        found = list(self.evidence.contradictions)
+        verdicts = {name: verdict(one.lead()) for name, one in self.readings.items()}
         for yardstick, meaning in AT_CHANCE.items():
-            one = self.readings.get(yardstick)
-            if one is not None and verdict(one.lead()) != ABOVE:
+            if verdicts.get(yardstick, ABOVE) != ABOVE:
+                one = self.readings[yardstick]
                 numbers = f"{one.value().value:.3g} {one.about.unit}".strip()
                 numbers += f", blind {one.hardest()[1]:.3g}"
                 found.append(
                     f"{meaning} ({numbers}): are rows under the wrong ids, or names in another order?"
                 )
+        order = self.readings[WITHIN].value().value if WITHIN in self.readings else nan
+        if isfinite(order) and verdicts[WITHIN] != ABOVE == verdicts["concept AUC"]:
+            found.append(
+                "Concepts go with the class, and among images of one class and decision not with the image "
+                f"({order:.2f}, where .5 is no order): it recites, or rows are under the ids of classmates"
+            )
+        for who, share in self.carried.items():
+            if share < CARRIED:
+                found.append(
+                    f"Among images of a class {who} concepts carry {100 * share:.0f} % of the decision: it is "
+                    "made beside them, and no line on concepts speaks of that"
+                )
         return found
+
+
+def _rungs(one: Reading) -> dict:
+    """What a line says of class and picture.
+
+    Columns: about (PICTURE, CLASS, NEITHER, BLIND, or why it is not asked), picture, of_class, soft, ceiling,
+    in the line's unit, look with look_low and look_high, and left_out (images, in words).
+    """
+    ladder, scale = one.ladder, 100 if one.about.unit == "%" else 1
+    if ladder is None or ladder.refused:
+        about = ladder.refused if ladder else one.about.no_ladder or "there are no classes"
+        return {"about": about}
+    parts = {"picture": ladder.own.picture, "of_class": ladder.own.of_class}
+    parts |= {"soft": ladder.soft.picture} if ladder.soft else {}
+    parts |= {"ceiling": ladder.truth.picture} if ladder.truth else {}
+    found = {name: scale * float(part.nanmean()) for name, part in parts.items()}
+    found["left_out"] = "; ".join(ladder.drawn.said)
+    if not ladder.can_see:
+        return found | {"about": BLIND}
+    ahead, look = ladder.ahead, ladder.look
+    found |= {"look": look.value, "look_low": look.low, "look_high": look.high}
+    return found | {"about": PICTURE if ahead.low > 0 else NEITHER if ladder.of_class.low <= 0 else CLASS}
 
 
 def score(
@@ -150,14 +221,10 @@ def _met_needs(e: Evidence) -> dict[str, bool]:
         "probed": e.probed is not None,
         "pairs": has_labels and probes is not None and len(of_pictures.known_pairs(e)[0]) > 1,
         "covered": probes is not None and len(probes.rows("whole")) > 1,
-        "concepts-only": linear and of_values.unexplained(e) <= 1e-3,
-        "training": e.training is not None,
-        "network": e.network_accuracy is not None,
-        "sub-concepts": not set(of_values.SUB_ATTRIBUTES).isdisjoint(e.attributes),
+        "concepts-only": linear and of_values.carried(e, range(len(outputs.concepts))) >= 1 - 1e-3,
         "candidates": len(outputs.classes) >= CANDIDATES,
         "reader": not of_images or world.train.any(),
         "texts": len(of_words.text_rows(e)) > 1,
         "scorer": e.ground.scorer is not None,
         "judgements": e.judgements is not None,
-        "control": e.judgements is not None and "control" in e.judgements,
     }

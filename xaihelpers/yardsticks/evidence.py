@@ -1,7 +1,8 @@
 """What is given of one model, checked against the data: outputs, and what else there may be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,21 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from xaihelpers.bottlenecks.concept_dataset import rows_of_another_class
-from xaihelpers.datasets import Dataset, DatasetError, concept_labels, find_attributes, load, plain_name
+from xaihelpers.datasets import (
+    Dataset,
+    DatasetError,
+    class_concepts,
+    concept_labels,
+    find_attributes,
+    load,
+    plain_name,
+)
 from xaihelpers.datasets.attribute_names import unknown_name
 from xaihelpers.models.clip import load_clip
-from xaihelpers.outputs import ConceptOutputs, names_in, read_outputs
+from xaihelpers.outputs import ConceptOutputs, contradictions, names_in, read_outputs
 from xaihelpers.own_model import is_python_file, outputs_of_data, outputs_of_file
 from xaihelpers.paths import find
+from xaihelpers.scores import exchange
 from xaihelpers.scores.agreement import require_scale
 from xaihelpers.text_files import numbers, places, plain, read_table
 from xaihelpers.yardsticks.drawn_probes import draw_probes
@@ -74,12 +84,11 @@ class Evidence:
     judgements: score (0 to 5) of each test image, in their order, and, perhaps, control: the same judge's
         score of a map of that image which is known to be wrong; or a CSV file with these columns and image.
     probed: the outputs for the probes (`ground.probes`, where there are any), by their ids.
-    network_accuracy: of the network that the concepts are to explain, 0 to 1.
 
     Raises DatasetError: ids that the data do not have, no test image, no known concept where the data have
         labels, other classes, tables without these columns or images, maps that are not those of their names.
-        Raises ValueError: a network_accuracy that is no share, another number of judgements; and as
-        `read_outputs`, `outputs_of_file`, `ConceptOutputs.align` and, of judgements, `require_scale` do.
+        Raises ValueError: another number of judgements; and as `read_outputs`, `outputs_of_file`,
+        `contradictions`, `ConceptOutputs.align` and, of judgements, `require_scale` do.
     """
 
     def __init__(
@@ -91,10 +100,7 @@ class Evidence:
         texts: str | Path = "",
         judgements: str | Path | pd.DataFrame = "",
         probed: ConceptOutputs | None = None,
-        network_accuracy: float | None = None,
     ):
-        if network_accuracy is not None and not 0 <= network_accuracy <= 1:
-            raise ValueError(f"network accuracy is {network_accuracy}: give a share, 0.87 for 87 %")
         world, probes, source = ground.world, ground.probes, "these outputs"
         if isinstance(outputs, str | Path):
             source, name = str(outputs), name or Path(outputs).stem
@@ -109,7 +115,8 @@ class Evidence:
         outputs = outputs.of_classes(world.class_names, source) if len(world.classes) else outputs
         train = world.train.numpy()[rows]
         named, self.notes = _attributes(outputs, world, source)  # notes: what was left out
-        self.name, self.ground, self.network_accuracy = name or "model", ground, network_accuracy
+        self.contradictions = contradictions(outputs, Path(source).name)
+        self.name, self.ground = name or "model", ground
         self.rows = rows[~train]  # (n,), of the test images in the data set
         self.labels = world.labels[self.rows] if len(world.classes) else None  # (n,) int64
         # of the test images with all L concepts, and with the L' that the data set has labels of
@@ -121,7 +128,6 @@ class Evidence:
         self.known = self.outputs
         self.columns = [column for column, name in enumerate(named) if name]  # L', of these among the L
         self.attributes = [named[column] for column in self.columns]  # L', their names in the data set
-        self.training, self.training_rows = None, rows[train]  # `known` of training images, if there are any
         if self.columns:
             concepts = [outputs.concepts[column] for column in self.columns]
             self.known = self.outputs.of_concepts(concepts)
@@ -129,8 +135,8 @@ class Evidence:
             self.present = self.truth[self.rows]  # (n, L') of 0 and 1
             fitted = world.train if world.train.any() else ~world.train
             self.prevalence = self.truth[fitted].mean(0)  # (L',), share of images that have a concept
-            if train.any():
-                self.training = outputs.take(np.flatnonzero(train)).of_concepts(concepts)
+            seen = outputs.values[train] if train.any() else self.outputs.values
+            self.centre = seen[:, self.columns].mean(0)  # (L',), mean values, of training images if there are any
         # outputs of the probes in their order, L concepts; None where the model was not asked
         self.probed = probed and probed.cpu().align(probes.ids, "the outputs for the probes")
         self.texts = self._table(texts, "text")["text"].fillna("").tolist() if texts else None  # n texts
@@ -174,6 +180,47 @@ class Evidence:
         """(n, L') bool, what the model itself calls present."""
         return self.known.values > self.known.thresholds
 
+    @cached_property
+    def usual(self) -> torch.Tensor:
+        """(K, L'), the share of a class's images that have a concept; of what nobody annotated, of all images."""
+        usual = class_concepts(self.ground.world, self.attributes).T
+        return torch.where(usual.isnan(), self.prevalence, usual)
+
+    def saying(self, shares: torch.Tensor) -> ConceptOutputs:
+        """The same decisions, explained by shares (n, L') of presence from 0 to 1 on the model's own scale."""
+        scale = self.known.values.std(0)
+        scale = scale.where(scale > 0, 1)
+        values, weights = shares * scale, self.known.class_weights
+        contributions = values if weights is None else values * weights.T[self.known.predictions]
+        return replace(self.known, values=values, contributions=contributions, thresholds=scale / 2)
+
+    def partners(self, rows: np.ndarray, shifts: int = exchange.SHIFTS) -> exchange.Partners | None:
+        """With whom some of the n images exchange their explanations; None without classes."""
+        if self.labels is None:
+            return None
+        told = self.labels[rows], self.outputs.predictions[rows]
+        return exchange.partners(*told, self.rows[rows], shifts, self.ground.seed)
+
+    def exchanged(
+        self,
+        judge: Callable[[ConceptOutputs], exchange.Judge],
+        rows: np.ndarray | None = None,
+        own: exchange.Judge | None = None,
+    ) -> exchange.Ladder | None:
+        """The exchange among classmates of what the labelled concepts say; None without classes.
+
+        judge: outputs of the L' concepts and n' images -> what scores their explanations.
+        rows: (n',), the images that are asked about; None is all.
+        own: what scores the model's own explanations, where these say more than the labelled concepts.
+        """
+        rows = np.arange(len(self.rows)) if rows is None else rows
+        drawn = self.partners(rows)
+        if drawn is None:
+            return None
+        own, truth = own or judge(self.known.take(rows)), judge(self.saying(self.present).take(rows))
+        reciters = exchange.soft_reciters(self.outputs.logits, self.usual)
+        return exchange.ladder(own, drawn, truth, [judge(self.saying(one).take(rows)) for one in reciters])
+
     @property
     def another(self) -> torch.Tensor:
         """(n,), for each image the row of one of another class, or of any other one."""
@@ -190,6 +237,12 @@ class Evidence:
         """Up to `count` of the n rows, the same for every model on the same images, in ascending order."""
         order = np.random.default_rng([self.ground.seed, salt]).permutation(len(self.rows))
         return np.sort(order[:count])
+
+    def sample_pairs(self, count: int, salt: int = 0) -> np.ndarray:
+        """The same, half of them drawn, with a classmate each."""
+        rows = self.sample(count // 2, salt)
+        drawn = self.partners(np.arange(len(self.rows)))
+        return rows if drawn is None else np.union1d(rows, drawn.classmates[0][rows])
 
 
 def _places(wanted: Sequence[str], held: Sequence[str], source: object, lack: str, remedy: str) -> list[int]:

@@ -3,7 +3,7 @@
 Each function takes the evidence and the names wanted, and yields these with their readings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from PIL import Image
 from xaihelpers.datasets import part_points, parts_of
 from xaihelpers.kernels.coam import location_region
 from xaihelpers.saliency.methods import scaled_maps
-from xaihelpers.scores import alignment, interventions, sub
+from xaihelpers.scores import alignment, exchange, interventions, sub
 from xaihelpers.yardsticks.evidence import Evidence
 from xaihelpers.yardsticks.of_values import Found, effect_agreement, own_scale
 from xaihelpers.yardsticks.planted_maps import centre_map, decisive_maps, inside
@@ -21,6 +21,7 @@ from xaihelpers.yardsticks.reading import Reading, judged
 
 N_MAPS = 200  # images whose maps are judged by points
 N_MASKS = 60  # and by masks
+MAP_SHIFTS = 3  # classmates with whom each of these exchanges its map
 SIZE = (224, 224)  # pixels that a whole image is scaled to where maps are compared with places
 
 
@@ -31,35 +32,57 @@ def on_part(e: Evidence, parts: Sequence[str]) -> torch.Tensor:
 
 def location(e: Evidence, names: Sequence[str]) -> Found:
     """CLM and overlap with the part (alignment, eq. 11) of the most important concept that lies on a part."""
-    world, rows = e.ground.world, e.sample(N_MAPS, 3)
-    some, eligible = e.known.take(rows), on_part(e, world.parts)
-    top = alignment.top_concepts(alignment.concept_importance(some, "product"), 1, eligible)[:, 0]
-    columns, index = eligible.nonzero()[:, 0], torch.arange(len(rows))
-    shift = np.random.default_rng(e.ground.seed).integers(1, max(len(columns), 2), len(rows))
-    other = columns[(torch.searchsorted(columns, top.contiguous()) + torch.from_numpy(shift)) % len(columns)]
-    rivals = {"another concept's map": some.concept_maps[index, other], **_blob(some.concept_maps)}
-    points = part_points(world, e.rows[rows], SIZE)
+    world, eligible = e.ground.world, on_part(e, e.ground.world.parts)
     parts = [[world.parts.index(part) for part in parts_of(name, world.parts)] for name in e.attributes]
-    centres = alignment.concept_points(points, parts)[index, top]  # (n, 2, 2)
 
-    def hits(maps):
-        ranks = alignment.location_ranks(maps[:, None], centres[:, None], SIZE)
-        return alignment.concept_location(ranks, SIZE, 1, 1)
+    def read(name, rows, judge_of):
+        some, columns = e.known.take(rows), eligible.nonzero()[:, 0]
+        top = alignment.top_concepts(alignment.concept_importance(some, "product"), 1, eligible)[:, 0]
+        shift = np.random.default_rng(e.ground.seed).integers(1, max(len(columns), 2), len(rows))
+        other = (torch.searchsorted(columns, top.contiguous()) + torch.from_numpy(shift)) % len(columns)
+        maps, index = some.concept_maps, torch.arange(len(rows))
+        rivals = {"another concept's map": maps[index, columns[other]], **_blob(maps)}
+        places = alignment.concept_points(part_points(world, e.rows[rows], SIZE), parts)  # (n, L', 2, 2)
+        judge = judge_of(rows, top, places[index, top])
+        ladder = _exchanged(e, rows, judge, lambda by: maps[by, top], lambda by: _near(places[by, top]))
+        return name, judged(judge, maps[index, top], rivals, e.classes_of(rows), ladder)
 
-    own = some.concept_maps[index, top]
-    yield "CLM", judged(hits, own, rivals, e.classes_of(rows))
-    if world.mask_names is not None:
+    def hits(rows, top, centres):
+        def judge(maps):
+            ranks = alignment.location_ranks(maps[:, None], centres[:, None], SIZE)
+            return alignment.concept_location(ranks, SIZE, 1, 1)
+
+        return judge
+
+    def overlap(rows, top, centres):
         masks = []
-        for mask, column in zip(_masks(e, rows[:N_MASKS]), top, strict=False):
-            parts = parts_of(e.attributes[column], world.mask_names)
-            masks.append(np.isin(mask, [1 + world.mask_names.index(part) for part in parts]))
-        masks = torch.from_numpy(np.array(masks))
+        for mask, column in zip(_masks(e, rows), top, strict=True):
+            shown = parts_of(e.attributes[column], world.mask_names)
+            masks.append(np.isin(mask, [1 + world.mask_names.index(part) for part in shown]))
+        masks, pixels = torch.from_numpy(np.array(masks)), SIZE[0] * SIZE[1] // 12
+        return lambda maps: alignment.region_iou(location_region(maps, pixels, SIZE), masks)
 
-        def overlap(maps):
-            regions = location_region(maps[:N_MASKS], SIZE[0] * SIZE[1] // 12, SIZE)
-            return alignment.region_iou(regions, masks)
+    yield read("CLM", e.sample(N_MAPS, 3), hits)
+    if world.mask_names is not None:
+        yield read("CoAM overlap", e.sample_pairs(N_MASKS, 3), overlap)
 
-        yield "CoAM overlap", judged(overlap, own, rivals, e.classes_of(rows[:N_MASKS]))
+
+def _exchanged(
+    e: Evidence, rows: np.ndarray, judge: Callable, maps_of: Callable, truth_of: Callable
+) -> exchange.Ladder | None:
+    """The exchange of maps: judge: maps (n, h, w) -> scores (n,). maps_of, truth_of: partners (n,) -> maps."""
+    drawn = e.partners(rows, MAP_SHIFTS)
+    if drawn is None:
+        return None
+    return exchange.ladder(lambda by: judge(maps_of(by)), drawn, lambda by: judge(truth_of(by)))
+
+
+def _near(points: torch.Tensor) -> torch.Tensor:
+    """Maps (n, 28, 28) that fall from one of two points (n, 2, 2), x and y; NaN lies far from the image."""
+    down, across = torch.meshgrid(torch.arange(28.0) + 0.5, torch.arange(28.0) + 0.5, indexing="ij")
+    cells = torch.stack([across, down], -1) * SIZE[0] / 28  # (28, 28, 2)
+    away = (cells - points.nan_to_num(-1e4)[:, :, None, None]).norm(dim=-1)  # (n, 2, 28, 28)
+    return -away.amin(1)
 
 
 def _blob(maps: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -75,11 +98,12 @@ def _masks(e: Evidence, rows: np.ndarray) -> np.ndarray:
 
 def on_object(e: Evidence, names: Sequence[str]) -> Found:
     """The share of the class's attention on the object: maps of concepts by the predicted class's weights."""
-    rows = e.sample(N_MASKS, 3)
+    rows = e.sample_pairs(N_MASKS, 3)
     some, birds = e.known.take(rows), torch.from_numpy(_masks(e, rows) > 0)
     own = scaled_maps(decisive_maps(some, some.concept_maps))[0]
     judge = partial(inside, objects=birds)
-    yield "inside the bird", judged(judge, own, _blob(some.concept_maps), e.classes_of(rows))
+    ladder = _exchanged(e, rows, judge, own.__getitem__, birds.float().__getitem__)
+    yield "inside the bird", judged(judge, own, _blob(some.concept_maps), e.classes_of(rows), ladder)
 
 
 def known_pairs(e: Evidence) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
@@ -106,7 +130,7 @@ def _probed_values(e: Evidence, *rows: np.ndarray) -> list[torch.Tensor]:
 
 
 def substituted(e: Evidence, names: Sequence[str]) -> Found:
-    """S+ and S− (sub, section 5.5) and the own response, on exact pairs."""
+    """S+ and S− (sub, section 5.5), on exact pairs."""
     *pair, own = known_pairs(e)
     targets, groups = [e.attributes[column] for column in own], sub.groups_of(e.attributes)
     held = e.ground.world.attributes["name"].tolist()
@@ -118,10 +142,6 @@ def substituted(e: Evidence, names: Sequence[str]) -> Found:
     for name, field in {"S+": "s_plus", "S-": "s_minus"}.items():
         rivals = {"the bird before": was, "a guess in the group": guess}
         yield name, judged(lambda one, field=field: getattr(one, field), now, rivals, clusters)
-    other = own.roll(1).where(own.roll(1) != own, (own + 1) % len(e.attributes))
-    scaled = _probed_values(e, *pair)
-    response, of_other = (interventions.own_response(*scaled, columns) for columns in (own, other))
-    yield "own response", Reading(response, {"another concept's": of_other, "none": 0}, clusters)
 
 
 def locality(e: Evidence, names: Sequence[str]) -> Found:

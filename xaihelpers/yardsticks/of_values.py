@@ -10,51 +10,57 @@ import torch
 
 from xaihelpers.datasets import class_concepts
 from xaihelpers.outputs import ConceptOutputs
-from xaihelpers.paths import PROJECT
-from xaihelpers.scores import alignment, interventions, leakage, sub
+from xaihelpers.scores import alignment, interventions, sub
+from xaihelpers.scores.leakage import concept_task_leakage
 from xaihelpers.yardsticks.evidence import Evidence
-from xaihelpers.yardsticks.planted_models import ridge_head
 from xaihelpers.yardsticks.reading import Reading, judged, pseudo_cases
 
 PERMUTATIONS = 10
-N_PURITY = 400  # images whose leakages are read, drawn once
+N_PURITY = 400  # images whose leakage is read, drawn once
 FIRST = 3  # l of CEM
-N_EFFECTIVE = 5
-SUB_ATTRIBUTES = (PROJECT / "data" / "prompts" / "sub_attributes.txt").read_text().split()  # sub, appendix C
 Found = Iterator[tuple[str, Reading]]
 
 
 def global_importance(e: Evidence, names: Sequence[str]) -> Found:
-    """CGIM over concepts (alignment, eq. 3–5)."""
+    """CGIM₁ over concepts (alignment, eq. 3)."""
     truth, n = class_concepts(e.ground.world, e.attributes), len(e.attributes)
 
-    def cosines(order):  # (3, L')
+    def cosines(order):  # (L',)
         renamed = e.known.of_concepts([e.known.concepts[column] for column in order])
-        return alignment.cgim(renamed, e.labels, truth)["concept"]
+        return alignment.cgim(renamed, e.labels, truth)["concept"][0]
 
     generator = torch.Generator().manual_seed(e.ground.seed)
     others = [cosines(torch.randperm(n, generator=generator)) for _ in range(PERMUTATIONS)]
-    blind = torch.stack(others).nanmean(0)
-    for name, own, permuted in zip(names, cosines(range(n)), blind, strict=True):
-        yield name, Reading(own, {"names permuted": permuted}, sub.groups_of(e.attributes))
+    blind = {"names permuted": torch.stack(others).nanmean(0)}
+    yield "CGIM1", Reading(cosines(range(n)), blind, sub.groups_of(e.attributes))
 
 
 def existence(e: Evidence, names: Sequence[str]) -> Found:
     """CEM over images (alignment, eq. 9)."""
-    judge = partial(alignment.concept_existence, present=e.present, first=min(FIRST, len(e.attributes)))
-    centre = (e.training or e.known).values.mean(0)
+    first, common = min(FIRST, len(e.attributes)), e.prevalence.expand_as(e.present)
+    judge = partial(alignment.concept_existence, present=e.present, first=first)
     for name in names:
-        ranked = alignment.concept_importance(e.known, name.removeprefix("CEM by "), centre)
-        rivals = {"the most common concepts": e.prevalence.expand_as(e.present)}
-        yield name, judged(judge, ranked, rivals | {"another image's": ranked[e.another]}, e.labels)
+        rank = partial(alignment.concept_importance, basis=name.removeprefix("CEM by "))
+
+        def exchanged(outputs, rank=rank):
+            top = alignment.top_concepts(rank(outputs, centre=outputs.values.mean(0)), first)
+            return lambda rows: e.present.gather(1, top[rows]).double().mean(1)
+
+        ranked = rank(e.known, centre=e.centre)
+        rivals = {"the most common concepts": common, "another image's": ranked[e.another]}
+        yield name, judged(judge, ranked, rivals, e.labels, e.exchanged(exchanged))
 
 
 def concepts_right(e: Evidence, names: Sequence[str]) -> Found:
-    """T and T_A (sub, section 5.6)."""
-    rivals = {"what most images have": (e.prevalence > 0.5).expand_as(e.present)}
-    about = {"truth": e.present, "attributes": e.attributes}
-    for name, among in {"T": (), "T_A": SUB_ATTRIBUTES}.items():
-        yield name, judged(partial(sub.concept_accuracy, among=among, **about), e.called, rivals, e.labels)
+    """T (sub, section 5.6)."""
+    usual = {"what most images have": (e.prevalence > 0.5).expand_as(e.present)}
+    judge = partial(sub.concept_accuracy, truth=e.present, attributes=e.attributes)
+
+    def exchanged(outputs):
+        called = outputs.values > outputs.thresholds
+        return lambda rows: judge(called[rows])
+
+    yield "T", judged(judge, e.called, usual, e.labels, e.exchanged(exchanged))
 
 
 def areas(e: Evidence, names: Sequence[str]) -> Found:
@@ -74,39 +80,22 @@ def areas(e: Evidence, names: Sequence[str]) -> Found:
 
 def accuracy(e: Evidence, names: Sequence[str]) -> Found:
     """Of the class."""
-    yield "accuracy", Reading(e.outputs.predictions == e.labels, _usual(e), e.labels)
+    usual = {"the most frequent class": e.labels == e.labels.mode().values}
+    yield "accuracy", Reading(e.outputs.predictions == e.labels, usual, e.labels)
 
 
-def _usual(e: Evidence) -> dict[str, torch.Tensor]:
-    """Whether always the most frequent class would have been right."""
-    return {"the most frequent class": e.labels == e.labels.mode().values}
-
-
-def leakages(e: Evidence, names: Sequence[str]) -> Found:
-    """CTL, ICL, OIS and NIS (see `scores.leakage`) beside what the truth leaks, read as well."""
-    drawn, n_pairs = e.sample(N_PURITY, 6), max(len(e.attributes) * (len(e.attributes) - 1), 1)
+def leakage(e: Evidence, names: Sequence[str]) -> Found:
+    """CTL (see `scores.leakage`) beside what the truth leaks, read as well."""
+    drawn = e.sample(N_PURITY, 6)
     present, labels, values = e.present[drawn], e.labels[drawn], e.known.values[drawn]
-    generator = torch.Generator().manual_seed(e.ground.seed)
-    tight, tight_trained = leak_free(values, present, generator), ()
-    trained = () if e.training is None else (e.training.values, e.truth[e.training_rows])
-    if trained:
-        tight_trained = leak_free(*trained, generator), trained[1]
+    tight = leak_free(values, present, torch.Generator().manual_seed(e.ground.seed))
 
-    def leaked(rows, values, trained):
-        some = values[rows], present[rows]
-        fit, judge = rows[::2], rows[1::2]  # where no training values are, every second image serves for them
-        halves = values[judge], present[judge], values[fit], present[fit]
-        return (
-            leakage.concept_task_leakage(*some, labels[rows]).nanmean(),
-            leakage.inter_concept_leakage(*some).sum() / n_pairs,
-            leakage.oracle_impurity(*some),
-            leakage.niche_impurity(*(some + trained if trained else halves)),
-        )
+    def leaked(rows, values):
+        return concept_task_leakage(values[rows], present[rows], labels[rows]).nanmean()
 
-    asked = {"values": values, "trained": trained}, {"values": tight, "trained": tight_trained}
-    found = [pseudo_cases(partial(leaked, **one), len(drawn), e.ground.seed).T for one in asked]
-    for name, cases, of_truth in zip(names, *found, strict=True):
-        yield name, Reading(cases, {"the truth, read as well": of_truth})
+    asked = (partial(leaked, values=one) for one in (values, tight))
+    own, of_truth = (pseudo_cases(one, len(drawn), e.ground.seed) for one in asked)
+    yield "CTL", Reading(own, {"the truth, read as well": of_truth})
 
 
 def leak_free(values: torch.Tensor, present: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -118,65 +107,36 @@ def leak_free(values: torch.Tensor, present: torch.Tensor, generator: torch.Gene
     return torch.empty_like(values).scatter_(0, order, values.gather(0, other))
 
 
-def exchanged_head(e: Evidence, names: Sequence[str]) -> Found:
-    """What another model's head, which has learnt from the truth, decides by what this one calls present."""
-    train = e.ground.world.train if e.ground.world.train.any() else ~e.ground.world.train
-    n_classes = len(e.outputs.classes)
-    weights, bias = ridge_head(e.truth[train], e.ground.world.labels[train], n_classes)
-
-    right = (e.called.float() @ weights + bias).argmax(1) == e.labels
-    renamed = torch.randperm(len(e.attributes), generator=torch.Generator().manual_seed(e.ground.seed))
-    blind = {"names permuted": e.called[:, renamed], "another image's": e.called[e.another]}
-    for name, called in blind.items():
-        blind[name] = (called.float() @ weights + bias).argmax(1) == e.labels
-    yield "exchanged head", Reading(right, blind | _usual(e), e.labels)
-
-
-def few_concepts(e: Evidence, names: Sequence[str]) -> Found:
-    """What the weights of five concepts a class decide: is it right, and is it what all decide?"""
-    values, theta, decided = e.outputs.values, e.outputs.class_weights, e.outputs.predictions
-    bias, n = (e.outputs.logits - values @ theta).mean(0), min(N_EFFECTIVE, len(theta))
-    few = interventions.effective_concepts_logits(values, theta, bias, n).argmax(1)
-    blind = {"the most frequent decision": decided == decided.mode().values}
-    yield "decision kept by 5", Reading(few == decided, blind, e.labels)
-    if e.labels is not None:
-        yield "accuracy at 5", Reading(few == e.labels, _usual(e), e.labels)
-
-
-def completeness(e: Evidence, names: Sequence[str]) -> Found:
-    """What a new classifier of the values reaches, of what the network reaches."""
-    n_classes = len(e.outputs.classes)
-    weights, bias = ridge_head(e.training.values, e.ground.world.labels[e.training_rows], n_classes)
-    right = (e.known.values @ weights + bias).argmax(1) == e.labels
-    none, whole = (interventions.completeness(one, e.network_accuracy, n_classes) for one in (0.0, 1.0))
-    blind = {name: none + (whole - none) * usual.double() for name, usual in _usual(e).items()}
-    cases = none + (whole - none) * right.double()
-    yield "completeness", Reading(cases, blind, e.labels, (none, whole))
-
-
 def corrections(e: Evidence, names: Sequence[str]) -> Found:
-    """Interventions: the area under the curve of accuracy as concepts are corrected."""
+    """Interventions: the area under the curve of accuracy as concepts are corrected, the least sure first."""
     values, theta = e.outputs.values, e.outputs.class_weights
     low, high = own_scale(e)
 
-    def area(truth, policy):
+    def area(truth):
         corrected = values.clone()
         corrected[:, e.columns] = torch.where(truth > 0.5, high, low)
         corrected = torch.where(corrected.isfinite(), corrected, values)
-        asked = (values, corrected, theta, e.outputs.logits - values @ theta, e.labels, policy)
+        asked = (values, corrected, theta, e.outputs.logits - values @ theta, e.labels, "uncertainty")
         curve = interventions.intervention_curve(*asked, e.outputs.thresholds, seed=e.ground.seed)
         return torch.trapezoid(curve, dx=0.25, dim=0)  # over the shares 0, 1/4 … 1
 
     rivals = {"another image's truth": e.present[e.another]}
-    for name in names:
-        yield name, judged(partial(area, policy=name.split(", ")[1]), e.present, rivals, e.labels)
+    yield "interventions, uncertainty", judged(area, e.present, rivals, e.labels)
 
 
-def unexplained(e: Evidence) -> float:
-    """Share of the logits' variance that is not of values and class weights."""
-    logits, rest = e.outputs.logits, e.outputs.logits - e.outputs.values @ e.outputs.class_weights
-    spread = [(one - one.mean(1, keepdim=True)).var(0).sum() for one in (rest, logits)]  # as softmax sees it
-    return float(spread[0] / spread[1])
+def carried(e: Evidence, columns: Sequence[int]) -> float:
+    """Which share of the decision some of the L concepts carry, by values and class weights, 0 to 1.
+
+    Of the variance of the class scores, as softmax sees them, among the images of one class (of one decision,
+    where there are no classes): what goes with the class can be carried by anything that knows it.
+    """
+    columns, groups = list(columns), e.outputs.predictions if e.labels is None else e.labels
+    rest = e.outputs.logits - e.outputs.values[:, columns] @ e.outputs.class_weights[columns]
+    sums = []
+    for scores in (rest, e.outputs.logits):
+        scores = (scores - scores.mean(1, keepdim=True)).double()
+        sums.append(sum((scores[groups == one] - scores[groups == one].mean(0)).square().sum() for one in groups.unique()))
+    return max(float(1 - sums[0] / sums[1]), 0.0)
 
 
 def own_scale(e: Evidence) -> tuple[torch.Tensor, torch.Tensor]:
@@ -186,12 +146,6 @@ def own_scale(e: Evidence) -> tuple[torch.Tensor, torch.Tensor]:
     """
     values = e.known.values
     return tuple(values.masked_fill(left_out, torch.nan).nanmean(0) for left_out in (e.called, ~e.called))
-
-
-def effects_between_images(e: Evidence, names: Sequence[str]) -> Found:
-    """Do claimed reasons move with decisions, from each image to another one?"""
-    found = effect_agreement(e, e.outputs, e.outputs.take(e.another), seed=e.ground.seed)
-    yield "effect agreement between images", found
 
 
 def effect_agreement(e: Evidence, before: ConceptOutputs, after: ConceptOutputs, **folds) -> Reading:

@@ -10,7 +10,8 @@ A statistic that has no cases of its own (an area over all images, a leakage) is
 of which the mean is the statistic and the spread the jackknife's over folds of images.
 
 yardsticks.csv lists all yardsticks in the order of the lines: paper (or "literature", "control"), truth that
-it asks for, unit, bounds, whether high or low is good, the function that gives its cases, and its needs.
+it asks for, unit, bounds, whether high or low is good, the function that gives its cases, and its needs; what
+it measures, in a sentence, and, where it has no ladder (`scores.exchange`), why.
 """
 
 from collections.abc import Callable
@@ -21,12 +22,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from xaihelpers.scores.exchange import Ladder
 from xaihelpers.scores.intervals import Interval, interval
 
 ABOVE, BELOW, OPEN = "above blind", "below blind", "cannot be told"
 RANKS = {BELOW: 0, OPEN: 1, ABOVE: 2}
 FOLDS = 10
-YARDSTICKS = pd.read_csv(Path(__file__).with_name("yardsticks.csv")).fillna({"unit": ""})
+YARDSTICKS = pd.read_csv(Path(__file__).with_name("yardsticks.csv")).fillna({"unit": "", "no_ladder": ""})
 
 
 class Reading(NamedTuple):
@@ -36,6 +38,7 @@ class Reading(NamedTuple):
     blind: dict  # what knows nothing -> (n,) of the same cases, or one number for all
     clusters: np.ndarray | None = None  # (n,), which cases belong together
     bounds: tuple[float, float] | None = None  # least and greatest case, where the list does not say them
+    ladder: Ladder | None = None  # the exchange among classmates, where the yardstick has one
     about: tuple | None = None  # the yardstick's row of the list
 
     def of(self, about: tuple) -> "Reading":
@@ -45,7 +48,7 @@ class Reading(NamedTuple):
         for name, some in self.blind.items():
             blind[name] = scale * np.broadcast_to(np.asarray(some, float), cases.shape)
         bounds = self.bounds or (None if np.isnan(about.least) else (about.least, about.most))
-        return Reading(cases, blind, self.clusters, bounds, about)
+        return Reading(cases, blind, self.clusters, bounds, self.ladder, about)
 
     @property
     def sign(self) -> int:
@@ -78,9 +81,11 @@ def _mean(cases: np.ndarray, clusters: np.ndarray | None, bounds: tuple[float, f
     return interval(cases, statistic="mean" if bounds else np.mean, clusters=clusters, bounds=bounds)
 
 
-def judged(judge: Callable, own: object, rivals: dict, clusters: np.ndarray | None) -> Reading:
+def judged(
+    judge: Callable, own: object, rivals: dict, clusters: np.ndarray | None, ladder: Ladder | None = None
+) -> Reading:
     """What a judge (object -> cases (n,)) says of the model's own and of each rival's."""
-    return Reading(judge(own), {name: judge(one) for name, one in rivals.items()}, clusters)
+    return Reading(judge(own), {name: judge(one) for name, one in rivals.items()}, clusters, ladder=ladder)
 
 
 def verdict(lead: Interval) -> str:
