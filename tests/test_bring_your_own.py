@@ -171,7 +171,7 @@ def test_a_function_and_its_file_have_the_same_card(of_float64, folder, monkeypa
     monkeypatch.chdir(folder)
     found = []
     for name in of_float64:
-        run_python(f"python -m xaihelpers.scorecard {name} --pairs=0 --covered=0 --out card_of_{name[-2:]}")
+        run_python(f"python -m xaihelpers.scorecard {name} --pairs=0 --out card_of_{name[-2:]}")
         (table,) = (folder / f"card_of_{name[-2:]}").glob("*.csv")
         found.append(pd.read_csv(table).select_dtypes("number"))
     assert len(found[0]) > 5
@@ -183,7 +183,7 @@ def test_the_commands_that_score(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     for name, smaller, shown, written in (
         ("scores.sub", [], "S+", "numbers.csv"),
-        ("scorecard", ["--pairs=4", "--covered=2"], "my_model on aviary", "my_page/*.html"),
+        ("scorecard", ["--pairs=4"], "my_model on aviary", "my_page/*.html"),
     ):
         (command,) = commands(OWN, f"python -m xaihelpers.{name}")
         run_python(command, *smaller)

@@ -17,12 +17,14 @@ from torch_concepts.nn import LinearConceptToConcept, LinearEmbeddingToConcept
 from xaihelpers import scorecard
 from xaihelpers.datasets import (
     Dataset,
+    choose_concepts,
     class_concepts,
     concept_labels,
 )
 from xaihelpers.outputs import ConceptOutputs, read_outputs, save_outputs
 from xaihelpers.scores import interval
 from xaihelpers.yardsticks.fault_record import read_worth
+from xaihelpers.yardsticks.planted_models import ridge_head
 from xaihelpers.yardsticks.reading import Reading, pseudo_cases
 
 CONCEPTS = ["has_crown_color::red", "has_wing_color::blue", "has_belly_color::white"]
@@ -168,7 +170,7 @@ def test_judgements_texts_and_maps(of_birds, tmp_path):
     assert score.value().value == 4 and score.hardest() == ("a map known to be wrong", 1)
     assert score.lead().value == 3 and card.readings["err"].blind["a map known to be wrong"].mean() == 100
     alone = card_of(outputs, of_birds, judgements=card.evidence.judgements[["score"]])
-    assert scorecard.verdict(alone.readings["judge score"].lead()) == scorecard.OPEN  # nothing to hold it against
+    assert scorecard.verdict(alone.readings["judge score"].lead()) == scorecard.OPEN  # beside nothing
     maps = tmp_path / "maps.safetensors"
     header = {"image_ids": '["x", "y", "z"]', "concepts": json.dumps(CONCEPTS)}
     save_file({"concept_maps": np.ones((3, 3, 2, 2), np.float32)}, maps, header)
@@ -224,7 +226,7 @@ def test_scores_and_shares_on_another_scale_are_refused_or_said(of_birds, tmp_pa
     pd.DataFrame({"image": ids, "score": [0, 1] * 12}).to_csv(file, index=False)  # may be of a strict judge
     scorecard.Evidence(outputs, of_birds, judgements=file)
     assert few in caplog.text
-    with pytest.raises(ValueError, match="pairs -5, covered 24, seed 0: each has to be 0 or more"):
+    with pytest.raises(ValueError, match="pairs -5, seed 0: each has to be 0 or more"):
         scorecard.Ground(of_birds.world, n_pairs=-5)
 
 
@@ -253,6 +255,47 @@ def test_who_recites_a_class_and_errs_has_no_order_within_it(of_birds):
     assert lines.value["concept AUC"] > 0.6 and lines.value["concept AUC within a class"] == 0.5
 
 
+def test_the_head_of_a_page_says_what_is_of_the_picture_and_who_decides():
+    """On the aviary: an honest reader, who recites, rows of classmates, and two that decide otherwise."""
+    ground = scorecard.Ground("aviary", n_pairs=0)
+    world, names = ground.world, choose_concepts(ground.world)
+    truth, train, labels = concept_labels(world, names), world.train, world.labels
+    usual = class_concepts(world, names).T[labels]
+    generator = torch.Generator().manual_seed(0)
+    honest = (truth - (torch.rand(truth.shape, generator=generator) < 0.05).float()).abs()
+    weights, bias = ridge_head(honest[train], labels[train], 48)
+    noise = torch.randn(len(labels), 48, generator=generator)
+    by_class = labels.argsort(stable=True)
+    mates = torch.empty_like(by_class)
+    mates[by_class] = by_class.view(48, -1).roll(1, 1).flatten()
+
+    def page(values, logits=None, theta=weights, concepts=names):
+        logits = values @ theta + bias if logits is None else logits
+        given = {"values": values, "contributions": values * theta.T[logits.argmax(1)], "logits": logits}
+        given |= {"class_weights": theta, "thresholds": torch.full((len(theta),), 0.5)}
+        names_given = {"concepts": concepts, "classes": world.class_names, "image_ids": world.image_ids}
+        rest = {"CRI", "interventions, uncertainty", "CTL", "CGIM1"}
+        evidence = scorecard.Evidence(ConceptOutputs(**given, **names_given), ground)
+        return scorecard.score(evidence, without=rest)
+
+    honest_page = page(honest)
+    assert not honest_page.warnings and "4 of 4 tell a picture" in honest_page.head[0]
+    assert honest_page.ladders["T"].look.low > 0.8
+    assert honest_page.carried == pytest.approx({"all shown": 1, "the labelled": 1})
+    recited, shuffled = page(usual), page(honest[mates], (honest @ weights + bias)[mates])
+    for liar in (recited, shuffled):
+        assert any("NOTHING OF THE PICTURE" in line for line in liar.head)
+        assert any("under the ids of classmates" in line for line in liar.warnings)
+        assert (liar.table.verdict == scorecard.ABOVE).sum() >= 5  # and yet
+    beside = page(honest, honest @ weights + bias + noise)
+    columns = torch.cat([honest, honest @ weights + noise], 1)
+    impressions = [f"impression {k}" for k in range(48)]
+    unlabelled = page(columns, None, torch.cat([0 * weights, torch.eye(48)]), names + impressions)
+    assert beside.carried["all shown"] < 0.3 and "made beside them" in beside.warnings[-1]
+    assert unlabelled.carried["all shown"] > 0.999 and unlabelled.carried["the labelled"] < 0.1
+    assert "the labelled concepts carry" in unlabelled.warnings[-1]
+
+
 def test_the_page_says_what_its_lines_have_told_before(of_birds, tmp_path):
     """Of T one fault on record is told and one is praised, of accuracy both are praised."""
     record = {"T": (["permuted names"], ["recited"]), "accuracy": ([], ["permuted names", "recited"])}
@@ -262,7 +305,7 @@ def test_the_page_says_what_its_lines_have_told_before(of_birds, tmp_path):
     page = scorecard.printed(card).splitlines()
     assert [line.split()[-4:] for line in page if line.startswith("T ")] == [["1", "of", "2", "tried"]]
     assert "lies that none of these lines tells: recited" in page
-    assert card.coverage.set_index("fault")["seen by"].to_dict() == {"permuted names": ["T"], "recited": []}
+    assert card.untold == ["recited"]
     with pytest.raises(ValueError, match="holds no run of notebook 62"):
         read_worth("birds", tmp_path)
 

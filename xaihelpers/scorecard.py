@@ -128,9 +128,8 @@ def printed(card: Scorecard) -> str:
     for place, row in reversed([*enumerate(card.possible.itertuples(), 1)]):
         lines.insert(place + 1, f"    {row.measures} {rungs(row)}")
     told = ["no planted fault is on record of any of these yardsticks (notebook 62)"]
-    if len(card.coverage):
-        untold = card.coverage.fault[card.coverage["seen by"].map(len) == 0]
-        told = [f"lies that none of these lines tells: {'; '.join(untold) or 'none of those tried'}"]
+    if len(card.worth):
+        told = [f"lies that none of these lines tells: {'; '.join(card.untold) or 'none of those tried'}"]
     warnings = [f"WARNING: {warning}" for warning in card.warnings]
     missing = [f"not possible: {line}" for line in card.not_possible]
     return "\n".join([card.title, *card.head, *warnings, *lines, *missing, *told, *card.evidence.notes])
@@ -166,9 +165,10 @@ def _page(cards: Sequence[Scorecard], png: bytes) -> str:
     title = f"Scorecard: {escape(', '.join(card.evidence.name for card in cards))}"
     picture = base64.b64encode(png).decode()
     parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><h1>{title}</h1>"]
-    parts.append(f'<img src="data:image/png;base64,{picture}" alt="{CAPTION}" style="max-width:100%"><p>{CAPTION}</p>')
+    parts.append(
+        f'<img src="data:image/png;base64,{picture}" alt="{CAPTION}" style="max-width:100%"><p>{CAPTION}</p>'
+    )
     look = {"index": False, "border": 0, "na_rep": "", "float_format": "{:.3g}".format}
-    lists = dict.fromkeys(("seen by", "praised by"), "; ".join)
     for card in cards:
         e = card.evidence
         parts.append(f"<h2>{escape(card.title)}</h2><p>{PROMISES[e.ground.kind]} {escape(' '.join(e.notes))}")
@@ -177,8 +177,7 @@ def _page(cards: Sequence[Scorecard], png: bytes) -> str:
         shown = card.possible[SHOWN].rename(columns={"sees": "turns worse under", "passes": "praised under"})
         parts.append(shown.to_html(**look))
         parts += [f"<p>Not possible: {escape(line)}" for line in card.not_possible]
-        parts.append("<h3>Which lies this page would see</h3>")
-        parts.append(card.coverage.to_html(formatters=lists, **look))
+        parts.append(f"<p>Lies that none of these lines tells: {escape('; '.join(card.untold))}")
     return "\n".join(parts)
 
 
@@ -199,14 +198,13 @@ def main(arguments: list[str] | None = None) -> int:
     say("--scorer", default="", help="a CLIP for scores of texts, as aviary_clip; none by default")
     say("--foreign", action="store_true", help="let a scorer of drawn birds see other data")
     say("--pairs", type=int, default=120, help="probes of a .py that are pairs (default: %(default)s)")
-    say("--covered", type=int, default=24, help="and those with covered parts (default: %(default)s)")
     say("--seed", type=int, default=0, help="of probes, cases and folds (default: %(default)s)")
     say("--out", default="scorecard", help="folder to write to (default: %(default)s)")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("xaihelpers.outputs").setLevel(logging.ERROR)  # the page says it
     asked = any(map(is_python_file, options.outputs))
-    probing = {"n_pairs": options.pairs * asked, "n_covered": options.covered * asked, "seed": options.seed}
+    probing = {"n_pairs": options.pairs * asked, "seed": options.seed}
     given = {name: getattr(options, name) for name in ("maps", "texts", "judgements")}
     try:
         ground = Ground(options.data, options.labels, options.scorer, **probing)

@@ -15,6 +15,7 @@ fault:
 | blind | holds 0 | between |
 | by construction | the score is the same number for every model, honest or not | |
 | unclear | | else: a trend too small to be told, a change that is no trend, or no number |
+| void | | the line that must see this fault does not: said by the notebook that planted it |
 
 A user has no honest twin to compare with. So what the page says of each model is judged as well, by the rank
 of its verdict (below what knows nothing, cannot be told, above it):
@@ -35,8 +36,8 @@ from xaihelpers.scores.intervals import Interval, interval
 
 TOLD = 0.9
 ROUNDING = 1e-6  # relative to the scores: what differs by less, as float32 does, is equal
-VERDICTS = ("sees it", "blind", "fooled", "unclear", "by construction")
-SEES = VERDICTS[0]
+VERDICTS = ("sees it", "blind", "fooled", "unclear", "by construction", "void")
+SEES, VOID = VERDICTS[0], VERDICTS[-1]
 
 
 def dose_response(doses: Sequence[float], scores: Sequence[float], draws: Sequence[int]) -> Interval:
@@ -130,6 +131,6 @@ def judge_yardsticks(scored: pd.DataFrame) -> pd.DataFrame:
         twins = full.draw.map(honest.groupby("draw")["rank"].first())
         row["page changes"] = float((full["rank"] < twins).mean())
         row["page praises"] = float((full["rank"] == 2).mean())
-        row["verdict"] = VERDICTS[-1] if _constant(part.score) else verdict(response, row["auc"])
+        row["verdict"] = "by construction" if _constant(part.score) else verdict(response, row["auc"])
         rows.append(row)
     return pd.DataFrame(rows)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from xaihelpers.fastslow import CANDIDATES
+from xaihelpers.scores.exchange import Ladder
 from xaihelpers.yardsticks import of_pictures, of_values, of_words
 from xaihelpers.yardsticks.evidence import DRAWN, Evidence
 from xaihelpers.yardsticks.fault_record import read_worth
@@ -25,7 +26,9 @@ PICTURE, CLASS, NEITHER = "the picture", "the class", "neither"  # what a line's
 BLIND = "no look can be seen by this line"
 WITHIN = "concept AUC within a class"
 CARRIED = 0.9  # share of the decisions below which concepts do not make them
-COLUMNS = "yardstick value low high cases effective blind blind_value lead lead_low lead_high verdict why give"
+COLUMNS = (
+    "yardstick value low high cases effective blind blind_value lead lead_low lead_high verdict why give"
+)
 COLUMNS = f"{COLUMNS} about of_class picture soft ceiling look look_low look_high left_out".split()
 AT_CHANCE = {
     "accuracy": "It is not shown that the classes are right more often than something blind would be",
@@ -52,9 +55,9 @@ class Scorecard:
     def table(self) -> pd.DataFrame:
         """A row for each yardstick, in the order of the list, what is not possible last.
 
-        Columns: model, data, truth, paper, yardstick, measures, unit, good ("low" or "high"), value, low, high,
-        cases, effective, blind (what knows nothing), blind_value, lead, lead_low, lead_high, verdict, why,
-        give, those of `_rungs`, sees, passes (planted faults on record).
+        Columns: COLUMNS, where blind is what knows nothing and those from `about` to `left_out` are of
+        `_rungs`; model, data, truth, paper, measures, unit, good ("low" or "high"), sees, passes (planted
+        faults on record).
         """
         lines = []
         for yardstick, one in self.readings.items():
@@ -62,13 +65,20 @@ class Scorecard:
             line = {"yardstick": yardstick} | one.value()._asdict()
             line |= {"blind": blind, "blind_value": blind_value}
             line |= {"lead": lead.value, "lead_low": lead.low, "lead_high": lead.high}
-            lines.append(line | {"verdict": verdict(lead), "why": "", "give": ""} | _rungs(one))
+            rungs = _rungs(one.about, self.ladders.get(yardstick))
+            lines.append(line | {"verdict": verdict(lead), "why": "", "give": ""} | rungs)
         for yardstick, (why, give) in self.missing.items():
             lines.append({"yardstick": yardstick, "verdict": NOT_POSSIBLE, "why": why, "give": give})
         about = YARDSTICKS.set_index("yardstick")[["truth", "paper", "measures", "unit", "good"]]
         table = pd.DataFrame(lines, columns=COLUMNS).join(about, on="yardstick")
         table = table.join(self.worth[SAYS].map("; ".join), on="yardstick").fillna(dict.fromkeys(SAYS, ""))
         return table.assign(model=self.evidence.name, data=self.evidence.ground.world.name)
+
+    @cached_property
+    def ladders(self) -> dict[str, Ladder]:
+        """The exchange among classmates by the yardsticks that have one."""
+        made = {name: one.ladder() for name, one in self.readings.items() if one.ladder}
+        return {name: ladder for name, ladder in made.items() if ladder}
 
     @property
     def possible(self) -> pd.DataFrame:
@@ -81,38 +91,42 @@ class Scorecard:
         missing = self.table[self.table.verdict == NOT_POSSIBLE].groupby(["why", "give"], sort=False)
         return [f"{', '.join(part.yardstick)}: {why}; give {give}" for (why, give), part in missing]
 
-    @cached_property
-    def coverage(self) -> pd.DataFrame:
-        """For each planted fault on record, which readings of this page change with it, and which praise it.
-
-        Returns the columns planted, fault, seen by, praised by (lists).
-        """
-        tried = self.worth.reset_index(names="yardstick")
-        tried = tried.melt(["planted", "yardstick"], SAYS, "says", "fault").explode("fault").dropna()
-        lines = []
-        for (planted, fault), part in tried.groupby(["planted", "fault"], sort=False):
-            here = part[part.yardstick.isin(self.readings)]
-            lines.append([planted, fault, *(here.yardstick[here.says == one].tolist() for one in SAYS)])
-        return pd.DataFrame(lines, columns=["planted", "fault", "seen by", "praised by"])
+    @property
+    def untold(self) -> list[str]:
+        """Planted faults on record that none of these lines sees."""
+        tried, seen = [], set()
+        for yardstick, sees, passes in self.worth[SAYS].itertuples():
+            tried += [*sees, *passes]
+            seen |= set(sees) if yardstick in self.readings else set()
+        return [fault for fault in dict.fromkeys(tried) if fault not in seen]
 
     @cached_property
     def head(self) -> list[str]:
-        """What a reader has to know before any line: how many lines, what of them is the picture's, the look."""
-        lines, told = self.possible, self.possible.about.value_counts()
-        n_seen = int(told.reindex([PICTURE, CLASS, NEITHER], fill_value=0).sum())
-        counts = [f"{(lines.verdict == ABOVE).sum()} of {len(lines)} lines above what knows nothing"]
-        counts.append(f"{told.get(PICTURE, 0)} of {n_seen} tell a picture from a classmate's beyond the class scores")
-        if "accuracy" in self.readings:
-            counts.insert(0, f"accuracy {self.readings['accuracy'].value().value:.1f} %")
-        found = ["; ".join(counts)]
+        """What a reader has to know before any line: how many there are, of what they speak, who decides."""
+        lines, found = self.possible, []
         looks = lines[lines.about.isin([PICTURE, CLASS, NEITHER])]
+        n_told, n_above = (looks.about == PICTURE).sum(), (lines.verdict == ABOVE).sum()
+        if "accuracy" in self.readings:
+            found.append(f"accuracy {self.readings['accuracy'].value().value:.1f} %")
+        found.append(f"{n_above} of {len(lines)} lines above what knows nothing")
         if len(looks):
-            said = [f"{row.yardstick} {row.look:.2f} [{row.look_low:.2f}, {row.look_high:.2f}]" for row in looks.itertuples()]
+            found.append(
+                f"{n_told} of {len(looks)} tell a picture from a classmate's beyond the class scores"
+            )
+        found, said = ["; ".join(found)], []
+        for row in looks.itertuples():
+            said.append(f"{row.yardstick} {row.look:.2f} [{row.look_low:.2f}, {row.look_high:.2f}]")
+        if said:
             found.append(f"look (1: what the truth gains by looking at the picture): {'; '.join(said)}")
-        if n_seen and not told.get(PICTURE, 0):
+        if said and not n_told:
             found.append("NOTHING OF THE PICTURE is shown: who recites the class gets such a page, too")
-        shares = [f"{who} concepts {100 * share:.0f} %" for who, share in self.carried.items()]
-        return [*found, f"the decision is carried by {', by '.join(shares)}"] if shares else found
+        if not said:
+            reasons = dict.fromkeys(ladder.refused or BLIND for ladder in self.ladders.values())
+            found += [f"class or picture: not applicable, {why}" for why in reasons]
+        shares = [f"by {who} concepts {100 * share:.0f} %" for who, share in self.carried.items()]
+        if shares:
+            found.append(f"the decision among images of a class is carried {', '.join(shares)}")
+        return found
 
     @cached_property
     def carried(self) -> dict[str, float]:
@@ -122,11 +136,12 @@ class Scorecard:
             return {}
         found = {"all shown": range(len(e.outputs.concepts))}
         found |= {"the labelled": e.columns} if e.columns else {}
-        return {who: of_values.carried(e, some) for who, some in found.items()}
+        shares = {who: of_values.carried(e, some) for who, some in found.items()}
+        return {who: share for who, share in shares.items() if isfinite(share)}
 
     @cached_property
     def warnings(self) -> list[str]:
-        """What makes other lines void: a model at chance, rows of other images, a decision beside the concepts."""
+        """What makes other lines void: a model at chance, rows of other images, other reasons."""
         found = list(self.evidence.contradictions)
         verdicts = {name: verdict(one.lead()) for name, one in self.readings.items()}
         for yardstick, meaning in AT_CHANCE.items():
@@ -146,22 +161,21 @@ class Scorecard:
         for who, share in self.carried.items():
             if share < CARRIED:
                 found.append(
-                    f"Among images of a class {who} concepts carry {100 * share:.0f} % of the decision: it is "
-                    "made beside them, and no line on concepts speaks of that"
+                    f"Among images of a class {who} concepts carry {100 * share:.0f} % of the decision: it "
+                    "is made beside them, and no line on concepts speaks of that"
                 )
         return found
 
 
-def _rungs(one: Reading) -> dict:
+def _rungs(about: tuple, ladder: Ladder | None) -> dict:
     """What a line says of class and picture.
 
     Columns: about (PICTURE, CLASS, NEITHER, BLIND, or why it is not asked), picture, of_class, soft, ceiling,
     in the line's unit, look with look_low and look_high, and left_out (images, in words).
     """
-    ladder, scale = one.ladder, 100 if one.about.unit == "%" else 1
+    scale = 100 if about.unit == "%" else 1
     if ladder is None or ladder.refused:
-        about = ladder.refused if ladder else one.about.no_ladder or "there are no classes"
-        return {"about": about}
+        return {"about": ladder.refused if ladder else about.no_ladder or "there are no classes"}
     parts = {"picture": ladder.own.picture, "of_class": ladder.own.of_class}
     parts |= {"soft": ladder.soft.picture} if ladder.soft else {}
     parts |= {"ceiling": ladder.truth.picture} if ladder.truth else {}
@@ -220,11 +234,11 @@ def _met_needs(e: Evidence) -> dict[str, bool]:
         "drawn": e.ground.kind == DRAWN,
         "probed": e.probed is not None,
         "pairs": has_labels and probes is not None and len(of_pictures.known_pairs(e)[0]) > 1,
-        "covered": probes is not None and len(probes.rows("whole")) > 1,
         "concepts-only": linear and of_values.carried(e, range(len(outputs.concepts))) >= 1 - 1e-3,
         "candidates": len(outputs.classes) >= CANDIDATES,
         "reader": not of_images or world.train.any(),
         "texts": len(of_words.text_rows(e)) > 1,
         "scorer": e.ground.scorer is not None,
         "judgements": e.judgements is not None,
+        "control": e.judgements is not None and "control" in e.judgements,
     }

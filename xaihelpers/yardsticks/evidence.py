@@ -43,9 +43,9 @@ class Ground:
     labels: whose concept labels models are judged by, "image", "class" or "auto", as of `datasets.load`.
     scorer: a CLIP as `models.clip.load_clip` takes it, for scores of texts; empty for none, which is right
         for images that the shipped one has not learnt.
-    n_pairs, n_covered: probes on drawn birds, as `draw_probes` takes them; 0 for none.
+    n_pairs: probes on drawn birds, as `draw_probes` takes them; 0 for none.
     seed: of probes, cases and folds.
-    Raises ValueError for one of these three below 0; DatasetError, ModelError and ValueError as
+    Raises ValueError for pairs or a seed below 0; DatasetError, ModelError and ValueError as
     `datasets.load` and `load_clip` do.
     """
 
@@ -55,18 +55,17 @@ class Ground:
         labels: str = "auto",
         scorer: str = "",
         n_pairs: int = 120,
-        n_covered: int = 24,
         seed: int = 0,
     ):
-        if min(n_pairs, n_covered, seed) < 0:
-            raise ValueError(f"pairs {n_pairs}, covered {n_covered}, seed {seed}: each has to be 0 or more")
+        if min(n_pairs, seed) < 0:
+            raise ValueError(f"pairs {n_pairs}, seed {seed}: each has to be 0 or more")
         self.world = world = data if isinstance(data, Dataset) else load(data, attributes=labels)
         self.kind = UNLABELLED
         if len(world.classes) or world.attributes is not None:
             self.kind = DRAWN if world.drawn and world.attributes is not None else LABELLED
         self.scorer = load_clip(scorer, "", True) if scorer else None
-        probed = self.kind == DRAWN and n_pairs + n_covered
-        self.probes = draw_probes(world, n_pairs, n_covered, seed) if probed else None
+        probed = self.kind == DRAWN and n_pairs and (world.root / "aviary.json").is_file()
+        self.probes = draw_probes(world, n_pairs, seed) if probed else None
         self.seed = seed
 
 
@@ -136,7 +135,9 @@ class Evidence:
             fitted = world.train if world.train.any() else ~world.train
             self.prevalence = self.truth[fitted].mean(0)  # (L',), share of images that have a concept
             seen = outputs.values[train] if train.any() else self.outputs.values
-            self.centre = seen[:, self.columns].mean(0)  # (L',), mean values, of training images if there are any
+            self.centre = seen[:, self.columns].mean(
+                0
+            )  # (L',), mean values, of training images if there are any
         # outputs of the probes in their order, L concepts; None where the model was not asked
         self.probed = probed and probed.cpu().align(probes.ids, "the outputs for the probes")
         self.texts = self._table(texts, "text")["text"].fillna("").tolist() if texts else None  # n texts
@@ -182,17 +183,18 @@ class Evidence:
 
     @cached_property
     def usual(self) -> torch.Tensor:
-        """(K, L'), the share of a class's images that have a concept; of what nobody annotated, of all images."""
+        """(K, L'), the share of a class's images that have a concept; where nobody knows, of all images."""
         usual = class_concepts(self.ground.world, self.attributes).T
         return torch.where(usual.isnan(), self.prevalence, usual)
 
     def saying(self, shares: torch.Tensor) -> ConceptOutputs:
-        """The same decisions, explained by shares (n, L') of presence from 0 to 1 on the model's own scale."""
+        """The same decisions, explained by shares (n, L') of presence, 0 to 1, on the model's own scale."""
         scale = self.known.values.std(0)
         scale = scale.where(scale > 0, 1)
         values, weights = shares * scale, self.known.class_weights
         contributions = values if weights is None else values * weights.T[self.known.predictions]
-        return replace(self.known, values=values, contributions=contributions, thresholds=scale / 2)
+        changed = {"values": values, "contributions": contributions, "thresholds": scale / 2}
+        return replace(self.known, concept_maps=None, **changed)
 
     def partners(self, rows: np.ndarray, shifts: int = exchange.SHIFTS) -> exchange.Partners | None:
         """With whom some of the n images exchange their explanations; None without classes."""

@@ -21,7 +21,7 @@ SHIPPED = [PROJECT / "data" / "yardsticks", PROJECT / "data" / "real_runs"]
 CHANGES, PRAISES = "page changes", "page praises"
 KINDS = ("bottlenecks", "judges", "maps")  # of what faults are planted in
 BLUE, RED, YELLOW = plots.PALETTE[0], plots.PALETTE[3], plots.PALETTE[8]
-SHADES = dict(zip(validity.VERDICTS, (BLUE, "0.8", RED, YELLOW, "white"), strict=True))
+SHADES = dict(zip(validity.VERDICTS, (BLUE, "0.8", RED, YELLOW, "white", "0.3"), strict=True))
 
 
 def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:

@@ -13,11 +13,11 @@ from PIL import Image
 from xaihelpers.datasets import part_points, parts_of
 from xaihelpers.kernels.coam import location_region
 from xaihelpers.saliency.methods import scaled_maps
-from xaihelpers.scores import alignment, exchange, interventions, sub
+from xaihelpers.scores import alignment, exchange, sub
 from xaihelpers.yardsticks.evidence import Evidence
-from xaihelpers.yardsticks.of_values import Found, effect_agreement, own_scale
+from xaihelpers.yardsticks.of_values import Found, effect_agreement
 from xaihelpers.yardsticks.planted_maps import centre_map, decisive_maps, inside
-from xaihelpers.yardsticks.reading import Reading, judged
+from xaihelpers.yardsticks.reading import judged
 
 N_MAPS = 200  # images whose maps are judged by points
 N_MASKS = 60  # and by masks
@@ -44,7 +44,8 @@ def location(e: Evidence, names: Sequence[str]) -> Found:
         rivals = {"another concept's map": maps[index, columns[other]], **_blob(maps)}
         places = alignment.concept_points(part_points(world, e.rows[rows], SIZE), parts)  # (n, L', 2, 2)
         judge = judge_of(rows, top, places[index, top])
-        ladder = _exchanged(e, rows, judge, lambda by: maps[by, top], lambda by: _near(places[by, top]))
+        truth, shown = (lambda by: _near(places[by, top])), (lambda by: maps[by, top])
+        ladder = partial(_exchanged, e, rows, judge, shown, truth)
         return name, judged(judge, maps[index, top], rivals, e.classes_of(rows), ladder)
 
     def hits(rows, top, centres):
@@ -70,7 +71,7 @@ def location(e: Evidence, names: Sequence[str]) -> Found:
 def _exchanged(
     e: Evidence, rows: np.ndarray, judge: Callable, maps_of: Callable, truth_of: Callable
 ) -> exchange.Ladder | None:
-    """The exchange of maps: judge: maps (n, h, w) -> scores (n,). maps_of, truth_of: partners (n,) -> maps."""
+    """The exchange of maps. judge: maps (n, h, w) -> scores (n,). maps_of, truth_of: rows (n,) -> maps."""
     drawn = e.partners(rows, MAP_SHIFTS)
     if drawn is None:
         return None
@@ -102,7 +103,7 @@ def on_object(e: Evidence, names: Sequence[str]) -> Found:
     some, birds = e.known.take(rows), torch.from_numpy(_masks(e, rows) > 0)
     own = scaled_maps(decisive_maps(some, some.concept_maps))[0]
     judge = partial(inside, objects=birds)
-    ladder = _exchanged(e, rows, judge, own.__getitem__, birds.float().__getitem__)
+    ladder = partial(_exchanged, e, rows, judge, own.__getitem__, birds.float().__getitem__)
     yield "inside the bird", judged(judge, own, _blob(some.concept_maps), e.classes_of(rows), ladder)
 
 
@@ -123,12 +124,6 @@ def effects(e: Evidence, names: Sequence[str]) -> Found:
     yield "effect agreement", effect_agreement(e, e.probed.take(before), e.probed.take(after), groups=groups)
 
 
-def _probed_values(e: Evidence, *rows: np.ndarray) -> list[torch.Tensor]:
-    """Values of the known concepts for some of the probes, on a scale from absent, 0, to present, 1."""
-    low, high = own_scale(e)
-    return [(e.probed.values[some][:, e.columns] - low) / (high - low) for some in rows]
-
-
 def substituted(e: Evidence, names: Sequence[str]) -> Found:
     """S+ and S− (sub, section 5.5), on exact pairs."""
     *pair, own = known_pairs(e)
@@ -142,20 +137,3 @@ def substituted(e: Evidence, names: Sequence[str]) -> Found:
     for name, field in {"S+": "s_plus", "S-": "s_minus"}.items():
         rivals = {"the bird before": was, "a guess in the group": guess}
         yield name, judged(lambda one, field=field: getattr(one, field), now, rivals, clusters)
-
-
-def locality(e: Evidence, names: Sequence[str]) -> Found:
-    """Values of the concepts of a covered part against those with another part covered."""
-    probes, found = e.ground.probes, []
-    rows = [probes.rows(kind) for kind in ("whole", "one", "other")]
-    whole, *covered = _probed_values(e, *rows)
-    usable = torch.isfinite(sum(own_scale(e)))
-    for number in range(len(whole)):
-        both = []
-        for mine, (own, other) in zip(rows[1:], (covered, covered[::-1]), strict=True):
-            here = on_part(e, probes.pictures["part"].iloc[mine[number]].split("|")) & usable
-            if here.any():
-                states = (part[[number]] for part in (whole, own, other))
-                both.append(float(interventions.locality(*states, here)))
-        found.append(np.mean(both) if both else np.nan)
-    yield "locality", Reading(np.array(found), {"any part alike": 0})

@@ -48,7 +48,7 @@ def existence(e: Evidence, names: Sequence[str]) -> Found:
 
         ranked = rank(e.known, centre=e.centre)
         rivals = {"the most common concepts": common, "another image's": ranked[e.another]}
-        yield name, judged(judge, ranked, rivals, e.labels, e.exchanged(exchanged))
+        yield name, judged(judge, ranked, rivals, e.labels, partial(e.exchanged, exchanged))
 
 
 def concepts_right(e: Evidence, names: Sequence[str]) -> Found:
@@ -60,7 +60,7 @@ def concepts_right(e: Evidence, names: Sequence[str]) -> Found:
         called = outputs.values > outputs.thresholds
         return lambda rows: judge(called[rows])
 
-    yield "T", judged(judge, e.called, usual, e.labels, e.exchanged(exchanged))
+    yield "T", judged(judge, e.called, usual, e.labels, partial(e.exchanged, exchanged))
 
 
 def areas(e: Evidence, names: Sequence[str]) -> Found:
@@ -116,8 +116,8 @@ def corrections(e: Evidence, names: Sequence[str]) -> Found:
         corrected = values.clone()
         corrected[:, e.columns] = torch.where(truth > 0.5, high, low)
         corrected = torch.where(corrected.isfinite(), corrected, values)
-        asked = (values, corrected, theta, e.outputs.logits - values @ theta, e.labels, "uncertainty")
-        curve = interventions.intervention_curve(*asked, e.outputs.thresholds, seed=e.ground.seed)
+        asked = (values, corrected, theta, e.outputs.logits - values @ theta, e.labels)
+        curve = interventions.intervention_curve(*asked, e.outputs.thresholds)
         return torch.trapezoid(curve, dx=0.25, dim=0)  # over the shares 0, 1/4 … 1
 
     rivals = {"another image's truth": e.present[e.another]}
@@ -135,7 +135,12 @@ def carried(e: Evidence, columns: Sequence[int]) -> float:
     sums = []
     for scores in (rest, e.outputs.logits):
         scores = (scores - scores.mean(1, keepdim=True)).double()
-        sums.append(sum((scores[groups == one] - scores[groups == one].mean(0)).square().sum() for one in groups.unique()))
+        sums.append(
+            sum(
+                (scores[groups == one] - scores[groups == one].mean(0)).square().sum()
+                for one in groups.unique()
+            )
+        )
     return max(float(1 - sums[0] / sums[1]), 0.0)
 
 

@@ -43,7 +43,8 @@ def texts(e: Evidence, names: Sequence[str]) -> Found:
 
     def written(outputs):
         # what weighs most, so that a fault of the weights can be told by the words
-        return conceptscore.concept_texts(outputs, min(k, len(outputs.concepts)), form, "magnitude", decimals=1)
+        named = min(k, len(outputs.concepts))
+        return conceptscore.concept_texts(outputs, named, form, "magnitude", decimals=1)
 
     own = [e.texts[row] for row in rows] if e.texts else written(e.outputs.take(rows))
     rivals = {"another image's text": own[len(own) // 2 :] + own[: len(own) // 2]}
@@ -59,11 +60,15 @@ def texts(e: Evidence, names: Sequence[str]) -> Found:
         return conceptscore.ref_concept_score(found, (true * said[rows]).sum(1)) if ref else found
 
     for name in names:
-        judge = partial(score, ref=name == "Ref-ConceptScore")
-        ladder = None
+        judge, ladder = partial(score, ref=name == "Ref-ConceptScore"), None
         if e.attributes:
-            ladder = e.exchanged(lambda some, judge=judge: partial(judge, embedded(written(some))), rows, partial(judge, embedded(own)))
-        yield name, judged(lambda some, judge=judge: judge(embedded(some)), own, rivals, e.classes_of(rows), ladder)
+
+            def exchanged(outputs, judge=judge):
+                return partial(judge, embedded(written(outputs)))
+
+            ladder = partial(e.exchanged, exchanged, rows, partial(judge, embedded(own)))
+        blind = {rival: judge(embedded(some)) for rival, some in rivals.items()}
+        yield name, Reading(judge(embedded(own)), blind, e.classes_of(rows), ladder=ladder)
 
 
 def chains(e: Evidence, names: Sequence[str]) -> Found:
@@ -107,6 +112,7 @@ def judgements(e: Evidence, names: Sequence[str]) -> Found:
     rival, blind = "another image's score", np.roll(scores, len(scores) // 2)
     if "control" in given:
         rival, blind = "a map known to be wrong", given["control"].to_numpy(float)
+        yield "wrong map scored low", Reading(blind, {"its scores of true maps": scores}, labels)
     yield "judge score", Reading(scores, {rival: blind}, labels)
     if labels is None:
         return

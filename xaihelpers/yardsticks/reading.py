@@ -38,7 +38,7 @@ class Reading(NamedTuple):
     blind: dict  # what knows nothing -> (n,) of the same cases, or one number for all
     clusters: np.ndarray | None = None  # (n,), which cases belong together
     bounds: tuple[float, float] | None = None  # least and greatest case, where the list does not say them
-    ladder: Ladder | None = None  # the exchange among classmates, where the yardstick has one
+    ladder: Callable[[], Ladder | None] | None = None  # makes the exchange, where the yardstick has one
     about: tuple | None = None  # the yardstick's row of the list
 
     def of(self, about: tuple) -> "Reading":
@@ -82,7 +82,7 @@ def _mean(cases: np.ndarray, clusters: np.ndarray | None, bounds: tuple[float, f
 
 
 def judged(
-    judge: Callable, own: object, rivals: dict, clusters: np.ndarray | None, ladder: Ladder | None = None
+    judge: Callable, own: object, rivals: dict, clusters: np.ndarray | None, ladder: Callable | None = None
 ) -> Reading:
     """What a judge (object -> cases (n,)) says of the model's own and of each rival's."""
     return Reading(judge(own), {name: judge(one) for name, one in rivals.items()}, clusters, ladder=ladder)
