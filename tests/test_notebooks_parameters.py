@@ -305,12 +305,16 @@ def check_54(records):
 
 
 def check_61(records):
-    """A side channel leaves values as they are, and is told by what compares reasons with decisions."""
-    rows = records[records.table == "planted models on the page"].set_index("yardstick")
-    honest, false = (rows[rows.fault == fault].value for fault in ("honest", "side channel"))
-    assert false["T"] == honest["T"] and false["CEM by value"] == honest["CEM by value"]
-    assert honest["effect agreement"] > 0.9 > false["effect agreement"]
-    assert "interventions, random" in set(honest.index) - set(false.index)  # no sense beside a channel
+    """Nothing that comes from the class scores looks beyond them; who misreads less looks more."""
+    rows = records[records.table == "fourteen models"].set_index(["fault", "metric"])
+    assert rows.value["recites", "picture part"] == rows.value["recites and errs", "picture part"] == 0
+    for liar in ("recites", "recites softly", "from class scores", "rows shuffled"):
+        assert rows.value[liar, "value"] > 90 and not rows.low[liar, "look"] > 0, liar
+    looks = [rows.value[name, "look"] for name in ("misreads 5 %", "misreads 15 %", "reads a tenth")]
+    assert looks == sorted(looks, reverse=True) and looks[-1] > 0
+    assert rows.low["the shipped eye", "look"] > 0.4
+    above = records[records.metric == "above blind"].set_index("fault").value
+    assert above["recites"] >= above["misreads 15 %"]
     page = records[records.table == "scorecard"]
     assert set(page.metric) == {"value", "lead over blind"} and set(page.model) == {"aviary_resnet, cbm"}
     assert {"CLM", "S+", "CRI", "CGIM1"} <= set(page.yardstick)
@@ -432,7 +436,7 @@ WRONG = [
     ("53", {"models": []}, "models is empty: name at least one concept model"),
     ("53", {"benchmark": "nowhere"}, "no parquet file there"),
     ("54", {"decorrelated": [50]}, "decorrelated needs two doses or more of 0 to 100 %"),
-    ("61", {"planted": ["leaks"]}, "planted has ['leaks'], but the faults are permuted names"),
+    ("61", {"n_pairs": -1}, "pairs -1, seed 1: each has to be 0 or more"),
     ("62", {"doses": [0.0, 1.0]}, "doses above 0 up to 1"),
     ("63", {"planted": []}, "planted needs sizes of 1 or more"),
     ("71", {"planted": 3}, "planted is 3: an even number below n_items (14) is needed"),

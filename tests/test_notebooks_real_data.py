@@ -58,16 +58,16 @@ def test_what_needs_a_clip_of_photographs(some_birds, weights, tmp_path):
 
 
 def test_the_page_of_real_birds(some_birds, weights, tmp_path):
-    """A permutation is told, and no page claims the truth of a renderer."""
+    """With labels of classes a look is not applicable, and no page claims the truth of a renderer."""
     given = yaml.safe_load((FOLDER / "presets" / "61.cub50.yaml").read_text())
-    given |= {"data": str(some_birds), "weights": weights, "models": ["phcbm"], "n_unlabelled": 20}
-    given |= {"planted": ["permuted names"]}
+    given |= {"data": str(some_birds), "weights": weights, "models": ["phcbm"]}
     records = run_cells("61", given, tmp_path / "results")
     card = records[records.table == "scorecard"]
     assert set(card.truth) == {"labelled", "unlabelled"} and set(card.data) == {"some_birds"}
-    planted = records[records.table == "planted models on the page"]
-    t = planted[planted.yardstick == "T"].set_index("fault").value
-    assert t["honest"] > 90 > 80 > t["permuted names"]
+    assert "classmates have the same truth" in " ".join(card.about)
+    planted = records[records.table == "fourteen models"].set_index(["fault", "metric"]).value
+    assert planted["misreads 5 %", "value"] > 90 > 86 > planted["misreads 15 %", "value"]
+    assert "look" not in planted["misreads 5 %"].index
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""What the README says was found stands on recorded rows."""
+
+import pandas as pd
+
+from xaihelpers.paths import PROJECT
+
+ROWS = pd.read_csv(PROJECT / "tests" / "recorded" / "rows.csv.gz", low_memory=False)
+README = " ".join((PROJECT / "README.md").read_text().split())
+
+
+def value(notebook, table, metric, *held):
+    """The one recorded value whose row holds all of these."""
+    rows = ROWS[(ROWS.notebook == notebook) & (ROWS.table == table) & (ROWS.metric == metric)]
+    for part in held:
+        rows = rows[rows.row.add(",").str.contains(f"{part},", regex=False) | (rows.model == part)]
+    assert len(rows) == 1, f"{notebook}, {table}, {metric}, {held}: {len(rows)} rows"
+    return rows.value.iloc[0]
+
+
+def test_an_explanation_is_about_the_class_first():
+    share, paid = "the picture's share of what the truth gets (%)", []
+    for yardstick in ("T", "CEM by product", "ConceptScore", "CLM"):
+        held = f"yardstick={yardstick}", "an ordinary bottleneck"
+        paid.append(value("62", "what it pays", share, *held))
+    t, cem, score, maps = (f"{part:.0f} %" for part in paid)
+    assert f"of what concept accuracy pays the truth {t} is the picture and the rest the class" in README
+    assert f"of CEM {cem}, of ConceptScore {score}; of maps on their part {maps}" in README
+    ordinary, eye = "fault=an ordinary bottleneck", "fault=the shipped eye"
+    right, looks = (value("61", "fourteen models", metric, ordinary) for metric in ("value", "look"))
+    assert f"right in {right:.0f} % of what it says, and its *look* is {looks:.2f} of the truth's" in README
+    of_eye = value("61", "fourteen models", "look", eye)
+    assert f"that of an eye that looks part by part is {of_eye:.2f}" in README
+
+
+def test_who_recites_passes():
+    told = {}
+    for who in ("reciter", "annotator"):
+        for birds in ("ordinary", "random attributes"):
+            asked = f"true of=this bird, birds={birds}"
+            told[who, birds] = f"{value('32', 'recited', 'statements of colours', asked, who):.0f}"
+    ordinary, random = told["reciter", "ordinary"], told["reciter", "random attributes"]
+    assert f"is right in {ordinary} % of its statements of colours on ordinary birds" in README
+    assert f"and in {random} % where attributes are drawn at random" in README
+    ordinary, random = told["annotator", "ordinary"], told["annotator", "random attributes"]
+    assert f"one that looks in {ordinary} and {random} %" in README
+    recites, reads = (lines_above(name) for name in ("recites", "misreads 15 %"))
+    assert f"is above what knows nothing on {recites} lines of a page, who misreads 15 % on {reads}" in README
+
+
+def lines_above(fault):
+    """How many lines of one of the fourteen pages are above what knows nothing."""
+    return int(value("61", "fourteen pages", "above blind", f"fault={fault}"))
+
+
+def test_a_model_written_otherwise_has_other_numbers():
+    rows = ROWS[(ROWS.table == "6-8, zero and gauge") & (ROWS.metric == "CGIM1")]
+    rows = rows[rows.row.str.startswith("over=concepts")].value
+    assert f"CGIM₁ of one model runs from {rows.min():.2f} to {rows.max():.2f}" in README
+
+
+def test_a_score_by_a_clip_rewards_what_is_distinctive():
+    found = []
+    for name in ("five commonest true", "three rare, two liked"):
+        held = f"text={name}, scorer=aviary_clip"
+        found.append(f"{value('22', '2, known worth', 'ConceptScore', held):.2f}")
+    assert "five true and common concepts get {}, three rare and two false ones {}".format(*found) in README
+
+
+def test_bottlenecks_recite_when_an_attribute_is_changed():
+    asked = "bottleneck=cbm, labels=class, label_kind=hard"
+    s_plus, right = (value("53", "1", metric, asked) for metric in ("S+", "T"))
+    assert f"right in {right:.0f} % of its statements sees {s_plus:.0f} % of the substituted" in README
+
+
+def test_a_decision_beside_the_concepts_is_praised():
+    beside, honest = lines_above("decides beside"), lines_above("misreads 5 %")
+    assert f"is above what knows nothing on {beside} lines, where an honest one is on {honest}" in README
