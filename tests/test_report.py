@@ -54,6 +54,7 @@ def fill(folder):
     made = recorded(folder, "13", {("alignment", 1): existence(61.7)})
     made.note("Table 1: the order is another <here>.")
     draw(made, "figure", "Birds & concepts.")
+    about |= {"readings": {"by size": None, "by presence alone": None}}
     made.verdict(HALF, Interval(47.0, 41.0, 53.0, 960, 260.0), controls={"one <value>": False}, **about)
     made.verdict(FALLS, Interval(-3.0, -9.0, 3.0, 960, 100.0), available=960, **about)
     made.finish()
@@ -61,15 +62,17 @@ def fill(folder):
     made = recorded(folder, "13", {("alignment", 1): void}, seed=5)
     made.verdict(HALF, Interval(48.0, 45.0, 51.0, 960, 260.0), **about)
     made.finish()
-    real = {"data": "CUB_200_2011", "model": "squeezenet1_1"}
-    made = recorded(folder, "13", {("alignment", 1): existence(33.3)}, **real, weights="/some/file.pth")
+    real = about | {"data": "CUB_200_2011", "model": "squeezenet1_1"}
+    own = {"data": "CUB_200_2011", "model": "squeezenet1_1"}
+    made = recorded(folder, "13", {("alignment", 1): existence(33.3)}, **own, weights="/some/file.pth")
     made.verdict(HALF, Interval(71.0, 68.0, 74.0, 900, 900.0), controls={"sees": True}, **real)
     made.finish()
     for draws, seed in product((2, 3), (0, 1)):
         accuracy = [{"classifier": "probe", "metric": "accuracy", "value": 10.0 * draws + seed}]
         recorded(folder, "11", {("alignment", 3): accuracy}, draws=draws, seed=seed).finish()
     made = recorded(folder, "51", {}, data="studio")
-    made.verdict(KEEPS, Interval(-21.0, -31.0, -11.0, 600, 200.0), "studio", "studio_flux")
+    asked = {"readings": {"another schedule": None}, "rivals": {"tied at random places": None}}
+    made.verdict(KEEPS, Interval(-21.0, -31.0, -11.0, 600, 200.0), "studio", "flux", needs="", **asked)
     made.finish()
     printed = {"claim": HALF, "verdict": claims.UNDOCUMENTED, "why": "5,794 test birds", "metric": "%"}
     printed |= {"value": 50.7, "low": 49.4, "high": 52.0, "cases": 5794}
@@ -78,7 +81,7 @@ def fill(folder):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("xaihelpers.spending.Account.rows", lambda account: [row])
         recorded(folder, "62", {}).finish()
-    made = recorded(folder.parent / "kept", "12", {}, **real)
+    made = recorded(folder.parent / "kept", "12", {}, **own)
     made.parameters |= yaml.safe_load((FOLDER / "presets" / "12.paper.yaml").read_text())
     made.finish()
     recorded(folder.parent / "long_runs", "12", {}, n_samples=99).finish()
