@@ -126,20 +126,21 @@ def test_the_ledger_takes_runs_in_their_order(made):
     assert len(kinds) == 12
     known, rows = claims.load_claims(), {}
     for row in table_of(page, "The ledger of claims")[1:]:
-        (claim,) = [one.id for one in known.values() if row[0].startswith(f"{one.claim} {one.paper}, ")]
-        rows[claim] = row[1:]
+        (claim,) = [one.id for one in known.values() if row[1].startswith(f"{one.claim} {one.paper}, ")]
+        assert row[0] == known[claim].about
+        rows[claim] = row[2:]
     assert rows.keys() == known.keys()
-    printed, own, drawn, long, real, why = rows[HALF]
+    printed, own, real, long, drawn, why = rows[HALF]
     assert printed.startswith("50.7 ")
     assert own == f"{claims.UNDOCUMENTED} 50.7 [49.4, 52] 5,794 test birds"
-    # the run at the defaults stands, though its instrument failed and that of another seed decides
-    assert re.fullmatch(r"instrument failed 47 \[41, 53\] 13-\w{10}", drawn)
+    # at the defaults an instrument failed, at another seed it holds
+    assert re.fullmatch(r"too few cases 47 \[41, 53\] 13-\w{10}", drawn)
     assert long == "–" and re.fullmatch(r"fails 71 \[68, 74\] 13-\w{10}", real) and why == ""
-    _, own, drawn, long, real, why = rows[FALLS]
+    _, own, real, long, drawn, why = rows[FALLS]
     assert own == long == real == "–" and drawn.startswith("too few cases -3 [-9, 3] 13-")
     assert why.startswith("drawn: worth 100 independent cases; about 900 would decide")
     assert why.endswith("python -m xaihelpers.run 13 -f paper")  # no run at the paper's size
-    _, _, drawn, long, real, _ = rows[KEEPS]
+    _, _, real, long, drawn, _ = rows[KEEPS]
     assert drawn.startswith("fails -21 [-31, -11]") and long == real == "–"  # a studio is drawn, too
     assert rows[PEOPLE_FOLLOWED][-1] == "python -m xaihelpers.run 42"  # which nobody has run
 
