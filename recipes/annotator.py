@@ -116,7 +116,7 @@ def make_annotator(settings: argparse.Namespace) -> list[Path]:
     seconds += taught("judge", judge, judge_loss, pictures, settings, history)
     models.save_weights(judge, folders[1] / "eye.safetensors")
     drawn = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    told = {"trained on": f"pictures drawn for it: {drawn}", "pictures a step": CASES}
+    told = {"made_here": True, "trained on": f"pictures drawn for it: {drawn}", "pictures a step": CASES}
     told["steps"] = {stage: getattr(settings, f"{stage}_steps") for stage in CASES}
     write_cards(home, settings, **told, seconds=round(seconds))
     return folders

@@ -150,6 +150,7 @@ def make_backbone(settings: argparse.Namespace) -> Path:
     told = {
         "parameters": n_parameters(network.model),
         "features": [network.n_features, *network.map_size],
+        "made_here": True,
         "trained on": f"{world.name}, training split, {len(pixels)} images",
         "started from": Path(settings.start).name or "fresh weights",
         "epochs": [settings.epochs, settings.final_epochs],

@@ -223,6 +223,7 @@ def make_clip(settings: argparse.Namespace) -> list[Path]:
     steps = ("attribute_steps", "caption_steps", "joint_steps", "long_steps")
     stages = zip(("attributes", "captions", "both towers", "long texts"), steps, strict=True)
     told = {
+        "made_here": True,
         "trained on": f"{about} drawn for it, half with random attributes",
         "steps": {stage: getattr(settings, name) for stage, name in stages},
         "batch size": settings.batch_size,

@@ -259,7 +259,7 @@ def told_by(settings: argparse.Namespace) -> dict:
     """What every card tells of a run."""
     birds = f"{settings.drawn} portraits of aviary birds at {flux.SIZE}x{flux.SIZE}, half of them with random"
     told = {"world": settings.world, "batch size": settings.batch_size}
-    return told | {"trained on": f"{birds} attributes"}
+    return told | {"made_here": True, "trained on": f"{birds} attributes"}
 
 
 def make_reader(

@@ -1,16 +1,19 @@
 """The claims of the papers: the file holds what the rule needs, and the rule decides as it says."""
 
+import json
 import logging
 from dataclasses import replace
 from math import inf, nan
 
 import pandas as pd
+import pytest
 from notebook_nets import PATHS
 
 from xaihelpers import claims
 from xaihelpers.scores import Interval
 
-ABOVE = claims.Claim("a-b", "a", "1", "b", "c", "%", "above", 10, 5, nan, "11")
+NOTHING = ((), (), ())  # of readings, rivals and controls
+ABOVE = claims.Claim("a-b", "a", "1", "b", "c", "%", "above", 10, 5, nan, "11", "method", *NOTHING)
 
 
 def measured(value, low, high, effective=40.0):
@@ -26,10 +29,24 @@ def test_the_claims_of_the_five_papers():
     table = pd.DataFrame([vars(claim) for claim in held.values()])
     lines = claims.FILE.read_text().splitlines()
     assert len(held) == len(lines) - 1 >= 50, "an id stands twice"
-    assert table.direction.isin(["above", "below", "within"]).all() and table.reference.notna().all()
+    directions = ["above", "below", "within", "not above", "not below"]
+    assert table.direction.isin(directions).all() and table.reference.notna().all()
+    assert table.about.isin(["yardstick", "method", "data", *claims.NEED_AN_ANSWER]).all()
     assert (table.smallest > 0).all()
     assert all(claim.id.startswith(claim.paper) for claim in held.values())
     assert {number for claim in held.values() for number in claim.notebook.split()} <= PATHS.keys()
+
+
+def test_a_notebook_names_all_that_its_claims_are_asked():
+    """Before anything has run: each name stands in the code of the claim's notebook, or the package's."""
+    package = "".join(file.read_text() for file in (claims.PROJECT / "xaihelpers").rglob("*.py"))
+    for claim in claims.load_claims().values():
+        notebook = json.loads(PATHS[claim.notebook.split()[0]].read_text())
+        code = "".join("".join(cell["source"]) for cell in notebook["cells"]) + package
+        for name in (*claim.readings, *claim.rivals, *claim.controls):
+            assert name in code, (
+                f"{claim.id} is asked {name!r}, which notebook {claim.notebook} does not name"
+            )
 
 
 def test_above_and_below():
@@ -61,34 +78,83 @@ def test_within_is_equivalence():
     ):
         assert claims.decide(within, measured(value, low, high)).outcome == outcome
     high, low = measured(30, 20, 40), measured(-5, -9, -1)  # fails on both sides
-    assert claims.decide(within, high, rewritten=[high]).outcome == "fails"
-    assert claims.decide(within, high, rewritten=[low]).outcome == "ill-posed"
+    assert claims.decide(within, high, rewritten={"a": high}).outcome == "fails"
+    assert claims.decide(within, high, rewritten={"a": low}).outcome == "ill-posed"
+
+
+def test_an_equivalence_fails_on_the_side_that_its_words_name():
+    """ "Hardly more often": 20 less is not more; "keeps": 20 more is kept."""
+    for direction, sign in (("not above", 1), ("not below", -1)):
+        claim = replace(ABOVE, direction=direction, reference=0)
+        for value, low, high, outcome in (
+            (2, -1, 4, "holds"),
+            (-30, -40, -20, "holds"),
+            (30, 20, 40, "fails"),
+            (4, 1, 7, "too few cases"),
+        ):
+            ends = sorted((sign * low, sign * high))
+            assert claims.decide(claim, measured(sign * value, *ends)).outcome == outcome
 
 
 def test_what_stands_against_a_verdict():
+    def some(kind, *numbers):
+        return {kind: {f"{kind} {place}": one for place, one in enumerate(numbers)}}
+
+    ahead = measured(-3, -5, -1)
     for found, against, outcome in (
-        (HOLDS, {"rewritten": [HOLDS, FAILS]}, "ill-posed"),
-        (HOLDS, {"rewritten": [OPEN]}, "ill-posed"),  # on the same side, but its interval does not say so
-        (FAILS, {"rewritten": [HOLDS]}, "ill-posed"),
-        (OPEN, {"rewritten": [HOLDS, OPEN]}, "ill-posed"),  # the same model
-        (OPEN, {"readings": [HOLDS, OPEN]}, "too few cases"),  # nothing was decided
-        (OPEN, {"readings": [HOLDS, FAILS]}, "depends on the reading"),
-        (HOLDS, {"readings": [OPEN]}, "depends on the reading"),
-        (FAILS, {"readings": [FAILS]}, "fails"),
-        (HOLDS, {"rival": TOLD}, "holds"),
-        (HOLDS, {"rival": BLIND}, "not told from its rival"),
-        (FAILS, {"rival": BLIND}, "fails"),
-        (OPEN, {"rival": BLIND}, "too few cases"),
-        (HOLDS, {"controls": {"sees": True}}, "holds"),
+        (HOLDS, some("rewritten", HOLDS, FAILS), "ill-posed"),
+        (HOLDS, some("rewritten", OPEN), "ill-posed"),  # on the same side, but its interval does not say so
+        (FAILS, some("rewritten", HOLDS), "ill-posed"),
+        (OPEN, some("rewritten", HOLDS, OPEN), "ill-posed"),  # the same model
+        (HOLDS, {"rewritten": {}}, "not applicable"),  # a model without a linear head has no other writing
+        (OPEN, some("readings", HOLDS, OPEN), "too few cases"),  # nothing was decided
+        (OPEN, some("readings", HOLDS, FAILS), "depends on the reading"),
+        (HOLDS, some("readings", FAILS), "depends on the reading"),
+        (HOLDS, some("readings", OPEN, None), "holds"),  # an undecided one contradicts nothing
+        (FAILS, some("readings", FAILS), "fails"),
+        (HOLDS, some("rivals", TOLD), "holds"),
+        (HOLDS, some("rivals", TOLD, BLIND), "not told from its rival"),  # the strongest counts
+        (HOLDS, some("rivals", TOLD, None), "holds"),
+        (FAILS, some("rivals", BLIND), "fails"),
+        (OPEN, some("rivals", BLIND), "too few cases"),
+        (OPEN, some("rivals", ahead), "not told from its rival"),  # it speaks before anything is decided
+        (FAILS, some("rivals", ahead), "fails"),
+        (HOLDS, {"controls": {"sees": True}, "room": {"above": True}}, "holds"),
+        (HOLDS, {"room": {"above": False}}, "no room"),
         # the first that is true
         (HOLDS, {"needs": "people", "controls": {"sees": False}}, "needs people"),
         (measured(20, nan, nan), {"controls": {"sees": False}}, "instrument failed"),
-        (measured(20, nan, nan), {"rewritten": [HOLDS, FAILS]}, "not applicable"),
-        (HOLDS, {"controls": {"sees": False}, "rewritten": [FAILS]}, "instrument failed"),
-        (HOLDS, {"rewritten": [FAILS], "readings": [FAILS]}, "ill-posed"),
-        (HOLDS, {"readings": [FAILS], "rival": BLIND}, "depends on the reading"),
+        (HOLDS, {"controls": {"sees": False}, "room": {"above": False}}, "instrument failed"),
+        (measured(20, nan, nan), some("rewritten", HOLDS, FAILS), "not applicable"),
+        (HOLDS, some("rewritten", FAILS) | some("rivals", ahead), "not told from its rival"),
+        (HOLDS, some("rewritten", FAILS) | some("readings", FAILS), "ill-posed"),
+        (HOLDS, some("readings", FAILS) | some("rivals", BLIND), "depends on the reading"),
     ):
         assert claims.decide(ABOVE, found, **against).outcome == outcome, against
+
+
+def test_what_a_claim_is_to_be_asked_has_to_be_given():
+    claim = replace(ABOVE, readings=("scorer", "k"), controls=("sees",))
+    given = {"readings": {"scorer: one": HOLDS, "k": None}, "rivals": {}, "controls": {"sees: one": True}}
+    claim.require_asked(**given)
+    with pytest.raises(ValueError, match="a-b was not asked its readings k: give them by these names"):
+        claim.require_asked(**given | {"readings": {"scorer: one": HOLDS}})
+    with pytest.raises(ValueError, match="not asked its controls sees"):
+        claim.require_asked(**given | {"controls": {}})
+
+
+def test_who_was_made_here_decides_nothing(tmp_path):
+    mine, named = tmp_path / "mine.py", tmp_path / "named.py"
+    mine.write_text("def answer(requests): ...")
+    named.write_text('STANDS_FOR = "a model of a server"\ndef answer(requests): ...')
+    answers, of_model = tmp_path / "a.csv", tmp_path / "b.csv"
+    answers.write_text("item,rating\n")
+    of_model.write_text("item,rating,written_by\n")
+    for name in ("annotator", "judge", "studio_flux", "aviary_clip", f"python:{mine}", str(answers), ""):
+        assert claims.needed_of(name) == "a model", name
+    for name in ("server:gpt-4o", f"python:{named}", str(of_model), "Qwen/Qwen2-VL-2B"):
+        assert claims.needed_of(name) == "", name
+    assert claims.needed_of("server:gpt-4o", "annotator") == claims.needed_of() == "a model"
 
 
 def test_how_many_cases_would_decide_is_said_where_there_are_as_many():
@@ -103,7 +169,9 @@ def test_how_many_cases_would_decide_is_said_where_there_are_as_many():
     within = claims.decide(replace(ABOVE, direction="within"), measured(12, 6, 18), available=1e9)
     assert (near.needed, within.needed) == (160, 160)  # 3 to go, 6 wide
     assert claims.decide(ABOVE, measured(20, -inf, inf), available=1e9).needed is None
-    failed = claims.decide(ABOVE, HOLDS, {"sees a planted fault": False, "is null": True})
+    none = replace(ABOVE, reference=0)  # of 20 cases none: 72 would do for less than 5 %
+    assert claims.decide(none, measured(0, 0, 16.8, 20), available=1e9).needed == 72
+    failed = claims.decide(ABOVE, HOLDS, controls={"sees a planted fault": False, "is null": True})
     assert failed.needed is None and str(failed) == "instrument failed (sees a planted fault)"
 
 

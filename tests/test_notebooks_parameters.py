@@ -340,10 +340,7 @@ def check_62(records):
 
 
 def check_63(records):
-    """Denominators known from the printed digits; mistakes of a thousand units are found in each sum."""
-    found = records[records.table == "denominators"].set_index(["paper", "printed", "group"]).value
-    assert found["fse", "table1", "Car"] == 92 and found["fse", "table1", "CUB-Bird"] == 61
-    assert 600 < found.max() <= 900 and found["autoxplain", "table3", "segmentation"] == 200
+    """Mistakes of a thousand units are found in each sum."""
     checks = records[records.table == "identities"].set_index(["metric", "check"]).value
     sums = checks["planted mistakes of 1000 units found, %"].filter(regex="average of|sum of|sums? to|same")
     assert (sums == 100).all() and len(sums) >= 8
@@ -551,7 +548,11 @@ def test_raters_who_know_only_who_speaks(tmp_path):
     for n, (plant, rating) in enumerate(4 * [("true", 4), ("false", 1)]):  # these they look at
         about |= {"item": f"planted {n}", "model": "control", "concepts": "[]", "planted": plant}
         table += [about | {"rating": rating, "rater": rater} for rater in "ab"]
-    for name, rated in (("liars", pd.DataFrame(table)), ("ones", pd.DataFrame(table[::2]).assign(rating=1))):
+    of_llm = pd.DataFrame(table[::2])
+    for name, rated in (
+        ("liars", pd.DataFrame(table)),
+        ("ones", of_llm.assign(rating=1, written_by="a model")),
+    ):
         given[{"liars": "ratings", "ones": "llm"}[name]] = str(tmp_path / f"{name}.csv")
         rated.to_csv(tmp_path / f"{name}.csv", index=False)
     records = run_cells("23", given, tmp_path / "results")

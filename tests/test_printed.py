@@ -5,11 +5,11 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from xaihelpers import claims, printed_cells, printed_denominators, printed_readings
+from xaihelpers import claims, printed_cells, printed_readings
 from xaihelpers.scores import Interval
 
 CAR = {"in": "fse_table1", "dataset": "Car"}
-ABOVE = claims.Claim("a-b", "a", "1", "b", "c", "%", "above", 10, 5, nan, "11")
+ABOVE = claims.Claim("a-b", "a", "1", "b", "c", "%", "above", 10, 5, nan, "11", "method", (), (), ())
 
 
 def test_cells_are_chosen_by_columns_and_keep_their_text():
@@ -24,20 +24,10 @@ def test_cells_are_chosen_by_columns_and_keep_their_text():
 
 
 def test_a_denominator_and_its_multiples_fit():
-    fitting = printed_denominators.fits(["42.39", "41.30", "18.48", "14.13"], 400)
+    fitting = printed_cells.fits(["42.39", "41.30", "18.48", "14.13"], 400)
     assert (np.flatnonzero(fitting) + 1).tolist() == [92, 184, 276, 368]
-    assert printed_denominators.fits(["28.7", "71.3"], 240)[239]  # half-way, one up and one down
-    assert np.isnan(printed_denominators.smallest(np.zeros(3, bool)))
-
-
-def test_what_luck_finds_as_early_is_not_recovered():
-    rng = np.random.default_rng(0)
-    for texts, n in ((["33.33", "28.57", "4.76"], 21), (["33", "29", "5"], nan)):
-        fitting = np.array([printed_denominators.fits([text], 300) for text in texts])
-        lucky = printed_denominators.luck(texts, 300, 500, rng)
-        assert np.array_equal(printed_denominators.recovered(fitting, lucky, 0.01), n, equal_nan=True)
-    exact = printed_denominators.random_fits(["0"], 3, 20000, rng).mean(axis=0)
-    assert np.allclose(exact, [2 / 101, 3 / 101, 4 / 101], atol=0.01)  # of 0 to 100: 0, 33, 50, 67, 100
+    assert printed_cells.fits(["28.7", "71.3"], 240)[239]  # half-way, one up and one down
+    assert np.isnan(printed_cells.smallest(np.zeros(3, bool)))
 
 
 def test_a_relation_tells_a_slip_from_rounding():

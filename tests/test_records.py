@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 import torch
 
-from xaihelpers.claims import load_claims
+from xaihelpers.claims import VERSION, load_claims
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
 from xaihelpers.paths import FolderError
 from xaihelpers.records import Run, read_records, read_runs, start
@@ -191,22 +191,30 @@ def test_a_verdict_is_shown_and_kept(run, tmp_path, caplog):
     """The same claim decided again, as when a cell is run twice, replaces the earlier verdict."""
     claim = load_claims()["alignment-product-half-absent"]
     about = {"data": "aviary", "model": "aviary_resnet", "figure": "table1"}
+    about["readings"] = {"by size": None, "by presence alone": None}
     run.verdict(claim.id, Interval(20.0, 10.0, 30.0, 100, 90.0), **about)
     found, otherwise = Interval(52.0, 47.0, 57.0, 100, 90.0), Interval(20.0, 10.0, 30.0, 100, 90.0)
     with caplog.at_level("INFO", logger="xaihelpers"):
         verdict = run.verdict(claim.id, found, controls={"one value": np.True_}, **about)
     assert verdict.outcome == "holds"
-    assert claim.claim in caplog.text and "52 [47, 57] %: holds" in caplog.text
+    assert claim.claim in caplog.text and "52 [47, 57] %, least effect 10: holds" in caplog.text
     other = "alignment-product-half-absent-gauge-free"
     with caplog.at_level("INFO", logger="xaihelpers"):
-        assert run.verdict(other, found, rewritten=[otherwise, found], **about).outcome == "ill-posed"
-    assert "52 [47, 57] % as fitted, 20 to 52 in other writings: ill-posed" in caplog.text
+        about |= {"rivals": {"random order": None, "prevalence": None}}
+        written = {"zero": otherwise, "gauge": found}
+        assert run.verdict(other, found, rewritten=written, **about).outcome == "ill-posed"
+    assert "52 [47, 57] % as fitted, 20 to 52 in other writings, least effect 10: ill-posed" in caplog.text
+    with pytest.raises(ValueError, match="not asked its rivals random order, prevalence"):
+        run.verdict(other, found, **about | {"rivals": {}})
+    with pytest.raises(ValueError, match="is about people: say by needs= who answered"):
+        run.verdict("autoxplain-texts-acceptable", found, "aviary", "judge")
     run.finish()
     (about,) = read_runs(tmp_path)
     kept = about["verdicts"]
     assert [v["claim"] for v in kept] == [claim.id, other] and about["key"] == {}
     assert kept[0]["value"] == 52 and kept[0]["controls"] == {"one value": True}
-    assert kept[1]["rewritten"] == [list(otherwise), list(found)] and kept[1]["figure"] == "table1"
+    assert kept[1]["rewritten"] == {"zero": list(otherwise), "gauge": list(found)}
+    assert kept[1]["figure"] == "table1" and kept[1]["rule"] == VERSION
 
 
 def test_recording_again_replaces_and_a_void_mark_is_no_key(run, tmp_path):

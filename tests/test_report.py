@@ -54,6 +54,7 @@ def fill(folder):
     made = recorded(folder, "13", {("alignment", 1): existence(61.7)})
     made.note("Table 1: the order is another <here>.")
     draw(made, "figure", "Birds & concepts.")
+    about |= {"readings": {"by size": None, "by presence alone": None}}
     made.verdict(HALF, Interval(47.0, 41.0, 53.0, 960, 260.0), controls={"one <value>": False}, **about)
     made.verdict(FALLS, Interval(-3.0, -9.0, 3.0, 960, 100.0), available=960, **about)
     made.finish()
@@ -61,15 +62,17 @@ def fill(folder):
     made = recorded(folder, "13", {("alignment", 1): void}, seed=5)
     made.verdict(HALF, Interval(48.0, 45.0, 51.0, 960, 260.0), **about)
     made.finish()
-    real = {"data": "CUB_200_2011", "model": "squeezenet1_1"}
-    made = recorded(folder, "13", {("alignment", 1): existence(33.3)}, **real, weights="/some/file.pth")
+    real = about | {"data": "CUB_200_2011", "model": "squeezenet1_1"}
+    own = {"data": "CUB_200_2011", "model": "squeezenet1_1"}
+    made = recorded(folder, "13", {("alignment", 1): existence(33.3)}, **own, weights="/some/file.pth")
     made.verdict(HALF, Interval(71.0, 68.0, 74.0, 900, 900.0), controls={"sees": True}, **real)
     made.finish()
     for draws, seed in product((2, 3), (0, 1)):
         accuracy = [{"classifier": "probe", "metric": "accuracy", "value": 10.0 * draws + seed}]
         recorded(folder, "11", {("alignment", 3): accuracy}, draws=draws, seed=seed).finish()
     made = recorded(folder, "51", {}, data="studio")
-    made.verdict(KEEPS, Interval(-21.0, -31.0, -11.0, 600, 200.0), "studio", "studio_flux")
+    asked = {"readings": {"another schedule": None}, "rivals": {"tied at random places": None}}
+    made.verdict(KEEPS, Interval(-21.0, -31.0, -11.0, 600, 200.0), "studio", "flux", needs="", **asked)
     made.finish()
     printed = {"claim": HALF, "verdict": claims.UNDOCUMENTED, "why": "5,794 test birds", "metric": "%"}
     printed |= {"value": 50.7, "low": 49.4, "high": 52.0, "cases": 5794}
@@ -78,7 +81,7 @@ def fill(folder):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("xaihelpers.spending.Account.rows", lambda account: [row])
         recorded(folder, "62", {}).finish()
-    made = recorded(folder.parent / "kept", "12", {}, **real)
+    made = recorded(folder.parent / "kept", "12", {}, **own)
     made.parameters |= yaml.safe_load((FOLDER / "presets" / "12.paper.yaml").read_text())
     made.finish()
     recorded(folder.parent / "long_runs", "12", {}, n_samples=99).finish()
@@ -123,20 +126,21 @@ def test_the_ledger_takes_runs_in_their_order(made):
     assert len(kinds) == 12
     known, rows = claims.load_claims(), {}
     for row in table_of(page, "The ledger of claims")[1:]:
-        (claim,) = [one.id for one in known.values() if row[0].startswith(f"{one.claim} {one.paper}, ")]
-        rows[claim] = row[1:]
+        (claim,) = [one.id for one in known.values() if row[1].startswith(f"{one.claim} {one.paper}, ")]
+        assert row[0] == known[claim].about
+        rows[claim] = row[2:]
     assert rows.keys() == known.keys()
-    printed, own, drawn, long, real, why = rows[HALF]
+    printed, own, real, long, drawn, why = rows[HALF]
     assert printed.startswith("50.7 ")
     assert own == f"{claims.UNDOCUMENTED} 50.7 [49.4, 52] 5,794 test birds"
-    # the run at the defaults stands, though its instrument failed and that of another seed decides
-    assert re.fullmatch(r"instrument failed 47 \[41, 53\] 13-\w{10}", drawn)
+    # at the defaults an instrument failed, at another seed it holds
+    assert re.fullmatch(r"too few cases 47 \[41, 53\] 13-\w{10}", drawn)
     assert long == "–" and re.fullmatch(r"fails 71 \[68, 74\] 13-\w{10}", real) and why == ""
-    _, own, drawn, long, real, why = rows[FALLS]
+    _, own, real, long, drawn, why = rows[FALLS]
     assert own == long == real == "–" and drawn.startswith("too few cases -3 [-9, 3] 13-")
     assert why.startswith("drawn: worth 100 independent cases; about 900 would decide")
     assert why.endswith("python -m xaihelpers.run 13 -f paper")  # no run at the paper's size
-    _, _, drawn, long, real, _ = rows[KEEPS]
+    _, _, real, long, drawn, _ = rows[KEEPS]
     assert drawn.startswith("fails -21 [-31, -11]") and long == real == "–"  # a studio is drawn, too
     assert rows[PEOPLE_FOLLOWED][-1] == "python -m xaihelpers.run 42"  # which nobody has run
 

@@ -1,50 +1,60 @@
 """The claims of the five papers that a run can bear on, and the one rule by which a run decides them.
 
-A claim is a quantity, a direction and a reference: "above", "below", or "within" so much of it
-(data/papers/claims.csv). With e by how much the quantity exceeds the reference in the claimed direction,
-[a, b] its 95 % interval, and s the smallest effect that matters, the interval says
+A claim is a quantity, a direction and a reference: "above", "below", "within" so much of it, or "not above",
+"not below" (data/papers/claims.csv). With e by how much the quantity exceeds the reference in the claimed
+direction, [a, b] its 95 % interval, and s the least effect that matters, the interval says
 
-| | above, below | within |
-|---|---|---|
-| holds | a > 0 and e ≥ s | −s ≤ a and b ≤ s |
-| fails | b < s | b < −s or a > s |
-| too few cases | else | else |
+| | above, below | within | not above, not below |
+|---|---|---|---|
+| holds | a > 0 and e ≥ s | −s ≤ a and b ≤ s | b ≤ s, e towards the side that the words name |
+| fails | b < s | b < −s or a > s | a > s |
+| too few cases | else | else | else |
 
 "Within" is equivalence: where two things are said to be equal, what is measured is their paired difference.
 The verdict is the first of these that is true:
 
 | verdict | where |
 |---|---|
-| needs people, needs a model | the claim is about people, or such a model, and none was asked |
+| needs people, needs a model | it is about people, a model or a generator, and none not made here answered |
 | instrument failed | a control failed; the verdict names it |
-| not applicable | the quantity or an end of its interval is NaN |
+| no room | here the claim could not hold, or could not fail; the verdict names why |
+| not applicable | the quantity or an end of its interval is NaN, or its other writings cannot be had |
+| not told from its rival | what knows nothing of it is ahead with its whole interval, and it does not fail |
 | ill-posed | the same model, written otherwise, decides otherwise, or fails on the other side |
-| depends on the reading | another reading that the paper leaves open decides otherwise |
+| depends on the reading | another reading that the paper leaves open is decided otherwise |
 | not told from its rival | it would hold, but what knows nothing of it does as well |
 | holds, fails, too few cases | its interval says so |
 
-Readings decide otherwise where one holds and another fails, or where one does not say what was decided.
-A rival is the strongest of those that know nothing, by its paired difference in the claimed direction, which
-has to lie above 0. "Too few cases" tells how many would do, only where there can be as many.
+Each claim says what it is asked: its readings, rivals and controls by name, shared by families of claims. A
+verdict that was not asked all of them is refused; None stands for what a run cannot ask. A name may go on
+after a colon: "another scorer: aviary_clip". A rival is given as its paired difference in the claimed
+direction, which has to lie above 0; of several the strongest counts. "Too few cases" tells how many would do,
+only where there can be as many.
 """
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
+from xaihelpers.names import made_here
 from xaihelpers.paths import PROJECT
 from xaihelpers.scores.intervals import Interval
 
 log = logging.getLogger(__name__)
 FILE = PROJECT / "data" / "papers" / "claims.csv"
+VERSION = 2  # of the rule: recorded verdicts of an earlier one are marked in the ledger
 HOLDS, FAILS, TOO_FEW = ("holds", "fails", "too few cases")
 ILL_POSED, READING, RIVAL = ("ill-posed", "depends on the reading", "not told from its rival")
-INSTRUMENT, NOT_APPLICABLE = ("instrument failed", "not applicable")
+INSTRUMENT, NO_ROOM, NOT_APPLICABLE = ("instrument failed", "no room", "not applicable")
 PEOPLE, MODEL = ("needs people", "needs a model")
+OF_MODEL, OF_DATA = ("depends on the model", "depends on the data")  # of several verdicts: the ledger's
 OUTCOMES = (HOLDS, FAILS, ILL_POSED, READING, RIVAL, TOO_FEW, INSTRUMENT, PEOPLE, MODEL, NOT_APPLICABLE)
+OUTCOMES += (NO_ROOM, OF_MODEL, OF_DATA)
+ASKED = ("readings", "rivals", "controls")
+NEED_AN_ANSWER = ("people", "model", "generator")  # what a claim may be about that nobody here can be
 # what a paper's own printed numbers say of its claim (`printed_readings.own_table`); or READING
 SUPPORTED, CONTRADICTED = ("supported by its own table", "contradicted by its own table")
 UNDOCUMENTED, OPEN = ("depends on undocumented code", "cannot be told")
@@ -61,11 +71,26 @@ class Claim:
     claim: str  # in our words
     quantity: str  # what is measured
     unit: str
-    direction: str  # "above", "below" or "within"
+    direction: str  # "above", "below", "within", "not above" or "not below"
     reference: float
-    smallest: float  # the smallest effect that matters, or how far "within" reaches
+    smallest: float  # the least effect that matters, or how far an equivalence reaches
     paper_value: float  # NaN where the paper prints none
     notebook: str  # ids, by blanks
+    about: str  # "yardstick", "method", "data", "people", "model" or "generator"
+    readings: tuple[str, ...]  # names of what it is asked
+    rivals: tuple[str, ...]
+    controls: tuple[str, ...]
+
+    def require_asked(self, **given: Mapping[str, object]) -> None:
+        """Raise ValueError for readings, rivals or controls of the claim that a verdict was not asked."""
+        for kind in ASKED:
+            asked = {name.split(":")[0] for name in given[kind]}
+            lacking = [name for name in getattr(self, kind) if name not in asked]
+            if lacking:
+                raise ValueError(
+                    f"{self.id} was not asked its {kind} {', '.join(lacking)}: give them by these names, and "
+                    f"None for what this run cannot ask ({FILE.name})"
+                )
 
 
 @dataclass(frozen=True)
@@ -74,7 +99,7 @@ class Verdict:
 
     outcome: str  # one of OUTCOMES
     needed: int | None = None
-    failed: tuple[str, ...] = ()  # controls
+    failed: tuple[str, ...] = ()  # controls, or what leaves no room
 
     def __str__(self) -> str:
         if self.failed:
@@ -87,43 +112,66 @@ class Verdict:
 def load_claims() -> dict[str, Claim]:
     """All claims of data/papers/claims.csv by their id."""
     table = pd.read_csv(FILE, dtype={"section": str, "notebook": str})
+    lists = ["readings", "rivals", "controls"]
+    table[lists] = table[lists].fillna("").map(lambda text: tuple(filter(None, text.split("; "))))
     return {row["id"]: Claim(**row) for row in table.to_dict("records")}
+
+
+def needed_of(*answering: str) -> str:
+    """What a claim about a model or a generator lacks where these answered: "a model", or nothing, "".
+
+    answering: names of all that answered; one that was made here (`names.made_here`) decides nothing.
+    """
+    return "" if answering and all(answering) and not any(map(made_here, answering)) else "a model"
+
+
+def strongest(rivals: Mapping[str, Interval | None]) -> tuple[str, Interval | None]:
+    """The rival that a claim leads least, and by how much; "" and None without one."""
+    known = {name: lead for name, lead in rivals.items() if lead is not None}
+    return min(known.items(), key=lambda item: item[1].low, default=("", None))
 
 
 def decide(
     claim: Claim,
     measured: Interval,
-    controls: dict[str, bool] | None = None,
+    readings: Mapping[str, Interval | None] | None = None,
+    rivals: Mapping[str, Interval | None] | None = None,
+    controls: Mapping[str, bool] | None = None,
+    rewritten: Mapping[str, Interval] | None = None,
+    room: Mapping[str, bool] | None = None,
     needs: str = "",
-    rewritten: Sequence[Interval] = (),
-    readings: Sequence[Interval] = (),
-    rival: Interval | None = None,
     available: float = 0,
 ) -> Verdict:
     """The verdict on a claim by the module's rule.
 
     measured: the claim's quantity, in its unit.
-    controls: name of a control -> whether the instrument passed it.
-    needs: "people" or "a model", where the claim is about them and none was asked.
-    rewritten: the quantity for the same model, written otherwise.
     readings: the quantity under other readings that the paper leaves open.
-    rival: the paired difference to the strongest blind rival, in the claimed direction.
+    rivals: the paired difference to what knows nothing, in the claimed direction.
+    controls: whether the instrument passed it.
+    rewritten: the quantity for the same model in other writings; None of a claim that is not asked them.
+    room: whether the claim could hold, and fail, here at all.
+    needs: "people" or "a model", where none answered that was not made here.
     available: how many independent cases there can be.
     """
     if needs:
         return Verdict(f"needs {needs}")
-    failed = tuple(name for name, passed in (controls or {}).items() if not passed)
-    if failed:
-        return Verdict(INSTRUMENT, failed=failed)
-    if any(map(math.isnan, measured[:3])):
+    for outcome, asked in ((INSTRUMENT, controls), (NO_ROOM, room)):
+        failed = tuple(name for name, passed in (asked or {}).items() if not passed)
+        if failed:
+            return Verdict(outcome, failed=failed)
+    if any(map(math.isnan, measured[:3])) or rewritten == {}:
         return Verdict(NOT_APPLICABLE)
     outcome, needed = by_interval(claim, measured)
+    _, rival = strongest(rivals or {})
+    if rival is not None and rival.high < 0 and outcome != FAILS:
+        return Verdict(RIVAL)
     highest = claim.reference + claim.smallest if claim.direction == "within" else math.inf
-    said = {(by_interval(claim, one)[0], one.low > highest) for one in (measured, *rewritten)}
-    if len(said) > 1:  # an equivalence may fail on either side
-        return Verdict(ILL_POSED)
-    others = {by_interval(claim, one)[0] for one in readings}
-    if {HOLDS, FAILS} <= others or (outcome != TOO_FEW and others - {outcome}):
+    writings = [measured, *(rewritten or {}).values()]
+    if len({(by_interval(claim, one)[0], one.low > highest) for one in writings}) > 1:
+        return Verdict(ILL_POSED)  # an equivalence may fail on either side
+    others = [one for one in (readings or {}).values() if one is not None]
+    said = {outcome, *(by_interval(claim, one)[0] for one in others)}
+    if {HOLDS, FAILS} <= said:  # an undecided one contradicts nothing
         return Verdict(READING)
     if outcome == HOLDS and rival is not None and not rival.low > 0:
         return Verdict(RIVAL)
@@ -136,7 +184,7 @@ def by_interval(claim: Claim, measured: Interval) -> tuple[str, float]:
     They are independent cases, if the effect is as measured; inf where there is nothing left to decide.
     """
     effect, low, high = (number - claim.reference for number in measured[:3])
-    if claim.direction == "below":
+    if claim.direction in ("below", "not below"):
         effect, low, high = -effect, -high, -low
     matters = claim.smallest
     holds, fails = low > 0 and effect >= matters and high >= low, high < matters
@@ -144,8 +192,13 @@ def by_interval(claim: Claim, measured: Interval) -> tuple[str, float]:
     if claim.direction == "within":
         holds, fails = -matters <= low and high <= matters, high < -matters or low > matters
         to_go = abs(matters - abs(effect))
+    elif claim.direction.startswith("not"):
+        holds, fails, to_go = high <= matters, low > matters, abs(matters - effect)
     if holds or fails or not to_go:
         return HOLDS if holds else FAILS if fails else TOO_FEW, math.inf
+    if claim.unit == "%" and measured.value in (0, 100) and claim.reference in (0, 100):
+        # none, or all, of n cases: Clopper and Pearson's limit lies within the least effect from here on
+        return TOO_FEW, math.log(0.025) / math.log(1 - matters / 100)
     half_width = max(high - effect, effect - low)
     return TOO_FEW, measured.effective * (half_width / to_go) ** 2
 

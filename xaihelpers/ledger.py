@@ -19,9 +19,10 @@ from xaihelpers.parameters import NOT_IDENTITY
 from xaihelpers.paths import PROJECT
 from xaihelpers.records import drawn_data
 from xaihelpers.report import number_text, with_interval
+from xaihelpers.scores.intervals import Interval
 
 KINDS = ("paper", "real", "long", "default", "other")  # of runs, in the order in which they count
-COLUMNS = ("drawn", "long", "real")
+COLUMNS = ("real", "long", "drawn")  # in the order in which they count, whatever they say
 PEOPLE_FILES = ("people", "accepted", "ratings")  # parameters that take what people have said
 
 
@@ -105,21 +106,54 @@ def column_of(verdict: dict, run: dict) -> str:
 def reason(verdict: dict) -> str:
     """What stands in the way of a verdict, or what an ill-posed one is to be read with; "" for others."""
     outcome = verdict["outcome"]
-    if outcome == claims.TOO_FEW:
+    if outcome == claims.TOO_FEW and not verdict.get("seeds"):
         wanted = f"about {verdict['needed']:,}" if verdict["needed"] else "more than there are here"
         return f"worth {verdict['effective']:.0f} independent cases; {wanted} would decide"
-    if outcome == claims.INSTRUMENT:
-        failed = [name for name, passed in verdict["controls"].items() if not passed]
-        return f"failed control: {', '.join(failed)}"
+    kinds = {claims.INSTRUMENT: ("failed control", "controls"), claims.NO_ROOM: ("no room", "room")}
+    if outcome in kinds:
+        what, kind = kinds[outcome]
+        return f"{what}: {', '.join(name for name, passed in verdict[kind].items() if not passed)}"
     if outcome == claims.RIVAL:
-        return f"ahead of what knows nothing by {with_interval(*verdict['rival'][:3])}"
+        name, lead = claims.strongest(_intervals(verdict, "rivals"))
+        return f"ahead of {name or 'what knows nothing'} by {with_interval(*lead[:3])}"
     words = {claims.ILL_POSED: ("rewritten", "written"), claims.READING: ("readings", "read")}
     if outcome in words:
         others, how = words[outcome]
-        values = [one[0] for one in verdict[others]]
+        values = [one.value for one in _intervals(verdict, others).values()]
         return f"{how} otherwise {number_text(min(values))} to {number_text(max(values))}"
+    if outcome in (claims.OF_MODEL, claims.OF_DATA) or verdict.get("seeds"):
+        return "; ".join(verdict["said"])
     more = {claims.PEOPLE: "people rate in notebook 71", claims.MODEL: "no such model was asked"}
     return more.get(outcome, "")
+
+
+def _intervals(verdict: dict, kind: str) -> dict[str, Interval]:
+    """Recorded readings, rivals or writings by name; those of the rule's first version had none."""
+    held = verdict.get(kind) or verdict.get(kind.removesuffix("s")) or {}
+    if isinstance(held, list):  # several intervals, or the one of a single rival
+        several = held if isinstance(held[0], list) else [held]
+        held = {f"{kind} {number}": one for number, one in enumerate(several, 1)}
+    return {name: Interval(*one) for name, one in held.items() if one is not None}
+
+
+def settled(found: Sequence[tuple[dict, dict]]) -> tuple[dict, dict]:
+    """One verdict for a claim and a column, and the run that shows it.
+
+    found: verdicts with their runs, of one kind, in the order in which runs count. Where they differ, the
+    claim depends on the model, or the data; where those of one model and data do, it has too few cases.
+    """
+    first, run = found[0]
+    said = {}
+    for verdict, _ in found:
+        said.setdefault((verdict["model"], verdict["data"]), set()).add(verdict["outcome"])
+    if len(set.union(*said.values())) == 1:
+        return first, run
+    models = {model for model, _ in said}
+    outcome = claims.OF_MODEL if len(models) > 1 else claims.OF_DATA
+    of_seeds = any(len(outcomes) > 1 for outcomes in said.values())
+    lines = [f"{' on '.join(on)}: {' or '.join(sorted(outcomes))}" for on, outcomes in said.items()]
+    outcome = claims.TOO_FEW if of_seeds else outcome
+    return first | {"outcome": outcome, "said": lines, "seeds": of_seeds, "needed": None}, run
 
 
 def command(claim: claims.Claim, runs: Sequence[dict], outcome: str = "") -> str:

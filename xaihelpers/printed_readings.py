@@ -12,6 +12,7 @@ unrelated. A share has Wilson's limits, one of 0 or 100 % Clopper and Pearson's;
 the variance 1/(n − 3) of artanh r, of Kendall's τ 0.437/(n − 4) (Fieller, Biometrika 44, 1957).
 """
 
+from functools import cache
 from itertools import product
 
 import matplotlib.pyplot as plt
@@ -23,9 +24,10 @@ from statsmodels.stats.proportion import proportion_confint
 from xaihelpers import claims
 from xaihelpers.claims import Claim, by_interval
 from xaihelpers.plots import chance_line
-from xaihelpers.printed_cells import aligned, cells, load_relations, parts_of
-from xaihelpers.printed_denominators import fits, smallest
+from xaihelpers.printed_cells import aligned, cells, fits, load_relations, parts_of, smallest
+from xaihelpers.records import read_records
 from xaihelpers.scores.intervals import Interval, interval
+from xaihelpers.tables import REAL_RUNS
 
 OUTCOMES = (*claims.OWN_TABLE, claims.READING)
 COLORS = dict(zip(OUTCOMES, "#0072b2 #cc79a7 #d55e00 #8f97a3 #e69f00".split(), strict=True))
@@ -38,9 +40,23 @@ def readings(entry: dict) -> list[Interval]:
     found = []
     for change in [{}, *entry.get("also", [])] if "from" in entry else []:
         changed = entry | change
-        for floor, n in product(changed.get("floor", [0]), changed.get("cases", [None])):
+        floors = changed.get("floor", [0])
+        if "guessers" in floors:
+            floors = [*floors[:-1], *guessers()]
+        for floor, n in product(floors, changed.get("cases", [None])):
             found.append(_reading(changed, parts_of(changed), floor, n))
     return found
+
+
+@cache
+def guessers() -> tuple[float, ...]:
+    """Shares in % that those get who see only the options, where the wrong ones lie around the right one.
+
+    From the recorded run of notebook 31 on all species of CUB-200-2011: nowhere else is a floor of theirs.
+    """
+    rows = read_records(REAL_RUNS)
+    rows = rows[(rows.notebook == "31") & (rows.table == "blind ladder") & (rows.data == "CUB_200_2011")]
+    return tuple(sorted(rows.value[rows.row.str.startswith("sets=class,")]))
 
 
 def own_table(claim: Claim, several: list[Interval], undocumented: bool = False) -> str:
@@ -94,8 +110,8 @@ def readings_figure(
         claim, color = ledger[name], COLORS[verdict]
         for one in several[name]:
             effects = (np.array(one[:3]) - claim.reference) / claim.smallest
-            value, *ends = -effects if claim.direction == "below" else effects
-            face = "w" if claim.direction == "within" else color
+            value, *ends = -effects if claim.direction in ("below", "not below") else effects
+            face = color if claim.direction in ("above", "below") else "w"
             ax.plot(ends, [y, y], color=color, lw=1.5, alpha=0.6)
             ax.plot(value, y, "o", ms=5, color=color, mfc=face)
     for verdict, color in COLORS.items():

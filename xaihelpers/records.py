@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 
 import xaihelpers
 from xaihelpers import plots, spending
-from xaihelpers.claims import Verdict, decide, load_claims, spoken
+from xaihelpers.claims import ASKED, NEED_AN_ANSWER, VERSION, Verdict, decide, load_claims, spoken
 from xaihelpers.datasets import DRAWN
 from xaihelpers.devices import describe_device, resolve_device
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
@@ -103,28 +103,37 @@ class Run:
         measured: Interval,
         data: str,
         model: str,
-        controls: dict[str, bool] | None = None,
+        needs: str | None = None,
         figure: str = "",
-        **against,
+        available: float = 0,
+        **asked,
     ) -> Verdict:
         """Decide a claim of a paper by the rule of `claims`, show the verdict, and keep it for the ledger.
 
         claim: its id in data/papers/claims.csv; KeyError for an unknown one.
         measured: the claim's quantity with its interval, in its unit, on data and model, in words.
-        controls: name of a control of the instrument -> whether it was passed.
-        figure: name of the figure that shows it. against: as of `claims.decide`.
+        needs: as of `claims.decide`; a claim about people, a model or a generator has to say, by "", that
+            one answered. figure: name of the figure that shows it. available: as of `claims.decide`.
+        asked: readings, rivals, controls, rewritten and room by name, as of `claims.decide`.
+        Raises ValueError for a verdict that was not asked all that its claim is to be asked.
         """
         about = load_claims()[claim]
-        controls = {name: bool(passed) for name, passed in (controls or {}).items()}
-        verdict = decide(about, measured, controls, **against)
-        made = {"outcome": verdict.outcome, "needed": verdict.needed, "controls": controls, **against}
+        if needs is None and about.about in NEED_AN_ANSWER:
+            raise ValueError(f"{claim} is about {about.about}: say by needs= who answered")
+        asked = {kind: {} for kind in ASKED} | asked
+        if not needs:
+            about.require_asked(**{kind: asked[kind] for kind in ASKED})
+        verdict = decide(about, measured, needs=needs or "", available=available, **asked)
+        asked["controls"] = {name: bool(passed) for name, passed in asked["controls"].items()}
+        made = {"outcome": verdict.outcome, "needed": verdict.needed, "rule": VERSION, **asked}
         where = {"data": data, "model": model, "figure": figure}
         self._verdicts[claim, data, model] = {"claim": claim, **measured._asdict(), **made, **where}
         quantity = spoken(measured, about.unit)
-        if against.get("rewritten"):
-            values = [other.value for other in against["rewritten"]]
+        if asked.get("rewritten"):
+            values = [other.value for other in asked["rewritten"].values()]
             quantity += f" as fitted, {min(values):.3g} to {max(values):.3g} in other writings"
-        log.info("Claim (%s, %s): %s\n  %s: %s", about.paper, about.section, about.claim, quantity, verdict)
+        said = about.paper, about.section, about.claim, quantity, about.smallest, verdict
+        log.info("Claim (%s, %s): %s\n  %s, least effect %g: %s", *said)
         return verdict
 
     def finish(self, tables: dict[str | int, pd.DataFrame] | None = None, **about) -> None:

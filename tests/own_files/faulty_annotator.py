@@ -12,6 +12,7 @@ from xaihelpers.instruments import Annotator
 from xaihelpers.instruments.annotator import OPTION
 from xaihelpers.instruments.eye import first_named, look
 
+STANDS_FOR = "a model with a fault"
 FAULT = ""
 SHIPPED = Annotator(paths.models_home() / "annotator", torch.device("cpu"))
 BIRDS = datasets.load("aviary")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+STANDS_FOR = "a judge with a fault"
 FAULT = ""
 
 
