@@ -286,7 +286,7 @@ def test_the_head_of_a_page_says_what_is_of_the_picture_and_who_decides():
     for liar in (recited, shuffled):
         assert any("NOTHING OF THE PICTURE" in line for line in liar.head)
         assert any("under the ids of classmates" in line for line in liar.warnings)
-        assert (liar.table.verdict == scorecard.ABOVE).sum() >= 5  # and yet
+        assert (liar.table.verdict == scorecard.ABOVE).sum() >= 4  # and yet
     beside = page(honest, honest @ weights + bias + noise)
     columns = torch.cat([honest, honest @ weights + noise], 1)
     impressions = [f"impression {k}" for k in range(48)]

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.colors import to_rgb
 
 from xaihelpers import paths, plots
 from xaihelpers.bottlenecks.zoo import check_shipped
 from xaihelpers.own_model import is_python_file
 from xaihelpers.yardsticks.card import YARDSTICKS, Scorecard, score
 from xaihelpers.yardsticks.evidence import DRAWN, LABELLED, UNLABELLED, Evidence, Ground
-from xaihelpers.yardsticks.reading import ABOVE, BELOW, OPEN, RANKS
+from xaihelpers.yardsticks.reading import ABOVE, BELOW, OPEN
+from xaihelpers.yardsticks.reading import RANKS as RANKS
 from xaihelpers.yardsticks.reading import verdict as verdict
 
 PANELS = 4  # side by side
@@ -42,9 +42,6 @@ PROMISES = {
 CAPTION = """A panel is a yardstick, a line in it a model: its value with the 95 % interval, and as a black
 stroke what the hardest rival that knows nothing gets on the same cases. Blue: above that rival, paired; red:
 below it; grey: cannot be told."""
-VERDICTS_CAPTION = """A line is a yardstick, a column a model: its value and, as colour, the page's verdict.
-Blue: above what knows nothing; red: below it; grey: cannot be told; empty: not possible. Bold: worse than in
-the first column. ↓: low is good."""
 
 
 def card_figure(cards: Sequence[Scorecard], yardsticks: Sequence[str] = ()) -> plt.Figure:
@@ -69,33 +66,6 @@ def card_figure(cards: Sequence[Scorecard], yardsticks: Sequence[str] = ()) -> p
         ax.set_xlabel(part.unit.iloc[0] + low_is_good, fontsize=9)
         ax.set_title(yardstick, fontsize=9)
         ax.tick_params(labelsize=9)
-    return fig
-
-
-def verdicts_figure(cards: Sequence[Scorecard]) -> plt.Figure:
-    """A line for each yardstick, a column for each model, as VERDICTS_CAPTION says.
-
-    cards: the first is what the others are compared with.
-    """
-    yardsticks = [name for name in YARDSTICKS.yardstick if any(name in card.readings for card in cards)]
-    fig, ax = plt.subplots(figsize=(10, 1.3 + 0.22 * len(yardsticks)), layout="constrained")
-    honest = cards[0].possible.set_index("yardstick").verdict.map(RANKS)
-    for column, card in enumerate(cards):
-        for row in card.possible.itertuples():
-            y = yardsticks.index(row.yardstick)
-            pale = [1 - 0.45 * (1 - part) for part in to_rgb(COLORS[row.verdict])]
-            ax.add_patch(plt.Rectangle((column - 0.48, y - 0.46), 0.96, 0.92, color=pale, lw=0))
-            worse = RANKS[row.verdict] < honest.get(row.yardstick, 0)
-            weight = "bold" if worse else "normal"
-            ax.text(column, y, number(row.value), ha="center", va="center", fontsize=9, weight=weight)
-    names = [card.evidence.name for card in cards]
-    ax.set(xlim=(-0.5, len(cards) - 0.5), ylim=(len(yardsticks) - 0.5, -0.5))
-    ax.set_xticks(range(len(cards)), names, rotation=30, ha="left", fontsize=10)
-    ax.set_yticks(range(len(yardsticks)), map(marked, yardsticks), fontsize=10)
-    ax.xaxis.tick_top()
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    ax.grid(False)
     return fig
 
 
