@@ -63,7 +63,7 @@ def test_the_page_of_real_birds(some_birds, weights, tmp_path):
     given |= {"data": str(some_birds), "weights": weights, "models": ["phcbm"]}
     records = run_cells("61", given, tmp_path / "results")
     card = records[records.table == "scorecard"]
-    assert set(card.truth) == {"labelled", "unlabelled"} and set(card.data) == {"some_birds"}
+    assert set(card.truth) == {"labelled"} and set(card.data) == {"some_birds"}
     assert "classmates have the same truth" in " ".join(card.about)
     planted = records[records.table == "fourteen models"].set_index(["fault", "metric"]).value
     assert planted["misreads 5 %", "value"] > 90 > 86 > planted["misreads 15 %", "value"]
