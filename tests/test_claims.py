@@ -119,6 +119,15 @@ def test_what_stands_against_a_verdict():
         (OPEN, some("rivals", BLIND), "too few cases"),
         (OPEN, some("rivals", ahead), "not told from its rival"),  # it speaks before anything is decided
         (FAILS, some("rivals", ahead), "fails"),
+        (
+            OPEN,
+            some("rivals", measured(-5, -9, 6), ahead),
+            "not told from its rival",
+        ),  # nor does another hide it
+        (HOLDS, some("rivals", TOLD, measured(5, nan, nan)), "not told from its rival"),
+        (HOLDS, some("rivals", measured(5, nan, nan), TOLD), "not told from its rival"),
+        (HOLDS, {"controls": {"sees": None}}, "holds"),  # which this run cannot ask
+        (HOLDS, some("rewritten", measured(20, nan, nan)), "not applicable"),
         (HOLDS, {"controls": {"sees": True}, "room": {"above": True}}, "holds"),
         (HOLDS, {"room": {"above": False}}, "no room"),
         # the first that is true
@@ -149,8 +158,19 @@ def test_who_was_made_here_decides_nothing(tmp_path):
     named.write_text('STANDS_FOR = "a model of a server"\ndef answer(requests): ...')
     answers, of_model = tmp_path / "a.csv", tmp_path / "b.csv"
     answers.write_text("item,rating\n")
-    of_model.write_text("item,rating,written_by\n")
-    for name in ("annotator", "judge", "studio_flux", "aviary_clip", f"python:{mine}", str(answers), ""):
+    of_model.write_text("item,rating,written_by\na,3,gpt-4o\n")
+    nobody = tmp_path / "c.csv"
+    nobody.write_text("item,rating,written_by\na,3,annotator\n")
+    for name in (
+        "annotator",
+        "judge",
+        "studio_flux",
+        "classifier/aviary_resnet",
+        f"python:{mine}",
+        str(answers),
+        str(nobody),
+        "",
+    ):
         assert claims.needed_of(name) == "a model", name
     for name in ("server:gpt-4o", f"python:{named}", str(of_model), "Qwen/Qwen2-VL-2B"):
         assert claims.needed_of(name) == "", name

@@ -96,4 +96,5 @@ def test_what_several_verdicts_of_a_column_come_to():
     assert settled(("a", "d", "holds"), ("b", "d", "holds")) == "holds"
     assert settled(("a", "d", "holds"), ("b", "d", "too few cases")) == claims.OF_MODEL
     assert settled(("a", "d", "holds"), ("a", "e", "fails")) == claims.OF_DATA
+    assert settled(("a", "d", "holds"), ("b", "d", "holds"), ("a", "e", "fails")) == claims.OF_DATA
     assert settled(("a", "d", "holds"), ("a", "d", "fails")) == claims.TOO_FEW  # of another seed

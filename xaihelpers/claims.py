@@ -15,7 +15,7 @@ The verdict is the first of these that is true:
 
 | verdict | where |
 |---|---|
-| needs people, needs a model | it is about people, a model or a generator, and none not made here answered |
+| needs people, needs a model | it is about these, or a generator: nobody answered, or what was made here |
 | instrument failed | a control failed; the verdict names it |
 | no room | here the claim could not hold, or could not fail; the verdict names why |
 | not applicable | the quantity or an end of its interval is NaN, or its other writings cannot be had |
@@ -128,7 +128,11 @@ def needed_of(*answering: str) -> str:
 def strongest(rivals: Mapping[str, Interval | None]) -> tuple[str, Interval | None]:
     """The rival that a claim leads least, and by how much; "" and None without one."""
     known = {name: lead for name, lead in rivals.items() if lead is not None}
-    return min(known.items(), key=lambda item: item[1].low, default=("", None))
+
+    def least(item: tuple[str, Interval]) -> float:
+        return -math.inf if math.isnan(item[1].low) else item[1].low  # what cannot be told leads nobody
+
+    return min(known.items(), key=least, default=("", None))
 
 
 def decide(
@@ -156,24 +160,24 @@ def decide(
     if needs:
         return Verdict(f"needs {needs}")
     for outcome, asked in ((INSTRUMENT, controls), (NO_ROOM, room)):
-        failed = tuple(name for name, passed in (asked or {}).items() if not passed)
+        failed = tuple(name for name, passed in (asked or {}).items() if passed is not None and not passed)
         if failed:
             return Verdict(outcome, failed=failed)
-    if any(map(math.isnan, measured[:3])) or rewritten == {}:
+    writings = [measured, *(rewritten or {}).values()]
+    if any(math.isnan(number) for one in writings for number in one[:3]) or rewritten == {}:
         return Verdict(NOT_APPLICABLE)
     outcome, needed = by_interval(claim, measured)
-    _, rival = strongest(rivals or {})
-    if rival is not None and rival.high < 0 and outcome != FAILS:
+    leads = [lead for lead in (rivals or {}).values() if lead is not None]
+    if outcome != FAILS and any(lead.high < 0 for lead in leads):
         return Verdict(RIVAL)
     highest = claim.reference + claim.smallest if claim.direction == "within" else math.inf
-    writings = [measured, *(rewritten or {}).values()]
     if len({(by_interval(claim, one)[0], one.low > highest) for one in writings}) > 1:
         return Verdict(ILL_POSED)  # an equivalence may fail on either side
     others = [one for one in (readings or {}).values() if one is not None]
     said = {outcome, *(by_interval(claim, one)[0] for one in others)}
     if {HOLDS, FAILS} <= said:  # an undecided one contradicts nothing
         return Verdict(READING)
-    if outcome == HOLDS and rival is not None and not rival.low > 0:
+    if outcome == HOLDS and not all(lead.low > 0 for lead in leads):
         return Verdict(RIVAL)
     return Verdict(outcome, math.ceil(needed) if needed <= available else None)
 

@@ -112,7 +112,7 @@ def reason(verdict: dict) -> str:
     kinds = {claims.INSTRUMENT: ("failed control", "controls"), claims.NO_ROOM: ("no room", "room")}
     if outcome in kinds:
         what, kind = kinds[outcome]
-        return f"{what}: {', '.join(name for name, passed in verdict[kind].items() if not passed)}"
+        return f"{what}: {', '.join(name for name, passed in verdict[kind].items() if passed is False)}"
     if outcome == claims.RIVAL:
         name, lead = claims.strongest(_intervals(verdict, "rivals"))
         return f"ahead of {name or 'what knows nothing'} by {with_interval(*lead[:3])}"
@@ -148,8 +148,11 @@ def settled(found: Sequence[tuple[dict, dict]]) -> tuple[dict, dict]:
         said.setdefault((verdict["model"], verdict["data"]), set()).add(verdict["outcome"])
     if len(set.union(*said.values())) == 1:
         return first, run
-    models = {model for model, _ in said}
-    outcome = claims.OF_MODEL if len(models) > 1 else claims.OF_DATA
+    by_data = {}  # what models say on the same data
+    for (_, data), outcomes in said.items():
+        by_data.setdefault(data, set()).update(outcomes)
+    of_model = len(by_data) == 1 or any(len(outcomes) > 1 for outcomes in by_data.values())
+    outcome = claims.OF_MODEL if of_model else claims.OF_DATA
     of_seeds = any(len(outcomes) > 1 for outcomes in said.values())
     lines = [f"{' on '.join(on)}: {' or '.join(sorted(outcomes))}" for on, outcomes in said.items()]
     outcome = claims.TOO_FEW if of_seeds else outcome

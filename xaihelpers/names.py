@@ -1,6 +1,7 @@
 """What the names of models and data sets mean, told without loading anything: loaders and plans ask here."""
 
 import ast
+import csv
 import json
 import os
 from pathlib import Path
@@ -56,9 +57,10 @@ def made_here(name: str) -> bool:
         targets = (one.targets for one in tree.body if isinstance(one, ast.Assign))
         return not any(getattr(one, "id", "") == "STANDS_FOR" for some in targets for one in some)
     if name.endswith(".csv"):
-        place = find(name) or name
-        return "written_by" not in Path(place).read_text(encoding="utf-8-sig").partition("\n")[0]
-    card = models_home() / f"{name}.json"
+        with open(find(name) or name, encoding="utf-8-sig", newline="") as answers:
+            first = next(csv.DictReader(answers), {})
+        return not first.get("written_by") or made_here(first["written_by"])
+    card = models_home() / f"{families_of(backbone_of(name))[1]}.json"
     return card.is_file() and bool(json.loads(card.read_text()).get("made_here"))
 
 

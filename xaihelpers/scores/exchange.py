@@ -153,9 +153,11 @@ class Ladder(NamedTuple):
 
     def _interval(self, cases: torch.Tensor) -> Interval:
         n = int(cases.isfinite().sum())
-        if n and bool((cases.nan_to_num() == 0).all()):  # by algebra, not by chance
+        if n and bool((cases.nan_to_num() == 0).all()):  # no exchange changes anything, as of a reciter
             return Interval(0.0, 0.0, 0.0, n, float(n))
-        return interval(cases.cpu().numpy(), statistic=np.mean, clusters=self.drawn.clusters)
+        extent = float(self.own.own.nan_to_num().abs().amax().clamp(min=1e-30))
+        about = {"clusters": self.drawn.clusters, "bounds": (-2 * extent, 2 * extent)}
+        return interval(cases.cpu().numpy(), **about)
 
     def _beyond(self, rungs: Rungs) -> torch.Tensor:
         """Picture parts (N,) beyond the soft reciter's."""

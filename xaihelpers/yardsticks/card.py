@@ -106,13 +106,14 @@ class Scorecard:
         lines, found = self.possible, []
         looks = lines[lines.about.isin([PICTURE, CLASS, NEITHER])]
         n_told, n_above = (looks.about == PICTURE).sum(), (lines.verdict == ABOVE).sum()
+        maps = looks[looks.soft.isna()]  # of which class scores say nothing
         if "accuracy" in self.readings:
             found.append(f"accuracy {self.readings['accuracy'].value().value:.1f} %")
         found.append(f"{n_above} of {len(lines)} lines above what knows nothing")
-        if len(looks):
-            found.append(
-                f"{n_told} of {len(looks)} tell a picture from a classmate's beyond the class scores"
-            )
+        for some, beyond in ((looks.drop(maps.index), " beyond the class scores"), (maps, " by their maps")):
+            if len(some):
+                told = f"{(some.about == PICTURE).sum()} of {len(some)}"
+                found.append(f"{told} tell a picture from a classmate's{beyond}")
         found, said = ["; ".join(found)], []
         for row in looks.itertuples():
             said.append(f"{row.yardstick} {row.look:.2f} [{row.look_low:.2f}, {row.look_high:.2f}]")
@@ -175,7 +176,9 @@ def _rungs(about: tuple, ladder: Ladder | None) -> dict:
     """
     scale = 100 if about.unit == "%" else 1
     if ladder is None or ladder.refused:
-        return {"about": ladder.refused if ladder else about.no_ladder or "there are no classes"}
+        return {
+            "about": ladder.refused if ladder else about.no_ladder or "there are no classes, or no labels"
+        }
     parts = {"picture": ladder.own.picture, "of_class": ladder.own.of_class}
     parts |= {"soft": ladder.soft.picture} if ladder.soft else {}
     parts |= {"ceiling": ladder.truth.picture} if ladder.truth else {}
@@ -185,7 +188,7 @@ def _rungs(about: tuple, ladder: Ladder | None) -> dict:
         return found | {"about": BLIND}
     ahead, look = ladder.ahead, ladder.look
     found |= {"look": look.value, "look_low": look.low, "look_high": look.high}
-    return found | {"about": PICTURE if ahead.low > 0 else NEITHER if ladder.of_class.low <= 0 else CLASS}
+    return found | {"about": PICTURE if ahead.low > 0 else CLASS if ladder.of_class.low > 0 else NEITHER}
 
 
 def score(

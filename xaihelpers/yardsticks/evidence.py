@@ -188,13 +188,18 @@ class Evidence:
         return torch.where(usual.isnan(), self.prevalence, usual)
 
     def saying(self, shares: torch.Tensor) -> ConceptOutputs:
-        """The same decisions, explained by shares (n, L') of presence, 0 to 1, on the model's own scale."""
-        scale = self.known.values.std(0)
-        scale = scale.where(scale > 0, 1)
-        values, weights = shares * scale, self.known.class_weights
-        contributions = values if weights is None else values * weights.T[self.known.predictions]
-        changed = {"values": values, "contributions": contributions, "thresholds": scale / 2}
-        return replace(self.known, concept_maps=None, **changed)
+        """The same decisions, explained by shares (n, L') of presence, 0 to 1.
+
+        The class weights are those of the model for values of this scale: a standard deviation becomes 1.
+        """
+        weights, scale = self.known.class_weights, self.known.values.std(0)
+        contributions = shares
+        if weights is not None:
+            weights = weights * scale.where(scale > 0, 1)[:, None]
+            contributions = shares * weights.T[self.known.predictions]
+        changed = {"values": shares, "contributions": contributions, "class_weights": weights}
+        halves = torch.full_like(scale, 0.5)
+        return replace(self.known, concept_maps=None, thresholds=halves, **changed)
 
     def partners(self, rows: np.ndarray, shifts: int = exchange.SHIFTS) -> exchange.Partners | None:
         """With whom some of the n images exchange their explanations; None without classes."""
@@ -242,9 +247,8 @@ class Evidence:
 
     def sample_pairs(self, count: int, salt: int = 0) -> np.ndarray:
         """The same, half of them drawn, with a classmate each."""
-        rows = self.sample(count // 2, salt)
-        drawn = self.partners(np.arange(len(self.rows)))
-        return rows if drawn is None else np.union1d(rows, drawn.classmates[0][rows])
+        drawn, rows = self.partners(np.arange(len(self.rows))), self.sample(count // 2, salt)
+        return self.sample(count, salt) if drawn is None else np.union1d(rows, drawn.classmates[0][rows])
 
 
 def _places(wanted: Sequence[str], held: Sequence[str], source: object, lack: str, remedy: str) -> list[int]:

@@ -68,9 +68,10 @@ def areas(e: Evidence, names: Sequence[str]) -> Found:
 
     Images of one class were also told to be of one: who recites a class, right or wrong, then has no order.
     """
-    of_one_class = e.labels * len(e.outputs.classes) + e.outputs.predictions
     for name in names:
-        groups = of_one_class if name.endswith("within a class") else torch.zeros(len(e.rows))
+        groups = torch.zeros(len(e.rows))
+        if name.endswith("within a class"):
+            groups = e.labels * len(e.outputs.classes) + e.outputs.predictions
 
         def area(rows, groups=groups):
             return alignment.concept_aucs(e.known.values[rows], e.present[rows], groups[rows]).nanmean()
