@@ -180,19 +180,20 @@ def test_who_was_made_here_decides_nothing(tmp_path):
 def test_how_many_cases_would_decide_is_said_where_there_are_as_many():
     """Half the distance to go of the half width: four times the cases."""
     undecided = measured(15, 5, 25)
-    verdict = claims.decide(ABOVE, undecided, available=160)
-    assert verdict == claims.Verdict("too few cases", 160)
-    assert str(verdict) == "too few cases (about 160 independent ones would do)"
-    for available in (0, 159):
-        assert str(claims.decide(ABOVE, undecided, available=available)) == "too few cases"
-    near = claims.decide(ABOVE, measured(13, 9, 17), available=1e9)  # 2 to go, 4 wide: 40 · 2²
-    within = claims.decide(replace(ABOVE, direction="within"), measured(12, 6, 18), available=1e9)
-    assert (near.needed, within.needed) == (160, 160)  # 3 to go, 6 wide
-    assert claims.decide(ABOVE, measured(20, -inf, inf), available=1e9).needed is None
+    verdict = claims.decide(ABOVE, undecided, level=("birds", 40, 160))
+    assert verdict == claims.Verdict("too few cases", "160 birds")
+    assert str(verdict) == "too few cases (about 160 birds would do)"
+    for most in (0, 159):
+        assert str(claims.decide(ABOVE, undecided, level=("birds", 40, most))) == "too few cases"
+    level = "pairs", 5, 1e9  # whatever number of independent cases the interval is worth
+    near = claims.decide(ABOVE, measured(13, 9, 17), level=level)  # 2 to go, 4 wide: 5 · 2²
+    within = claims.decide(replace(ABOVE, direction="within"), measured(12, 6, 18), level=level)
+    assert near.needed == within.needed == "20 pairs"  # 3 to go, 6 wide
+    assert not claims.decide(ABOVE, measured(20, -inf, inf), level=level).needed
     none = replace(ABOVE, reference=0)  # of 20 cases none: 72 would do for less than 5 %
-    assert claims.decide(none, measured(0, 0, 16.8, 20), available=1e9).needed == 72
+    assert claims.decide(none, measured(0, 0, 16.8, 20), level=("classes", 20, 200)).needed == "72 classes"
     failed = claims.decide(ABOVE, HOLDS, controls={"sees a planted fault": False, "is null": True})
-    assert failed.needed is None and str(failed) == "instrument failed (sees a planted fault)"
+    assert not failed.needed and str(failed) == "instrument failed (sees a planted fault)"
 
 
 def test_a_control_is_passed_by_its_interval_alone(caplog, monkeypatch):

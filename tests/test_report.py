@@ -56,7 +56,7 @@ def fill(folder):
     draw(made, "figure", "Birds & concepts.")
     about |= {"readings": {"by size": None, "by presence alone": None}}
     made.verdict(HALF, Interval(47.0, 41.0, 53.0, 960, 260.0), controls={"one <value>": False}, **about)
-    made.verdict(FALLS, Interval(-3.0, -9.0, 3.0, 960, 100.0), available=960, **about)
+    made.verdict(FALLS, Interval(-3.0, -9.0, 3.0, 960, 100.0), level=("classes", 48, 500), **about)
     made.finish()
     void = existence(41.3, void="void: fails a control")
     made = recorded(folder, "13", {("alignment", 1): void}, seed=5)
@@ -138,7 +138,7 @@ def test_the_ledger_takes_runs_in_their_order(made):
     assert long == "–" and re.fullmatch(r"fails 71 \[68, 74\] 13-\w{10}", real) and why == ""
     _, own, real, long, drawn, why = rows[FALLS]
     assert own == long == real == "–" and drawn.startswith("too few cases -3 [-9, 3] 13-")
-    assert why.startswith("drawn: worth 100 independent cases; about 900 would decide")
+    assert why.startswith("drawn: worth 100 independent cases; about 432 classes would decide")
     assert why.endswith("python -m xaihelpers.run 13 -f paper")  # no run at the paper's size
     _, _, real, long, drawn, _ = rows[KEEPS]
     assert drawn.startswith("fails -21 [-31, -11]") and long == real == "–"  # a studio is drawn, too

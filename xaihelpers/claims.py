@@ -29,7 +29,7 @@ Each claim says what it is asked: its readings, rivals and controls by name, sha
 verdict that was not asked all of them is refused; None stands for what a run cannot ask. A name may go on
 after a colon: "another scorer: aviary_clip". A rival is given as its paired difference in the claimed
 direction, which has to lie above 0; of several the strongest counts. "Too few cases" tells how many would do,
-only where there can be as many.
+in what the interval's outermost level consists of (pairs, classes), where there can be as many.
 """
 
 import logging
@@ -95,17 +95,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run says of a claim. needed: independent cases that would decide it, where there are as many."""
+    """What a run says of a claim. needed: how much of the outermost level would decide it, "72 classes"."""
 
     outcome: str  # one of OUTCOMES
-    needed: int | None = None
+    needed: str = ""
     failed: tuple[str, ...] = ()  # controls, or what leaves no room
 
     def __str__(self) -> str:
         if self.failed:
             return f"{self.outcome} ({', '.join(self.failed)})"
         if self.needed:
-            return f"{self.outcome} (about {self.needed:,} independent ones would do)"
+            return f"{self.outcome} (about {self.needed} would do)"
         return self.outcome
 
 
@@ -144,7 +144,7 @@ def decide(
     rewritten: Mapping[str, Interval] | None = None,
     room: Mapping[str, bool] | None = None,
     needs: str = "",
-    available: float = 0,
+    level: tuple[str, int, float] = ("", 0, 0),
 ) -> Verdict:
     """The verdict on a claim by the module's rule.
 
@@ -155,7 +155,7 @@ def decide(
     rewritten: the quantity for the same model in other writings; None of a claim that is not asked them.
     room: whether the claim could hold, and fail, here at all.
     needs: "people" or "a model", where none answered that was not made here.
-    available: how many independent cases there can be.
+    level: the interval's outermost one: of what it consists, how many are here, and how many there can be.
     """
     if needs:
         return Verdict(f"needs {needs}")
@@ -166,45 +166,52 @@ def decide(
     writings = [measured, *(rewritten or {}).values()]
     if any(math.isnan(number) for one in writings for number in one[:3]) or rewritten == {}:
         return Verdict(NOT_APPLICABLE)
-    outcome, needed = by_interval(claim, measured)
+    outcome = by_interval(claim, measured)
     leads = [lead for lead in (rivals or {}).values() if lead is not None]
     if outcome != FAILS and any(lead.high < 0 for lead in leads):
         return Verdict(RIVAL)
     highest = claim.reference + claim.smallest if claim.direction == "within" else math.inf
-    if len({(by_interval(claim, one)[0], one.low > highest) for one in writings}) > 1:
+    if len({(by_interval(claim, one), one.low > highest) for one in writings}) > 1:
         return Verdict(ILL_POSED)  # an equivalence may fail on either side
     others = [one for one in (readings or {}).values() if one is not None]
-    said = {outcome, *(by_interval(claim, one)[0] for one in others)}
+    said = {outcome, *(by_interval(claim, one) for one in others)}
     if {HOLDS, FAILS} <= said:  # an undecided one contradicts nothing
         return Verdict(READING)
     if outcome == HOLDS and not all(lead.low > 0 for lead in leads):
         return Verdict(RIVAL)
-    return Verdict(outcome, math.ceil(needed) if needed <= available else None)
+    unit, here, most = level
+    needed = cases_needed(claim, measured, here) if outcome == TOO_FEW else math.inf
+    return Verdict(outcome, f"{math.ceil(needed):,} {unit}" if needed <= most else "")
 
 
-def by_interval(claim: Claim, measured: Interval) -> tuple[str, float]:
-    """What the interval alone says: HOLDS, FAILS or TOO_FEW, and how many cases would decide that one.
-
-    They are independent cases, if the effect is as measured; inf where there is nothing left to decide.
-    """
-    effect, low, high = (number - claim.reference for number in measured[:3])
-    if claim.direction in ("below", "not below"):
-        effect, low, high = -effect, -high, -low
+def by_interval(claim: Claim, measured: Interval) -> str:
+    """What the interval alone says: HOLDS, FAILS or TOO_FEW."""
+    effect, low, high = _in_its_direction(claim, measured)
     matters = claim.smallest
     holds, fails = low > 0 and effect >= matters and high >= low, high < matters
-    to_go = effect if effect >= matters else matters - effect
     if claim.direction == "within":
         holds, fails = -matters <= low and high <= matters, high < -matters or low > matters
-        to_go = abs(matters - abs(effect))
     elif claim.direction.startswith("not"):
-        holds, fails, to_go = high <= matters, low > matters, abs(matters - effect)
-    if holds or fails or not to_go:
-        return HOLDS if holds else FAILS if fails else TOO_FEW, math.inf
+        holds, fails = high <= matters, low > matters
+    return HOLDS if holds else FAILS if fails else TOO_FEW
+
+
+def cases_needed(claim: Claim, measured: Interval, here: int) -> float:
+    """How many cases would decide what so many `here` do not, if the effect is as measured; inf if none."""
+    effect, low, high = _in_its_direction(claim, measured)
+    matters = claim.smallest
     if claim.unit == "%" and measured.value in (0, 100) and claim.reference in (0, 100):
         # none, or all, of n cases: Clopper and Pearson's limit lies within the least effect from here on
-        return TOO_FEW, math.log(0.025) / math.log(1 - matters / 100)
-    half_width = max(high - effect, effect - low)
-    return TOO_FEW, measured.effective * (half_width / to_go) ** 2
+        return math.log(0.025) / math.log(1 - matters / 100)
+    is_beyond = claim.direction in ("above", "below") and effect >= matters
+    to_go = effect if is_beyond else abs(matters - (abs(effect) if claim.direction == "within" else effect))
+    return here * (max(high - effect, effect - low) / to_go) ** 2 if to_go else math.inf
+
+
+def _in_its_direction(claim: Claim, measured: Interval) -> tuple[float, float, float]:
+    """Value and interval beyond the reference in the claimed direction."""
+    effect, low, high = (number - claim.reference for number in measured[:3])
+    return (-effect, -high, -low) if claim.direction in ("below", "not below") else (effect, low, high)
 
 
 def control_passed(

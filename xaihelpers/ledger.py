@@ -107,7 +107,7 @@ def reason(verdict: dict) -> str:
     """What stands in the way of a verdict, or what an ill-posed one is to be read with; "" for others."""
     outcome = verdict["outcome"]
     if outcome == claims.TOO_FEW and not verdict.get("seeds"):
-        wanted = f"about {verdict['needed']:,}" if verdict["needed"] else "more than there are here"
+        wanted = f"about {verdict['needed']}" if verdict["needed"] else "more than there are here"
         return f"worth {verdict['effective']:.0f} independent cases; {wanted} would decide"
     kinds = {claims.INSTRUMENT: ("failed control", "controls"), claims.NO_ROOM: ("no room", "room")}
     if outcome in kinds:
@@ -156,7 +156,7 @@ def settled(found: Sequence[tuple[dict, dict]]) -> tuple[dict, dict]:
     of_seeds = any(len(outcomes) > 1 for outcomes in said.values())
     lines = [f"{' on '.join(on)}: {' or '.join(sorted(outcomes))}" for on, outcomes in said.items()]
     outcome = claims.TOO_FEW if of_seeds else outcome
-    return first | {"outcome": outcome, "said": lines, "seeds": of_seeds, "needed": None}, run
+    return first | {"outcome": outcome, "said": lines, "seeds": of_seeds, "needed": ""}, run
 
 
 def command(claim: claims.Claim, runs: Sequence[dict], outcome: str = "") -> str:

@@ -15,7 +15,6 @@ the variance 1/(n − 3) of artanh r, of Kendall's τ 0.437/(n − 4) (Fieller, 
 from functools import cache
 from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -23,15 +22,11 @@ from statsmodels.stats.proportion import proportion_confint
 
 from xaihelpers import claims
 from xaihelpers.claims import Claim, by_interval
-from xaihelpers.plots import chance_line
 from xaihelpers.printed_cells import aligned, cells, fits, load_relations, parts_of, smallest
 from xaihelpers.records import read_records
 from xaihelpers.scores.intervals import Interval, interval
 from xaihelpers.tables import REAL_RUNS
 
-OUTCOMES = (*claims.OWN_TABLE, claims.READING)
-COLORS = dict(zip(OUTCOMES, "#0072b2 #cc79a7 #d55e00 #8f97a3 #e69f00".split(), strict=True))
-TICKS = [-10, -2, -1, 0, 1, 2, 10, 100]
 LARGEST = 1200  # of the numbers of cases that a share alone may fit
 
 
@@ -65,7 +60,7 @@ def own_table(claim: Claim, several: list[Interval], undocumented: bool = False)
     Supported: all of several readings hold; undocumented, if a step that the paper leaves open could turn it
     round. Contradicted: all fail. Depends on the reading: one holds, another fails. Else it cannot be told.
     """
-    said = {by_interval(claim, one)[0] for one in several}
+    said = {by_interval(claim, one) for one in several}
     if said == {claims.HOLDS}:
         return claims.UNDOCUMENTED if undocumented else claims.SUPPORTED
     if said == {claims.FAILS}:
@@ -87,7 +82,7 @@ def own_tables(ledger: dict[str, Claim]) -> tuple[pd.DataFrame, dict[str, list[I
         several[claim.id] = found = readings(entry)
         row = {"paper": claim.paper, "claim": claim.id, "metric": claim.unit}
         row["verdict"] = own_table(claim, found, "open" in entry)
-        row["readings"] = ", ".join(dict.fromkeys(by_interval(claim, one)[0] for one in found))
+        row["readings"] = ", ".join(dict.fromkeys(by_interval(claim, one) for one in found))
         row["why"] = entry.get("why", "no number is printed")
         if "open" in entry:
             row["why"] += f"; open: {relations['steps'][entry['open']]}"
@@ -95,36 +90,6 @@ def own_tables(ledger: dict[str, Claim]) -> tuple[pd.DataFrame, dict[str, list[I
         widest = max(alike, key=lambda one: np.nan_to_num(one.high - one.low), default=None)
         rows.append(row | ({"value": np.nan} if widest is None else widest._asdict()))
     return pd.DataFrame(rows), several
-
-
-def readings_figure(
-    verdicts: pd.DataFrame, several: dict[str, list[Interval]], ledger: dict[str, Claim]
-) -> plt.Figure:
-    """The readings in units of the smallest effect, a line a claim; linear to 2, logarithmic further out.
-
-    verdicts, several, ledger: as of `own_tables`.
-    """
-    drawn = verdicts[verdicts.claim.map(several).map(len) > 0]
-    fig, ax = plt.subplots(figsize=(8, 0.185 * len(drawn)), layout="constrained")
-    for y, (name, verdict) in enumerate(zip(drawn.claim, drawn.verdict, strict=True)):
-        claim, color = ledger[name], COLORS[verdict]
-        for one in several[name]:
-            effects = (np.array(one[:3]) - claim.reference) / claim.smallest
-            value, *ends = -effects if claim.direction in ("below", "not below") else effects
-            face = color if claim.direction in ("above", "below") else "w"
-            ax.plot(ends, [y, y], color=color, lw=1.5, alpha=0.6)
-            ax.plot(value, y, "o", ms=5, color=color, mfc=face)
-    for verdict, color in COLORS.items():
-        ax.plot([], [], "o", color=color, label=verdict)
-    ax.plot([], [], "o", color="0.4", mfc="w", label="white: “within”, holds between −1 and 1")
-    chance_line(ax, 0, "reference", vertical=True)
-    ax.axvline(1, color="0.6", lw=1, label="smallest effect that matters")
-    ax.set_xscale("symlog", linthresh=2)
-    ax.set_xticks(TICKS, [str(tick).replace("-", "−") for tick in TICKS])
-    ax.set_yticks(range(len(drawn)), drawn.claim, fontsize=9)
-    ax.set(xlabel="effect in the claimed direction, in smallest effects", ylim=(len(drawn), -1))
-    fig.legend(loc="outside upper center", ncols=2, fontsize=9)
-    return fig
 
 
 def share_interval(share: float, n: float) -> Interval:

@@ -105,7 +105,7 @@ class Run:
         model: str,
         needs: str | None = None,
         figure: str = "",
-        available: float = 0,
+        level: tuple[str, int, float] = ("", 0, 0),
         **asked,
     ) -> Verdict:
         """Decide a claim of a paper by the rule of `claims`, show the verdict, and keep it for the ledger.
@@ -113,7 +113,7 @@ class Run:
         claim: its id in data/papers/claims.csv; KeyError for an unknown one.
         measured: the claim's quantity with its interval, in its unit, on data and model, in words.
         needs: as of `claims.decide`; a claim about people, a model or a generator has to say, by "", that
-            one answered. figure: name of the figure that shows it. available: as of `claims.decide`.
+            one answered. figure: name of the figure that shows it. level: as of `claims.decide`.
         asked: readings, rivals, controls, rewritten and room by name, as of `claims.decide`.
         Raises ValueError for a verdict that was not asked all that its claim is to be asked.
         """
@@ -123,7 +123,7 @@ class Run:
         asked = {kind: {} for kind in ASKED} | asked
         if not needs:
             about.require_asked(**{kind: asked[kind] for kind in ASKED})
-        verdict = decide(about, measured, needs=needs or "", available=available, **asked)
+        verdict = decide(about, measured, needs=needs or "", level=level, **asked)
         for name, passed in asked["controls"].items():
             asked["controls"] = asked["controls"] | {name: None if passed is None else bool(passed)}
         made = {"outcome": verdict.outcome, "needed": verdict.needed, "rule": VERSION, **asked}

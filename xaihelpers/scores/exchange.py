@@ -152,9 +152,6 @@ class Ladder(NamedTuple):
     truth: Rungs | None = None  # None: nobody knows it
 
     def _interval(self, cases: torch.Tensor) -> Interval:
-        n = int(cases.isfinite().sum())
-        if n and bool((cases.nan_to_num() == 0).all()):  # no exchange changes anything, as of a reciter
-            return Interval(0.0, 0.0, 0.0, n, float(n))
         extent = float(self.own.own.nan_to_num().abs().amax().clamp(min=1e-30))
         about = {"clusters": self.drawn.clusters, "bounds": (-2 * extent, 2 * extent)}
         return interval(cases.cpu().numpy(), **about)

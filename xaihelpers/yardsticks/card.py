@@ -105,12 +105,12 @@ class Scorecard:
         """What a reader has to know before any line: how many there are, of what they speak, who decides."""
         lines, found = self.possible, []
         looks = lines[lines.about.isin([PICTURE, CLASS, NEITHER])]
-        n_told, n_above = (looks.about == PICTURE).sum(), (lines.verdict == ABOVE).sum()
         maps = looks[looks.soft.isna()]  # of which class scores say nothing
+        statements = looks.drop(maps.index)
         if "accuracy" in self.readings:
             found.append(f"accuracy {self.readings['accuracy'].value().value:.1f} %")
-        found.append(f"{n_above} of {len(lines)} lines above what knows nothing")
-        for some, beyond in ((looks.drop(maps.index), " beyond the class scores"), (maps, " by their maps")):
+        found.append(f"{(lines.verdict == ABOVE).sum()} of {len(lines)} lines above what knows nothing")
+        for some, beyond in ((statements, " beyond the class scores"), (maps, " by their maps")):
             if len(some):
                 told = f"{(some.about == PICTURE).sum()} of {len(some)}"
                 found.append(f"{told} tell a picture from a classmate's{beyond}")
@@ -119,8 +119,8 @@ class Scorecard:
             said.append(f"{row.yardstick} {row.look:.2f} [{row.look_low:.2f}, {row.look_high:.2f}]")
         if said:
             found.append(f"look (1: what the truth gains by looking at the picture): {'; '.join(said)}")
-        if said and not n_told:
-            found.append("NOTHING OF THE PICTURE is shown: who recites the class gets such a page, too")
+        if len(statements) and not (statements.about == PICTURE).any():
+            found.append("NOTHING OF THE PICTURE is stated: who recites the class gets such a page, too")
         if not said:
             reasons = dict.fromkeys(ladder.refused or BLIND for ladder in self.ladders.values())
             found += [f"class or picture: not applicable, {why}" for why in reasons]
