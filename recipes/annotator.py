@@ -1,10 +1,12 @@
 """How the shipped annotator and judge were taught: two eyes on drawn pictures, and a reader of words.
 
 1. Pictures are drawn for it: birds of which eight in ten have attributes that say nothing of their species,
-   so that what is usual helps nobody; ordinary birds; everyday things.
-2. The annotator's eye begins as the shipped backbone (`recipes/backbone.py`). For each group of attributes it
-   learns where to look (attention over cells, held to the renderer's part masks), what is there, and whether
-   it can be seen (`eye_lessons.eye_loss`).
+   so that what is usual helps nobody; ordinary birds with one group substituted, where it misleads; ordinary
+   birds; everyday things.
+2. The annotator's eye begins as the shipped backbone (`recipes/backbone.py`). Of the whole picture it learns
+   the name, where to look for each group of attributes (attention over cells, held to the renderer's part
+   masks), and what a thing has (`eye_lessons.eye_loss`). Of squares around those places it learns what is
+   there, and whether it can be seen; no ordinary bird is among these lessons (`eye_lessons.close_loss`).
 3. The reader of words learns which class a chain describes, from true chains and from the eye's own; what
    each class usually shows is counted.
 4. The judge's eye goes on from the annotator's, on pictures under made-up attention maps drawn anew for each
@@ -26,18 +28,18 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from recipes.annotator_training import examination as exam
-from recipes.annotator_training.eye_lessons import eye_loss
+from recipes.annotator_training.eye_lessons import close_loss, eye_loss, located
 from recipes.annotator_training.judge_lessons import judge_loss
 from recipes.annotator_training.lesson_pictures import DRAWN, Picture, gather_pictures
 from recipes.shared import command_line, run_script, write_card
 from xaihelpers import models
 from xaihelpers.devices import resolve_device
 from xaihelpers.fastslow import chain_prefix
-from xaihelpers.instruments.annotator import WORDS, five_of, seen_chain
+from xaihelpers.instruments.annotator import UNSAID, WORDS, five_of, seen_chain
 from xaihelpers.instruments.eye import NAMES, Eye, FineTower, JudgingEye
 from xaihelpers.training import train
 
-CASES = {"eye": 48, "judge": 40}  # pictures a step
+CASES = {"eye": 48, "close": 36, "judge": 40}  # pictures a step
 
 
 def begin_as_backbone(tower: FineTower) -> None:
@@ -107,6 +109,11 @@ def make_annotator(settings: argparse.Namespace) -> list[Path]:
     history, eye, judge = [], Eye(), JudgingEye()
     begin_as_backbone(eye.tower)
     seconds = taught("eye", eye, eye_loss, pictures, settings, history)
+    random = [picture for picture in pictures["birds"] if picture.label < 0]  # ordinary ones teach the usual
+    looked_for = {"random": located(eye, random), "substituted": located(eye, pictures["substituted"])}
+    begun = eye.tower.backbone.state_dict()
+    eye.close.trunk.load_state_dict({name: begun[name] for name in eye.close.trunk.state_dict()})
+    seconds += taught("close", eye, close_loss, looked_for, settings, history)
     home = Path(settings.save)
     folders = [home / name for name in ("annotator", "judge")]
     models.save_weights(eye, folders[0] / "eye.safetensors")
@@ -131,8 +138,8 @@ def write_cards(home: Path, settings: argparse.Namespace, **told) -> None:
     print(table.round(2).to_string(index=False))
     main = {"annotator": "values seen, decorrelated (%)", "judge": "controls passed (%)"}
     built = {
-        "annotator": "an eye, a form for what it finds, and a reader of words for choices by concepts; "
-        "no language model, so that it cannot recite",
+        "annotator": "an eye, a form for what it finds, and a reader of words for choices by concepts; no "
+        f"language model; what it does not say, being at the majority's answer: {', '.join(UNSAID)}",
         "judge": "an eye that measures coverage and precision and names what is lit; no language model",
     }
     for name, metric in main.items():
@@ -150,9 +157,11 @@ def options() -> argparse.ArgumentParser:
         __doc__,
         {
             "birds": (32000, "birds drawn, eight of ten with random attributes"),
+            "substituted": (9000, "ordinary birds drawn with one group substituted"),
             "ordinary": (7000, "ordinary birds drawn"),
             "things": (8000, "everyday things drawn"),
             "eye-steps": (4400, "of the annotator's eye, of 48 pictures"),
+            "close-steps": (4000, "of what it sees of parts, of 36 pictures"),
             "judge-steps": (2500, "of the judge's eye, of 40 pictures"),
             "n-test": (400, "held-out pictures of each kind"),
             "learning-rate": (0.002, "its peak"),

@@ -128,9 +128,15 @@ def check_A5(records):
     right = values(records, table="lesson", birds=80, reader="ordinary birds, whole")
     on_ordinary, on_random = right  # in this order
     assert on_ordinary > on_random + 25
-    card = records[(records.table == "card of an annotator") & (records.control == "does not recite")]
-    card = card.set_index("model").value
-    assert card["recites"] == 0 and card["knows"] == 100 and card["annotator"] > 80
+    card = records[records.table == "card of an annotator"].pivot(index="model", columns="control").value
+    for control in ("does not recite", "sees what was changed, colours"):
+        own = card[control]
+        assert own["recites"] == 0 and own["knows"] == 100 and own["annotator"] > 80
+    rest = card["sees what was changed, the rest"]
+    assert rest["four colours"] == 0 and rest["annotator"] > 60
+    assert card["has no code of the species"]["private number"] > 80
+    changed = records[records.table == "changed"].set_index("groups").value
+    assert changed["colours"] > 90 and changed["other groups"] > 70
     assert set(records[records.table == "card of a judge"].cases) >= {12}
 
 
@@ -440,6 +446,7 @@ WRONG = [
     ("81", {"rounds": 0}, "rounds is 0: it has to be 1 or more"),
     ("A1", {"audited": 3}, "audited must be at least 4 birds of each species, not 3"),
     ("A4", {"general": ["cifar100"]}, "general ['cifar100'] is not among data"),
+    ("A5", {"n_test": 4}, "n_test is 4: 10 or more pictures of each kind are needed"),
     ("A5", {"n_lessons": 40}, "n_lessons is 40: a quarter of the lesson has 20 birds or more"),
     ("A6", {"fill": "black"}, 'fill must be "mean" or "blur", not \'black\''),
     ("A6", {"shares": [0.5, 2.0]}, "shares are one or more between 0 and 1"),

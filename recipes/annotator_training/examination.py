@@ -13,14 +13,24 @@ import torch
 from PIL import Image
 from tqdm.auto import tqdm
 
-from recipes.annotator_training.lesson_pictures import SLICES, Picture, drawn_bird, drawn_thing
+from recipes.annotator_training.lesson_pictures import (
+    NEVER,
+    SLICES,
+    Picture,
+    drawn_bird,
+    drawn_thing,
+    substituted_bird,
+)
+from worlds import aviary
 from xaihelpers.ask.loading import shipped_model
 from xaihelpers.instruments.annotator import Annotator, chain_of_values, sure_values
 from xaihelpers.instruments.eye import GROUPS, Eye, Look, look
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
+from xaihelpers.yardsticks.annotator_card import answers_to, is_color, new_share
 from xaihelpers.yardsticks.judge_card import prove_judge
 
 HELD_OUT = 90  # added to the seed of training: other individuals
+DRAWN_GROUPS = list(aviary.individual(0, 0, 0).values)  # the others follow from these
 
 
 def held_out(kind: str, count: int, seed: int = 0) -> list[Picture]:
@@ -73,6 +83,49 @@ def attribute_rows(looks: Sequence[Look], pictures: Sequence[Picture], world: st
     return pd.DataFrame(rows)
 
 
+def substituted_pictures(count: int, seed: int = 0, groups: int = 1) -> list[Picture]:
+    """Held-out ordinary birds with one group changed, `count` of each that is drawn; or with several."""
+    numbers = [(group, n) for group in DRAWN_GROUPS for n in range(count)]
+    among = [[group] if groups == 1 else DRAWN_GROUPS for group, _ in numbers]
+    first = HELD_OUT + seed + 1000 * groups
+    return [substituted_bird(first, number, some, groups) for number, some in enumerate(among)]
+
+
+def said_of_substituted(looks: Sequence[Look], pictures: Sequence[Picture]) -> pd.DataFrame:
+    """What is said of each drawn group that was changed, where both can be seen: as of `answers_to`."""
+    rows = []
+    for number, (one, picture) in enumerate(zip(looks, pictures, strict=True)):
+        said = sure_values(one, "birds")
+        for (group, values), columns in zip(GROUPS["birds"].items(), SLICES["birds"], strict=True):
+            now, was = picture.seen[columns], picture.was[columns]
+            new, usual = ({*np.array(values)[which]} for which in (now & ~was, was & ~now))
+            if group in DRAWN_GROUPS and new and usual:
+                rows.append((number, group, {*said[group]}, new, usual))
+    return answers_to(rows)
+
+
+def examine_substituted(eye: Eye, count: int, seed: int = 0) -> list[dict]:
+    """Lines of the examination on substituted birds, as of `new_share`; and how often it says nothing."""
+    one, two = (substituted_pictures(count // groups, seed, groups) for groups in (1, 2))
+    table, of_two = (said_of_substituted(looks_at(eye, pictures), pictures) for pictures in (one, two))
+    parts, rows = {}, []
+    for changed, said in (("", table), (", two changed", of_two)):
+        colors = said.group.map(is_color)
+        parts |= {f"colours{changed}": said[colors], f"other groups{changed}": said[~colors]}
+        parts[f"groups that no lesson substitutes{changed}"] = said[said.group.isin(NEVER)]
+    parts |= {group.replace("_", " "): part for group, part in table.groupby("group")}
+    for name, part in parts.items():
+        found = new_share(part)
+        nothing = interval(100.0 * (part.said == "nothing"), bounds=PERCENT)._asdict()
+        about = {"instrument": "annotator", "blind": found["blind"], "shuffled": found["shuffled"]}
+        if np.isfinite(found["value"]):
+            rows.append(
+                about | {"metric": f"new, not usual: {name} (%)"} | {k: found[k] for k in Interval._fields}
+            )
+        rows.append({"instrument": "annotator", "metric": f"nothing said: {name} (%)"} | nothing)
+    return rows
+
+
 def true_chain(picture: Picture, world: str) -> dict[str, str]:
     """The chain of all that is to be seen in a picture."""
     said = {}
@@ -112,6 +165,7 @@ def examination(home: Path, n_test: int = 400, seed: int = 0) -> pd.DataFrame:
             found = interval(100 * some[column].astype(float), clusters=some.picture, bounds=PERCENT)
             row = {"instrument": "annotator", "metric": f"{metric}, {kind} (%)", **found._asdict()}
             rows.append(row | {"blind": blind, "shuffled": 100 * some[other].mean()})
+    rows += examine_substituted(eye, max(n_test // 5, 2), seed)
     card = prove_judge(judge, seed=seed, n_images=min(n_test, 60))
     passed = interval(100 * card.passed, bounds=PERCENT)
     rows.append({"instrument": "judge", "metric": "controls passed (%)", **passed._asdict()})

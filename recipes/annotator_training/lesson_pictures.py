@@ -4,6 +4,7 @@ What is to be seen are the attributes of a world that are visible, and after the
 (birds) or category (things).
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from worlds import aviary, everyday
 from worlds.aviary.pose import Pose
 from xaihelpers.instruments.eye import GROUPS, SEATS, SIZE, SPECIES, THINGS
 
+NEVER = ("bill_shape", "back_pattern", "crown_color")  # groups that no lesson substitutes
 SHARD = 500  # pictures that are drawn and kept together
 FIRST_SEED = 5000  # of individuals that are drawn for training: no other world has these
 
@@ -26,6 +28,8 @@ class Picture(NamedTuple):
 
     image: (H, W, 3) uint8. parts: (H, W) uint8, number of the part, 0 beside the object. seen: bool, above.
     label: its class, -1 of a bird whose attributes are random. box: x, y, width, height of the object.
+    was: of a bird with substituted groups, all that it would show without; None of others.
+    boxes: squares in which an eye looks for its parts, (REGIONS, 4); None before it has.
     """
 
     image: np.ndarray
@@ -33,6 +37,8 @@ class Picture(NamedTuple):
     seen: np.ndarray
     label: int
     box: tuple[float, float, float, float]
+    was: np.ndarray | None = None
+    boxes: np.ndarray | None = None
 
 
 SLICES = {world: group_slices(groups) for world, groups in GROUPS.items()}
@@ -45,17 +51,39 @@ def drawn_bird(seed: int, number: int, share: float = 0.0) -> Picture:
     bird = aviary.individual(FIRST_SEED + seed, number, label)
     if share:
         bird, label = aviary.shuffled(bird, rng, share=share), -1
+    return _seen_bird(bird, label, rng)
+
+
+def _seen_bird(bird, label: int, rng: np.random.Generator, was: np.ndarray | None = None) -> Picture:
+    """The picture of an individual of the aviary."""
     drawn = aviary.draw(bird)
     seat = np.array(SEATS) == Pose(bird).seat
     seen = np.concatenate([aviary.visible_attributes(bird, drawn, rng), seat])
-    return Picture(drawn.image, drawn.parts, seen, label, tuple(drawn.box))
+    return Picture(drawn.image, drawn.parts, seen, label, tuple(drawn.box), was)
+
+
+def substituted_bird(seed: int, number: int, groups: Sequence[str] = (), count: int = 1) -> Picture:
+    """An ordinary bird of which `count` groups have other values: its species says the wrong thing there.
+
+    groups: of which they are; by default all that are drawn, but for `NEVER`.
+    """
+    rng = np.random.default_rng([seed, number, 95])
+    label = int(rng.integers(len(SPECIES)))
+    bird = ordinary = aviary.individual(FIRST_SEED + seed, number, label)
+    groups = groups or [group for group in ordinary.values if group not in NEVER]
+    for group in rng.choice(groups, count, replace=False):
+        known = {*ordinary.values[group], *aviary.usual_individual(label).values[group]}
+        others = [value for value in aviary.GROUPS[group] if value not in known]
+        usual = [value for value in aviary.species_table()[group].str.split("/").str[0] if value in others]
+        value = rng.choice(usual if usual and rng.random() < 0.6 else others)
+        bird = aviary.substitute(bird, f"has_{group}::{value}")
+    was = np.append(aviary.true_attributes(ordinary), np.zeros(len(SEATS), bool))
+    return _seen_bird(bird, label, rng, was)
 
 
 def mixed_bird(seed: int, number: int) -> Picture:
-    """Of ten birds eight with random attributes, one with some, and an ordinary one as a reminder."""
-    of_ten = number % 10
-    some = np.random.default_rng([seed, number]).uniform(0.4, 1)
-    return drawn_bird(seed, number, 0.0 if of_ten == 0 else some if of_ten == 1 else 1.0)
+    """Of ten birds nine with random attributes, and an ordinary one as a reminder."""
+    return drawn_bird(seed, number, float(number % 10 > 0))
 
 
 def drawn_thing(seed: int, number: int) -> Picture:
@@ -70,7 +98,12 @@ def drawn_thing(seed: int, number: int) -> Picture:
     return Picture(drawn.image, drawn.parts, seen, label, (0, 0, *drawn.parts.shape[::-1]))
 
 
-DRAWN = {"birds": mixed_bird, "ordinary": drawn_bird, "things": drawn_thing}
+DRAWN = {
+    "birds": mixed_bird,
+    "substituted": substituted_bird,
+    "ordinary": drawn_bird,
+    "things": drawn_thing,
+}
 
 
 def gather_pictures(kind: str, count: int, seed: int, folder: str | Path = "") -> list[Picture]:

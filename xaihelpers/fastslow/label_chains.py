@@ -13,7 +13,8 @@ PLAIN_COLORS = {"black", "white", "grey", "brown", "buff"}  # the others strike 
 BODY_PARTS = ("crown", "throat", "breast", "belly", "back", "wing", "tail", "bill")
 DETAILED_PARTS = (*BODY_PARTS[:6], "bill")
 PLURALS = {"wing": "wings"}
-BILL_LENGTHS = {"longer than head": "long", "shorter than head": "short"}
+MIDDLING = "about the same as head"
+BILL_LENGTHS = {"longer than head": "long", "shorter than head": "short", MIDDLING: "middling"}
 PLACES = {
     "branch": "a branch",
     "trunk": "a tree trunk",
@@ -80,7 +81,7 @@ def _bird_stages(values: dict[str, list[str]]) -> tuple[str, str, str, str]:
         if colors[part]:
             words.append(" and ".join(colors[part][:2]))
         if part == "bill":
-            words += [BILL_LENGTHS.get(value, "middling") for value in values.get("bill_length", [])[:1]]
+            words += [BILL_LENGTHS[value] for value in values.get("bill_length", [])[:1]]
             words += values.get("bill_shape", [])[:1]
         if words:
             detailed.append(" ".join([*words, PLURALS.get(part, part)]))

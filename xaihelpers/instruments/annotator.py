@@ -7,8 +7,9 @@
 | a choice by concepts | the reader of words; by both, the product of the two |
 | a chain or a reasoning of a class that is named | what pictures of the class have usually shown |
 
-What the eye is not sure of (`SURE`) is left out. It cannot say what is usual for a bird that it looks at: the
-name is one of its answers, and none of the others reads it.
+What the eye is not sure of (`SURE`) is left out, and so is what it cannot tell (`UNSAID`). What it says of a
+part of a bird it reads from a square around that part (`eye.CloseEye`); how often that is still what the
+species usually has is on its card.
 """
 
 import json
@@ -29,6 +30,7 @@ from xaihelpers.instruments.eye import GROUPS, NAMES, Eye, Look, first_named, lo
 from xaihelpers.text_files import words
 
 SURE = 0.5  # probability from which on something is said
+UNSAID = ("size",)  # groups in which it is no better than the commonest answer
 SURE_OF_TWO = 0.75  # of two values of a group together, both of which are said
 ALIKE = 1e-3  # probability of a name that is not known
 # of CountVectorizer; a question without concepts has none but stop words that are known
@@ -148,7 +150,7 @@ def sure_values(seen: Look, world: str) -> dict[str, list[str]]:
     said = {}
     for group, chances in seen.values[world].items():
         best = sorted(chances, key=chances.get, reverse=True)
-        if seen.visible[world][group] < SURE:
+        if seen.visible[world][group] < SURE or group in UNSAID:
             said[group] = []
         elif group in ("part", "superclass"):  # of which a thing has several
             said[group] = [value for value in best if chances[value] > chances[best[0]] / 2]

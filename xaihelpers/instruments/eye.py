@@ -5,7 +5,8 @@ Both see SIZE x SIZE pixels through the shipped backbone's ResNet-18 and a finer
 
 | | answers |
 |---|---|
-| `Eye` | for each group of attributes a place to look at, the value there, whether it is to be seen; names |
+| `Eye` | names; for each group of attributes a place to look at; what a thing has, where a bird sits |
+| `CloseEye`, a part of it | of a square around each place: the value there, and whether it is to be seen |
 | `JudgingEye` | for each cell whether it is lit, the object's, and which part; the name of what is lit |
 """
 
@@ -21,6 +22,7 @@ from PIL import Image, ImageOps
 from safetensors.torch import load_file
 from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import nn
+from torchvision.ops import roi_align
 from torchvision.transforms import functional as transforms
 
 from worlds import aviary, everyday
@@ -28,6 +30,7 @@ from xaihelpers.datasets import load_image
 from xaihelpers.text_files import words
 
 SIZE, CELL = 128, 4  # side of a picture and of a cell of the finer map, in pixels
+DETAIL, CLOSE = 224, 64  # side of the picture that squares are cut from, and of such a square
 WIDTH, TOKEN = 64, 128  # channels of the finer map, numbers that stand for a group
 SEATS = ["branch", "trunk", "water", "air", "rock", "shallows", "ground"]
 SPECIES = [name.replace("_", " ") for name in aviary.species_table()["name"]]
@@ -38,10 +41,24 @@ GROUPS = {  # of each world: group -> values
     "things": {**everyday.GROUPS, "category": list(everyday.CATEGORIES)},
 }
 SIZES = [len(values) for groups in GROUPS.values() for values in groups.values()]  # of all groups
-# of no single part
-WHOLE = ("upperparts_color", "underparts_color", "size", "shape", "primary_color", "seat")
+# what is looked at by itself: the groups of a bird that are read there, and nowhere else
+REGIONS = {
+    "head": "head_pattern forehead_color crown_color nape_color throat_color bill_length",
+    "bill": "bill_shape bill_color",
+    "eye": "eye_color",
+    "front": "breast_pattern breast_color belly_pattern belly_color",
+    "wing": "wing_shape wing_pattern wing_color",
+    "back": "back_pattern back_color",
+    "tail": "tail_shape tail_pattern upper_tail_color under_tail_color",
+    "legs": "leg_color",
+    "bird": "size shape primary_color upperparts_color underparts_color",  # of no single part
+}
+REGIONS = {region: groups.split() for region, groups in REGIONS.items()}
+CLOSE_GROUPS = list(aviary.GROUPS)  # read by `CloseEye`; the others, by `Eye`, come after them
+REGION_OF = [next(r for r, some in enumerate(REGIONS.values()) if group in some) for group in CLOSE_GROUPS]
 PARTS = [*aviary.PARTS, "body", *everyday.PARTS]  # that the judge names, numbered from 1 on
-BRIGHT = 0.15  # of a place's greatest weight: what is above it lies within the box of the second look
+BRIGHT = 0.15  # of a place's greatest weight: what is above it lies within the box of the next look
+MARGIN, LEAST = 1.5, 0.25  # of the square around a part: more than the part, and of the bird's at least
 LAYOUT = {  # the shipped backbone's own architecture, at twice the resolution in its last stage
     "stem_type": "deep",
     "stem_width": 16,
@@ -77,46 +94,87 @@ def block(channels: int) -> nn.Sequential:
     return nn.Sequential(convolution, nn.BatchNorm2d(WIDTH), nn.ReLU())
 
 
-class Eye(nn.Module):
-    """What is to be seen: a place, a value and whether it can be seen for each of the G groups."""
+class CloseEye(nn.Module):
+    """What squares around the parts of a bird show.
+
+    It is not given the name, nor what lies beside a square; but those of back, front and wing hold most of a
+    bird. That it does not recite there is a matter of its lessons, and asked on its card.
+    """
 
     def __init__(self):
         super().__init__()
-        self.tower = FineTower()
+        layout = LAYOUT | {"output_stride": 8}
+        self.trunk = timm.create_model(
+            "resnet18", features_only=True, out_indices=(3,), pretrained=False, **layout
+        )
+        self.trunk["layer3"] = self.trunk["layer3"][:1]
+        self.trunk.to(memory_format=torch.channels_last)
+        channels, sizes = self.trunk.feature_info.channels()[0], SIZES[: len(CLOSE_GROUPS)]
+        self.where = nn.Conv2d(channels, len(sizes), 1)
+        self.tokens = nn.ModuleList(nn.Linear(2 * channels, TOKEN // 4) for _ in sizes)
+        self.values = nn.ModuleList(nn.Linear(TOKEN // 4, size) for size in sizes)
+        self.visible = nn.ModuleList(nn.Linear(TOKEN // 4, 1) for _ in sizes)
+
+    def forward(self, squares: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Of normalised squares (N, REGIONS, 3, CLOSE, CLOSE) logits of the 28 groups of a bird.
+
+        Returns places (N, 28, cells) in the square, values (N, all values), visible (N, 28).
+        """
+        content = self.trunk(squares.flatten(0, 1).contiguous(memory_format=torch.channels_last))[0]
+        places = self.where(content).flatten(2).unflatten(0, squares.shape[:2])  # (N, R, 28, cells)
+        content = content.flatten(2).unflatten(0, squares.shape[:2])  # (N, R, C, cells)
+        found, tokens = [], []
+        for group, (region, token) in enumerate(zip(REGION_OF, self.tokens, strict=True)):
+            found.append(places[:, region, group])
+            here = content[:, region]
+            looked_at = (here @ found[-1].softmax(1)[..., None])[..., 0]
+            tokens.append(token(torch.cat([looked_at, here.mean(2)], 1)).relu())
+        return torch.stack(found, 1), *_answers(self, tokens)
+
+
+def _answers(network: nn.Module, tokens: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits of the values of some groups, side by side, and of whether each can be seen."""
+    values = [of(token) for of, token in zip(network.values, tokens, strict=True)]
+    visible = [of(token) for of, token in zip(network.visible, tokens, strict=True)]
+    return torch.cat(values, 1), torch.cat(visible, 1)
+
+
+class Eye(nn.Module):
+    """What a whole picture shows: a name, where to look for each of G groups, the seat, what a thing has."""
+
+    def __init__(self):
+        super().__init__()
+        self.tower, self.close = FineTower(), CloseEye()
         first, *_, last = self.tower.channels
         self.content = block(WIDTH)
         self.where = nn.Conv2d(WIDTH, len(SIZES), 1)
         self.whole = nn.Linear(last, WIDTH)
-        self.tokens = nn.ModuleList(nn.Linear(2 * WIDTH + first, TOKEN) for _ in SIZES)
-        self.values = nn.ModuleList(nn.Linear(TOKEN, size) for size in SIZES)
-        self.visible = nn.ModuleList(nn.Linear(TOKEN, 1) for _ in SIZES)
+        sizes = SIZES[len(CLOSE_GROUPS) :]
+        self.tokens = nn.ModuleList(nn.Linear(2 * WIDTH + first, TOKEN) for _ in sizes)
+        self.values = nn.ModuleList(nn.Linear(TOKEN, size) for size in sizes)
+        self.visible = nn.ModuleList(nn.Linear(TOKEN, 1) for _ in sizes)
         self.names = nn.Linear(last, len(SPECIES))
         self.is_thing = nn.Linear(sum(self.tower.channels) + WIDTH, 1)
 
     def forward(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Logits of normalised pixels (N, 3, SIZE, SIZE), and `means` (N, C) of all stages and the finer map.
+        """Logits of normalised pixels (N, 3, SIZE, SIZE).
 
-        places: (N, G, cells). values: (N, all values of all groups, side by side). visible: (N, G).
-        names: (N, species). is_thing: (N,).
+        places: (N, G, cells). values, visible: of the groups that `CloseEye` does not read, (N, values side
+        by side) and (N, groups). names: (N, species). is_thing: (N,).
         """
         fine, stages = self.tower(pixels)
         places = self.where(fine).flatten(2)
         content = torch.cat([self.content(fine), stages[0]], 1).flatten(2)  # (N, C, cells)
-        looked_at = places.softmax(2) @ content.mT  # (N, G, C)
+        looked_at = places[:, len(CLOSE_GROUPS) :].softmax(2) @ content.mT  # (N, groups, C)
         pooled = stages[3].mean((2, 3))
         means = torch.cat([of.mean((2, 3)) for of in (*stages, fine)], 1)
         whole = self.whole(pooled).relu()
         tokens = [
             of(torch.cat([looked_at[:, group], whole], 1)).relu() for group, of in enumerate(self.tokens)
         ]
-        return {
-            "places": places,
-            "values": torch.cat([of(token) for of, token in zip(self.values, tokens, strict=True)], 1),
-            "visible": torch.cat([of(token) for of, token in zip(self.visible, tokens, strict=True)], 1),
-            "names": self.names(pooled),
-            "is_thing": self.is_thing(means)[:, 0],
-            "means": means,
-        }
+        values, visible = _answers(self, tokens)
+        names, is_thing = self.names(pooled), self.is_thing(means)[:, 0]
+        return {"places": places, "values": values, "visible": visible, "names": names, "is_thing": is_thing}
 
 
 class JudgingEye(nn.Module):
@@ -193,13 +251,14 @@ class Look(NamedTuple):
 
 @torch.inference_mode()
 def look(eye: Eye, images: Sequence[Image.Image]) -> list[Look]:
-    """What is to be seen in each RGB image: looked at as a whole, and again where the object is."""
+    """What is to be seen in each RGB image: of the whole, again where the object is, and part by part."""
     squares = [ImageOps.fit(image, (min(image.size),) * 2) for image in images]
-    device = next(eye.parameters()).device
-    first = eye(as_pixels(squares).to(device))
-    nearer = [square.crop(box) for square, box in zip(squares, _boxes(first["places"], squares), strict=True)]
-    second = eye(as_pixels(nearer).to(device))
-    both = {name: ((first[name] + second[name]) / 2).cpu() for name in first if name != "places"}
+    pixels = as_pixels(squares, DETAIL).to(next(eye.parameters()).device)
+    both, parts = looked_at(eye, pixels)
+    _, values, visible = eye.close(cut_out(pixels, parts, CLOSE))
+    both["values"] = torch.cat([values, both["values"]], 1)
+    both["visible"] = torch.cat([visible, both["visible"]], 1)
+    both = {name: of.cpu() for name, of in both.items()}
     found = []
     for row, is_thing in enumerate(both["is_thing"].sigmoid().tolist()):
         values, visible = {world: {} for world in GROUPS}, {world: {} for world in GROUPS}
@@ -216,6 +275,19 @@ def look(eye: Eye, images: Sequence[Image.Image]) -> list[Look]:
     return found
 
 
+@torch.inference_mode()
+def looked_at(eye: Eye, pixels: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Of normalised pixels (N, 3, DETAIL, DETAIL): the mean of what `Eye` answers of the whole and where the
+    object is, without places; and the squares around its parts, (N, REGIONS, 4) in shares of the side."""
+    first = eye(F.interpolate(pixels, SIZE, mode="bicubic", antialias=True))
+    objects = object_boxes(first["places"])
+    second = eye(cut_out(pixels, objects[:, None], SIZE)[:, 0])
+    parts = part_boxes(places_lit(second["places"]))
+    corner, side = objects[:, None, :2], objects[:, None, 2:] - objects[:, None, :2]
+    both = {name: (first[name] + second[name]) / 2 for name in first if name != "places"}
+    return both, parts * side.tile(2) + corner.tile(2)
+
+
 def attribute_chances(eye: Eye, files: Sequence[str | Path], attributes: Sequence[str]) -> torch.Tensor:
     """How probable the eye finds each attribute of birds, and that it can be seen, (N, L): their product.
 
@@ -230,25 +302,55 @@ def attribute_chances(eye: Eye, files: Sequence[str | Path], attributes: Sequenc
     return torch.tensor(found)
 
 
-def as_pixels(images: Sequence[Image.Image]) -> torch.Tensor:
-    """RGB images as normalised pixels (N, 3, SIZE, SIZE)."""
-    fitted = [ImageOps.fit(image, (SIZE, SIZE), Image.Resampling.BICUBIC) for image in images]
+def as_pixels(images: Sequence[Image.Image], size: int = SIZE) -> torch.Tensor:
+    """RGB images as normalised pixels (N, 3, size, size)."""
+    fitted = [ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC) for image in images]
     return normalised(torch.stack([transforms.to_tensor(image) for image in fitted]))
 
 
-def _boxes(places: torch.Tensor, squares: Sequence[Image.Image]) -> list[tuple[int, int, int, int]]:
-    """The square around the object in each picture, from where the whole object was seen."""
-    of_whole = [number for number, group in enumerate(GROUPS["birds"]) if group in WHOLE]
-    cells = SIZE // CELL
-    maps = places[:, of_whole].softmax(2).mean(1).view(-1, cells, cells).cpu()
-    boxes = []
-    for one, square in zip(maps, squares, strict=True):
-        rows, columns = torch.where(one > BRIGHT * one.max())
-        low = torch.stack([columns.min(), rows.min()]) / cells
-        high = (torch.stack([columns.max(), rows.max()]) + 1) / cells
-        side = min(1.0, 1.1 * (high - low).max().item())
-        corner = ((low + high - side) / 2).clamp(0, 1 - side)
-        left, upper = (corner * square.width).int().tolist()
-        length = max(1, int(side * square.width))
-        boxes.append((left, upper, left + length, upper + length))
-    return boxes
+def places_lit(places: torch.Tensor) -> torch.Tensor:
+    """Where each of the REGIONS lies by places (N, G, cells): (N, R, 32, 32) bool."""
+    shares = places[:, : len(CLOSE_GROUPS)].softmax(2)
+    lit = (shares > BRIGHT * shares.amax(2, keepdim=True)).unflatten(2, (SIZE // CELL, SIZE // CELL))
+    of_region = torch.tensor(REGION_OF)
+    return torch.stack([lit[:, of_region == region].any(1) for region in range(len(REGIONS))], 1)
+
+
+def object_boxes(places: torch.Tensor) -> torch.Tensor:
+    """The square around the object of each picture, within it, from where the whole bird was seen, (N, 4)."""
+    of_whole = [CLOSE_GROUPS.index(group) for group in REGIONS["bird"]]
+    shares = places[:, of_whole].softmax(2).mean(1).unflatten(1, (SIZE // CELL, SIZE // CELL))
+    boxes = bounds_of(shares > BRIGHT * shares.amax((1, 2), keepdim=True))
+    side = (1.1 * (boxes[:, 2:] - boxes[:, :2]).amax(1, keepdim=True)).clamp(max=1)
+    corner = ((boxes[:, :2] + boxes[:, 2:] - side) / 2).clamp(min=0).minimum(1 - side)
+    return torch.cat([corner, corner + side], 1)
+
+
+def part_boxes(lit: torch.Tensor) -> torch.Tensor:
+    """The square around each of R regions, with its `MARGIN`, (N, R, 4); the last region is the bird.
+
+    lit: (N, R, H, W) bool; a region that is nowhere is the bird's.
+    """
+    lit = torch.where(lit.any((2, 3), keepdim=True), lit, lit[:, -1:])
+    boxes = bounds_of(lit)
+    sides = (boxes[..., 2:] - boxes[..., :2]).amax(2, keepdim=True)
+    half = (MARGIN * sides).maximum(LEAST * sides[:, -1:]) / 2
+    middle = (boxes[..., :2] + boxes[..., 2:]) / 2
+    return torch.cat([middle - half, middle + half], 2)
+
+
+def bounds_of(lit: torch.Tensor) -> torch.Tensor:
+    """Left, top, right, bottom of what is lit (..., H, W), shares of its sides (..., 4); 0 to 1 of none."""
+    ends = []
+    for axis in (-2, -1):  # of columns, of rows
+        line = lit.any(axis).float()
+        size = line.shape[-1]
+        ends += [line.argmax(-1) / size, 1 - line.flip(-1).argmax(-1) / size]
+    return torch.stack([ends[0], ends[2], ends[1], ends[3]], -1)
+
+
+def cut_out(pixels: torch.Tensor, boxes: torch.Tensor, size: int) -> torch.Tensor:
+    """Squares of pixels (N, 3, S, S) by boxes (N, R, 4) in shares of its side, (N, R, 3, size, size)."""
+    rows = torch.arange(len(boxes), device=boxes.device).repeat_interleave(boxes.shape[1])[:, None]
+    rois = torch.cat([rows.to(boxes), boxes.flatten(0, 1) * pixels.shape[-1]], 1)
+    return roi_align(pixels, rois, size, aligned=True).unflatten(0, boxes.shape[:2])

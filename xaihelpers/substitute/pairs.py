@@ -143,7 +143,8 @@ def write_exact(
 ) -> list[tuple[Image.Image, Image.Image]]:
     """Write n exact substitutions as a benchmark, of `write_sub`, with before and removed.
 
-    Each is a species and one of the attributes (group::value) that it lacks and could show, drawn at random.
+    Each is a species and one of the attributes (group::value; one that stands there twice is drawn twice as
+    often) that it lacks and could show, drawn at random.
     What is gone is read off the renderer, in the group that was changed.
 
     Returns the n birds cut out of their pictures, 64 x 64 pixels, after and before.
@@ -168,5 +169,6 @@ def write_exact(
         pairs.append(pair)
     after = [Image.fromarray(pair.after.image) for pair in pairs]
     before = [Image.fromarray(pair.before.image) for pair in pairs]
-    write_sub(folder, after, given, birds, attributes, world.class_names, before=before, removed=removed)
+    known = list(dict.fromkeys(attributes))
+    write_sub(folder, after, given, birds, known, world.class_names, before=before, removed=removed)
     return [(portrait_of(pair.after, 64), portrait_of(pair.before, 64)) for pair in pairs]
