@@ -314,7 +314,7 @@ def examination_birds(seed: int = 0) -> Dataset:
     return load(aviary.ensure(name, images_per_class=2, seed=number, decorrelated=1.0))
 
 
-def substituted_birds(seed: int = 0, count: int = 280) -> Dataset:
+def substituted_birds(seed: int = 0, count: int = 288) -> Dataset:
     """Ordinary birds of the aviary with one group substituted, all groups alike often; drawn at first use.
 
     In the layout of a published benchmark (`datasets.write_sub`), with `before` and `removed`.
