@@ -1,6 +1,6 @@
 """How the shipped annotator and judge were taught: two eyes on drawn pictures, and a reader of words.
 
-1. Pictures are drawn for it: birds of which eight in ten have attributes that say nothing of their species,
+1. Pictures are drawn for it: birds of which nine in ten have attributes that say nothing of their species,
    so that what is usual helps nobody; ordinary birds with one group substituted, where it misleads; ordinary
    birds; everyday things.
 2. The annotator's eye begins as the shipped backbone (`recipes/backbone.py`). Of the whole picture it learns
@@ -156,7 +156,7 @@ def options() -> argparse.ArgumentParser:
     return command_line(
         __doc__,
         {
-            "birds": (32000, "birds drawn, eight of ten with random attributes"),
+            "birds": (32000, "birds drawn, nine of ten with random attributes"),
             "substituted": (9000, "ordinary birds drawn with one group substituted"),
             "ordinary": (7000, "ordinary birds drawn"),
             "things": (8000, "everyday things drawn"),

@@ -124,8 +124,8 @@ class Run:
         if not needs:
             about.require_asked(**{kind: asked[kind] for kind in ASKED})
         verdict = decide(about, measured, needs=needs or "", level=level, **asked)
-        for name, passed in asked["controls"].items():
-            asked["controls"] = asked["controls"] | {name: None if passed is None else bool(passed)}
+        controls = asked["controls"].items()
+        asked["controls"] = {name: None if passed is None else bool(passed) for name, passed in controls}
         made = {"outcome": verdict.outcome, "needed": verdict.needed, "rule": VERSION, **asked}
         where = {"data": data, "model": model, "figure": figure}
         self._verdicts[claim, data, model] = {"claim": claim, **measured._asdict(), **made, **where}

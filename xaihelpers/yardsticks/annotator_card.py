@@ -43,37 +43,17 @@ from xaihelpers.substitute import write_exact
 LEAST, SAID, ALIKE = 25.0, 20.0, 75.0  # %
 FEWEST = 6  # answers, new or usual, below which nothing is asked of them
 FIRST_SEED = 20_000  # of the birds that are drawn for it: no other world has these
-CHANGED = "aviary_substituted_{}"  # data set of substituted birds
 SHARES = ("new", "usual", "other", "nothing")  # what is said of a substituted group
 # what a part is called -> the first words of its groups of attributes
-PARTS = {
-    part: [part] for part in "crown forehead nape throat breast belly back wing eye leg bill head".split()
-}
-PARTS |= {part: [part] for part in ("upperparts", "underparts", "size")}
+_PARTS = "crown forehead nape throat breast belly back wing eye leg bill head upperparts underparts size"
+PARTS = {part: [part] for part in _PARTS.split()}
 PARTS |= {"tail": ["tail", "upper_tail"], "undertail": ["under_tail"], "beak": ["bill"], "chest": ["breast"]}
 PARTS |= {"feet": ["leg"], "bird": ["shape"], "plumage": ["primary"]}
 # words after which what was said before is not of the next part, and that no part is meant by
-OTHERS = (
-    "neck face pupil rump mask cap crest collar bar bars tip tips stripe stripes line ring spot spots patch"
-)
-OTHERS = {*OTHERS.split(), "streak", "streaks", "covert", "coverts", "feathers"}
-IS = {"is", "are", "was", "appears", "appear", "looks", "look"}
-TO = {
-    "in",
-    "to",
-    "against",
-    "from",
-    "than",
-    "like",
-    "over",
-    "above",
-    "below",
-    "near",
-    "on",
-    "by",
-    "at",
-    "that",
-}
+OTHERS = "neck face pupil rump mask cap crest collar bar bars tip tips stripe stripes line ring spot spots"
+OTHERS = {*OTHERS.split(), *"patch streak streaks covert coverts feathers".split()}
+IS = {*"is are was appears appear looks look".split()}
+TO = {*"in to against from than like over above below near on by at that".split()}
 FOLLOW = ("upperparts_color", "underparts_color", "primary_color")  # from colours of other groups
 NOT = re.compile(r"\b(no|not|lacks?|lacking|without|neither|nor)\b|n't\b")
 PHRASES = re.compile(r"[,;.:|\n]|\b(?:with|but|which)\b|\band (?=(?:its|the|a|an|has)\b)")
@@ -193,7 +173,7 @@ def annotator_card(
         ("says what is there", "true of its own bird, less of another (%)", there, looks),
         ("does not recite", "its own colour, not the usual one (%)", own, own.low > 50),
         ("says enough", "visible parts whose colour is said (%)", share, share.low >= SAID),
-        ("has no code of the species", code, alike, not alike.low > ALIKE),
+        ("has no code of the species", code, alike, alike.low <= ALIKE),
     ]
     return _card(lines)
 
@@ -319,7 +299,7 @@ def substituted_birds(seed: int = 0, count: int = 288) -> Dataset:
 
     In the layout of a published benchmark (`datasets.write_sub`), with `before` and `removed`.
     """
-    folder = paths.data_home() / CHANGED.format(f"{FIRST_SEED + seed}_{count}")
+    folder = paths.data_home() / f"aviary_substituted_{FIRST_SEED + seed}_{count}"
     if not parquet_files(folder):
         of_group = {
             group: [f"has_{group}::{value}" for value in aviary.GROUPS[group]] for group in aviary.GROUPS
