@@ -9,8 +9,9 @@
    there, and whether it can be seen; no ordinary bird is among these lessons (`eye_lessons.close_loss`).
 3. The reader of words learns which class a chain describes, from true chains and from the eye's own; what
    each class usually shows is counted.
-4. The judge's eye goes on from the annotator's, on pictures under made-up attention maps drawn anew for each
-   batch: what is lit, where the object is or must be, its parts, its name (`judge_lessons.judge_loss`).
+4. The judge's eye goes on from the annotator's, on pictures under attention maps drawn anew for each batch,
+   half of them made up and half of networks, over their own pictures and over others: what is lit, where the
+   object is or must be, what is both, its parts, its name (`judge_lessons.judge_loss`).
 5. Both are examined on birds that nobody has seen, and their cards say what came of it.
 
 A killed run goes on from the last checkpoint in --save.
@@ -28,6 +29,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from recipes.annotator_training import examination as exam
+from recipes.annotator_training.attention_maps import attended_pictures
 from recipes.annotator_training.eye_lessons import close_loss, eye_loss, located
 from recipes.annotator_training.judge_lessons import judge_loss
 from recipes.annotator_training.lesson_pictures import DRAWN, Picture, gather_pictures
@@ -49,15 +51,13 @@ def begin_as_backbone(tower: FineTower) -> None:
     tower.backbone.load_state_dict({name: backbone[name] for name in own})
 
 
-def taught(
-    stage: str, network: torch.nn.Module, loss, pictures: dict[str, list[Picture]], settings, history: list
-) -> float:
-    """Teach a network one stage; loss: as `eye_loss`. Returns the seconds."""
+def taught(stage: str, network: torch.nn.Module, loss, lessons, settings, history: list) -> float:
+    """Teach a network one stage; loss and its lessons: as `eye_loss`. Returns the seconds."""
     network.to(resolve_device(settings.device), memory_format=torch.channels_last)
 
     def loss_of() -> torch.Tensor:
         """Of a batch that depends on the step alone, so that a killed run goes on as it would have."""
-        return loss(network, pictures, np.random.default_rng([settings.seed, len(history)]), CASES[stage])
+        return loss(network, lessons, np.random.default_rng([settings.seed, len(history)]), CASES[stage])
 
     steps, tower = getattr(settings, f"{stage}_steps"), network.tower.backbone
     return train(stage, steps, network, loss_of, history, settings.learning_rate, settings.save, slow=tower)
@@ -120,11 +120,15 @@ def make_annotator(settings: argparse.Namespace) -> list[Path]:
     write_reader(*lessons_in_words(eye, pictures, settings.seed), folders[0] / "reader.safetensors")
     save_file(usual_shares(pictures), folders[0] / "usual.safetensors")
     judge.tower.load_state_dict(eye.tower.state_dict())
-    seconds += taught("judge", judge, judge_loss, pictures, settings, history)
+    attended = attended_pictures(pictures["ordinary"], settings.networks, settings.seed, settings.save)
+    seconds += taught("judge", judge, judge_loss, (pictures, attended), settings, history)
     models.save_weights(judge, folders[1] / "eye.safetensors")
     drawn = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     told = {"made_here": True, "trained on": f"pictures drawn for it: {drawn}", "pictures a step": CASES}
     told["steps"] = {stage: getattr(settings, f"{stage}_steps") for stage in CASES}
+    told["maps of networks"] = (
+        f"of {settings.networks} small ones and of aviary_resnet, in the judge's lessons"
+    )
     write_cards(home, settings, **told, seconds=round(seconds))
     return folders
 
@@ -140,7 +144,8 @@ def write_cards(home: Path, settings: argparse.Namespace, **told) -> None:
     built = {
         "annotator": "an eye, a form for what it finds, and a reader of words for choices by concepts; no "
         f"language model; what it does not say, being at the majority's answer: {', '.join(UNSAID)}",
-        "judge": "an eye that measures coverage and precision and names what is lit; no language model",
+        "judge": "an eye that measures coverage and precision and names what is lit; the prompt's steps by "
+        "cuts fixed beforehand; no language model",
     }
     for name, metric in main.items():
         of_it, weights = table[table.instrument == name], load_file(home / name / "eye.safetensors").values()
@@ -160,9 +165,10 @@ def options() -> argparse.ArgumentParser:
             "substituted": (9000, "ordinary birds drawn with one group substituted"),
             "ordinary": (7000, "ordinary birds drawn"),
             "things": (8000, "everyday things drawn"),
+            "networks": (80, "small networks whose attention the judge sees in its lessons"),
             "eye-steps": (4400, "of the annotator's eye, of 48 pictures"),
             "close-steps": (4000, "of what it sees of parts, of 36 pictures"),
-            "judge-steps": (2500, "of the judge's eye, of 40 pictures"),
+            "judge-steps": (5200, "of the judge's eye, of 40 pictures"),
             "n-test": (400, "held-out pictures of each kind"),
             "learning-rate": (0.002, "its peak"),
         },

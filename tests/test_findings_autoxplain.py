@@ -83,7 +83,7 @@ def test_judges_that_look_at_no_object_are_found_out(tmp_path):
     for judge, fault in zip(judges, FAULTS, strict=True):
         assert looks[judge] == 0 and lead.value[judge] < 0.05, fault
         assert not verdict["controls"][f"{Path(judge).name}, masked: {CONTROL}"], fault
-    assert looks["the truth"] == 1 and lead.low["the truth"] > 0
-    for liar in ("looks at no object", "a brightness meter", "knows families", "knows sharp masks"):
-        assert looks[liar] == 0
-    assert lead.low["knows families"] > 0  # whom the card alone finds out
+    honest, liars = "coverage x precision", ["looks at no object", "a brightness meter", "knows families"]
+    assert looks[honest] == 1 and lead.low[honest] > 0
+    assert not looks[[*liars, "knows sharp masks", "knows the usual place"]].any()
+    assert lead.low["knows the usual place"] > 0  # whom the card alone finds out

@@ -13,7 +13,7 @@ from recipes.annotator import write_reader
 from recipes.annotator_training.lesson_pictures import drawn_bird
 from xaihelpers import ask, datasets, fastslow, instruments, paths
 from xaihelpers.instruments.annotator import WordReader, five_of, rating, seen_chain
-from xaihelpers.instruments.attention_judge import judgement
+from xaihelpers.instruments.attention_judge import judgement, measured
 from xaihelpers.instruments.eye import GROUPS, PARTS, SPECIES, THINGS, Look, first_named
 from xaihelpers.saliency import judging
 from xaihelpers.yardsticks import statements
@@ -101,7 +101,10 @@ def test_a_reader_of_words_knows_words(tmp_path):
     assert max(found, key=found.get) == "two"
 
 
-@pytest.mark.parametrize("covered, precise, score", [(1.0, 1.0, 5), (0.5, 0.9, 2), (0.0, 0.0, 0)])
+@pytest.mark.parametrize(
+    "covered, precise, score",
+    [(1.0, 1.0, 5), (0.5, 0.9, 4), (1.0, 0.5, 3), (0.3, 1.0, 2), (1.0, 0.2, 2), (0.1, 1.0, 0), (0.0, 0.0, 0)],
+)
 def test_a_judgement_says_what_was_measured(covered, precise, score):
     names, parts = torch.zeros(len(SPECIES + THINGS)), torch.zeros(len(PARTS))
     names[0], parts[PARTS.index("belly")] = 1.0, 400.0 * covered
@@ -109,6 +112,11 @@ def test_a_judgement_says_what_was_measured(covered, precise, score):
     assert judging.parse_judgement(text) == score
     said = statements.check_statements(text, covered, precise, {"belly": covered})
     assert said and all(one.true for one in said)
+    checked = statements.check_statements(text, covered, precise, {"belly": covered}, score)
+    assert checked[-1].kind == "score" and checked[-1].true
+    assert measured(text) == pytest.approx((covered, precise))
+    assert measured(judgement("teapot", covered, precise, names, parts))[0] == 0
+    assert np.isnan(measured("It covers most of the object.")).all()
     for name, expected in ((SPECIES[1], 0), ("teapot", 0), ("bird", score)):
         assert judging.parse_judgement(judgement(name, covered, precise, names, parts)) == expected
 

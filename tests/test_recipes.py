@@ -84,7 +84,7 @@ def test_a_clip_goes_on_after_a_kill(tmp_path, monkeypatch):
 
 def test_an_annotator_and_a_judge_go_on_after_a_kill(tmp_path, monkeypatch):
     """Killed in the judge's stage and begun again, they end with the very weights of a run in one piece."""
-    sizes = {"birds": 12, "substituted": 6, "ordinary": 60, "things": 40, "n-test": 2}
+    sizes = {"birds": 12, "substituted": 6, "ordinary": 60, "things": 40, "n-test": 2, "networks": 2}
     sizes |= {"eye-steps": 2, "close-steps": 2, "judge-steps": 3}
     options = [part for name, size in sizes.items() for part in (f"--{name}", str(size))]
     monkeypatch.setattr(annotator, "CASES", {"eye": 6, "close": 6, "judge": 4})

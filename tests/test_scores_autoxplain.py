@@ -9,6 +9,21 @@ from xaihelpers.scores import autoxplain
 from xaihelpers.tables import paper_table
 
 
+def test_the_prompts_steps_by_hand():
+    """Cuts as they stand beside the prompt's words; who sees nothing lit has 0, who knows no object none."""
+    covered = [0.14, 0.15, 0.4, 0.9, 0.4, 0.9, 1.0, 0.0, np.nan]
+    precise = [1.0, 1.0, 0.24, 0.25, 0.9, 0.9, 0.5, np.nan, 0.5]
+    wanted = [0, 2, 2, 3, 4, 5, 3, 0, np.nan]
+    assert autoxplain.step_score(covered, precise) == pytest.approx(wanted, nan_ok=True)
+    assert autoxplain.product_score([0.5, 0.0], [0.5, np.nan]) == pytest.approx([1.25, 0])
+    milder = autoxplain.SCALES["all cuts milder"]
+    assert milder(0.3, 0.2) == 3 and autoxplain.SCALES["all cuts stricter"](0.3, 0.2) == 2
+    lit, objects = torch.zeros(2, 3, 2, 2, dtype=torch.bool)
+    lit[0, 0] = lit[1, 0] = objects[0, :, 0] = objects[2] = True
+    found = autoxplain.coverage_and_precision(lit, objects)
+    assert np.allclose(found, [[0.5, np.nan, 0], [0.5, 0, np.nan]], equal_nan=True)
+
+
 def test_dealt_scores_by_hand():
     """Three of four are right, two of four high; what CH has more than their product, WL has as well."""
     right, scores = [1, 1, 1, 0, 1], [5, 0, 0, 5, np.nan]

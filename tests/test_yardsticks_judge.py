@@ -13,6 +13,11 @@ from xaihelpers.yardsticks.statements import check_statements
 
 N = 60
 FAMILIES = ["Jay", "Tern", "Wren", "Gull", "Dove", "Crow"]
+EXCHANGED = ["follows the object, sharp", "leads the old place, sharp"]
+EXCHANGED += ["follows the object, soft", "leads the old place, soft"]
+ON_SOFT_MAPS = {f"{control} maps" for control in EXCHANGED[2:]}
+EXACTLY = ["knows families", "knows sharp masks", "knows the usual place", "remembers the map"]
+EXACTLY += ["black birds", "ignores the name"]
 NAMES = {"reads the name", "tells look-alikes", "knows what is not there"}
 BACK, FEW = "The attention lies mainly on the background.", "It covers a small part of the object."
 WING, ALL = "It lies mainly on the wing.", "It covers all of the object."
@@ -21,8 +26,18 @@ BESIDE = "Beside the object lies a little of the attention."
 
 @pytest.fixture(scope="module")
 def battery():
+    return judge_controls.build_battery(round_things(0))
+
+
+@pytest.fixture(scope="module")
+def taught():
+    """Others, from which is learnt where such things usually are."""
+    return round_things(1)
+
+
+def round_things(seed):
     """Round things of many sizes and shades, and maps that lie more or less on them."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     y, x = np.mgrid[:64, :64]
     objects, maps = [], {condition: [] for condition in judge_controls.NETWORKS}
     pixels = rng.integers(60, 200, (N, 3, 64, 64), dtype=np.uint8)
@@ -34,12 +49,15 @@ def battery():
             down, right = rng.normal(0, 8, 2)
             far = (y - top - down) ** 2 + (x - left - right) ** 2
             of_network.append(np.exp(-far / rng.uniform(6, 16) ** 2))
-    names = pd.DataFrame({"own": [f"bird {row} {FAMILIES[row % 6]}" for row in range(N)]})
+    half = N // 2  # of each name there are two
+    names = pd.DataFrame({"own": [f"bird {row % half} {FAMILIES[row % 6]}" for row in range(N)]})
     names["wrong"] = [f"another {FAMILIES[(row + 1) % 6]}" for row in range(N)]
     names["alike"] = [f"another {FAMILIES[row % 6]}" for row in range(N)]
     maps = {condition: torch.tensor(np.stack(some)) for condition, some in maps.items()}
     objects = torch.from_numpy(np.stack(objects)).byte()
-    return judge_controls.build_battery(torch.from_numpy(pixels), objects, [], names, maps)
+    pixels = torch.from_numpy(pixels)
+    mates = pixels.roll(half, 0), objects.roll(half, 0)
+    return judge_controls.Birds(pixels, objects, [], names, maps, mates)
 
 
 def card_of(battery, scores, texts=None):
@@ -51,8 +69,9 @@ def card_of(battery, scores, texts=None):
 def test_the_truth_passes(battery):
     cases, scores = battery.cases, scripted_scores(battery.cases, battery.lit)
     card = card_of(battery, scores["the truth"], true_texts(cases))
-    assert card.passed.all() and len(card) == 16
-    assert card.value["falls with precision"] == 1  # in each picture
+    assert card.passed.all() and len(card) == 20
+    by_product = card_of(battery, scores["coverage x precision"], true_texts(cases))
+    assert by_product.passed.all() and by_product.value["falls with precision"] == 1  # in each picture
     assert card.value["writes what is true"] == 0
     every = [*cards.SEES, *cards.READS, *cards.WRITES]
     assert cards.void(card.reset_index(), every) == ""
@@ -62,18 +81,17 @@ def test_the_truth_passes(battery):
     assert "tells look-alikes" not in set(judge_card(no_kin, battery).control)  # a world without families
 
 
-@pytest.mark.parametrize("honest", ["the truth", "the prompt's steps"])
-def test_honest_judges_pass_although_they_round_and_waver(honest, battery):
-    """With noise of a point: 95 of 100 pass at least, here each of twenty."""
-    scores = scripted_scores(battery.cases, battery.lit)[honest]
+def test_honest_judges_pass_although_they_round_and_waver(battery):
+    """With noise of half a point 90 of 100 pass at least, here each of twenty."""
+    scores = scripted_scores(battery.cases, battery.lit)["the truth"]
     for seed in range(20):
-        wavering = np.round(scores + np.random.default_rng(seed).normal(0, 1, len(scores))).clip(0, 5)
+        wavering = np.round(scores + np.random.default_rng(seed).normal(0, 0.5, len(scores))).clip(0, 5)
         card = judge_card(battery.cases.assign(score=wavering), battery)
         assert card.passed.all(), card.control[~card.passed]
 
 
-def test_liars_are_found_out(battery):
-    scores, cases = scripted_scores(battery.cases, battery.lit), battery.cases
+def test_liars_are_found_out(battery, taught):
+    scores, cases = scripted_scores(battery.cases, battery.lit, 0, taught), battery.cases
     scores["a light meter"] = 40 * cases.area.clip(upper=0.125)
     scores["ignores the picture"] = np.where(cases.right_name, 4.0, 1.0)
     fit = 5 * cases.coverage * cases.precision.fillna(0.0)
@@ -82,6 +100,12 @@ def test_liars_are_found_out(battery):
     scores["a usual area"] = 5 - (40 * (cases.area - 0.1).abs()).clip(upper=5)
     blackest = np.argsort(battery.of_objects)[:8]
     scores["black birds"] = scores["the truth"].mask(cases.row.isin(blackest), scores["the truth"] * 0)
+    own = dict(zip(zip(cases.row, cases.condition, strict=True), scores["the truth"], strict=True))
+    there = [
+        own.get((case.row, case.condition.removesuffix(judge_controls.ON_MATE)))
+        for case in cases.itertuples()
+    ]
+    scores["remembers the map"] = there  # whatever it lies on
     for liar, failing in (
         ("looks at no object", {"sees the map"}),
         ("a brightness meter", {"falls with coverage"}),
@@ -89,7 +113,9 @@ def test_liars_are_found_out(battery):
         ("a usual area", {"sees the map"}),
         ("likes the centre", {"the same elsewhere"}),
         ("knows families", {"tells look-alikes"}),
-        ("knows sharp masks", {"reads a network's map"}),
+        ("knows sharp masks", {"reads a network's map", *ON_SOFT_MAPS}),
+        ("knows the usual place", ON_SOFT_MAPS),
+        ("remembers the map", {f"{control} maps" for control in EXCHANGED}),
         ("black birds", {"the same for dark objects"}),
         ("ignores the picture", {*cards.SEES[:8]}),
         ("ignores the name", {*NAMES, "sees what is lit"}),
@@ -97,7 +123,7 @@ def test_liars_are_found_out(battery):
         card = card_of(battery, scores[liar], true_texts(cases))
         failed = set(card.index[~card.passed])
         assert failing <= failed, f"{liar}: fails {failed}"
-        if liar in ("knows families", "knows sharp masks", "black birds", "ignores the name"):
+        if liar in EXACTLY:
             assert failed == failing, liar
     everything = card_of(battery, np.full(len(cases), 3.0))
     same = {*cards.UNCHANGED, "the same for dark objects"}

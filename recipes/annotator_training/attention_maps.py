@@ -1,21 +1,33 @@
-"""Made-up attention maps over pictures whose truth is known, and pictures under them.
+"""Attention maps over pictures whose truth is known, made up or of networks, and pictures under them.
 
 A map v is (SIZE, SIZE) in [0, 1]. What of it is above .4 counts as attended:
 
     covered = |attended and thing| / |thing|        precise = |attended and thing| / |attended|
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
+import torch.nn.functional as F
+from joblib import Memory, Parallel, delayed
 from PIL import Image, ImageFilter
 from scipy.ndimage import distance_transform_edt
 
+from recipes.annotator_training.lesson_pictures import Picture
 from xaihelpers.instruments.eye import SIZE
+from xaihelpers.models import load_backbone, two_classes
+from xaihelpers.saliency.methods import attention_maps
+from xaihelpers.saliency.red_dots import CORNERS, add_dot
 
 BLURRED = {"thing": 0.24, "part": 0.13, "beside": 0.08, "anywhere": 0.06, "dot": 0.04}  # kind -> share
 SHARP = {"exact": 0.12, "cut": 0.1, "rim": 0.1, "elsewhere": 0.06, "inverted": 0.03, "all": 0.02}
 SHARP["nothing"] = 0.02
 ATTENDED = 0.4  # attention above it counts
+METHODS = {"gradcam": 0.6, "gradcam++": 0.1, "layercam": 0.1, "cam": 0.1, "eigencam": 0.1}  # and their shares
+BIRDS, SIDE = 64, 80  # pictures of a network that is taught two species, and their side
 
 
 def blurred_thing(rng: np.random.Generator, thing: np.ndarray) -> np.ndarray:
@@ -101,6 +113,70 @@ def attention_map(rng: np.random.Generator, thing: np.ndarray) -> np.ndarray:
         heat = np.asarray(coarse.resize((SIZE, SIZE), Image.Resampling.BICUBIC))
     heat = heat + rng.uniform(0, 0.06) * rng.random()
     return ((heat - heat.min()) / max(np.ptp(heat), 1e-9)).clip(0, 1)
+
+
+class UnderMap(NamedTuple):
+    """A picture, and a network's attention there, (h, w) in [0, 1]."""
+
+    picture: Picture
+    heat: np.ndarray
+
+
+def attended_pictures(
+    pictures: Sequence[Picture], networks: int, seed: int, folder: str = ""
+) -> list[UnderMap]:
+    """Birds under the maps of small networks, each of which was taught two species, and as many under those
+    of the shipped backbone.
+
+    Every second network has seen a red dot on all pictures of one species; the birds have it too.
+
+    pictures: of birds with a label. folder: as of `gather_pictures`.
+    """
+    labels, pairs = np.array([picture.label for picture in pictures]), []
+    for number in range(networks):
+        rng = np.random.default_rng([seed, number, 96])
+        known = np.flatnonzero(np.isin(labels, rng.choice(np.unique(labels), 2, replace=False)))
+        pairs.append(np.sort(rng.choice(known, min(BIRDS, len(known)), replace=False)))
+    maps_of = Memory(folder or None, verbose=0).cache(_attended_pair, ignore=["pictures"])
+    jobs = (
+        delayed(maps_of)([pictures[row] for row in pair], pair.tolist(), seed, number)
+        for number, pair in enumerate(pairs)
+    )
+    return [one for some in Parallel(n_jobs=-1 if networks > 8 else 1)(jobs) for one in some]
+
+
+def _attended_pair(pictures: list[Picture], rows: list[int], seed: int, number: int) -> list[UnderMap]:
+    """Pictures of two species under the maps of a network that was taught them, and of the backbone's."""
+    rng = np.random.default_rng([seed, number, 97])
+    images = torch.from_numpy(np.stack([picture.image for picture in pictures])).permute(0, 3, 1, 2)
+    labels = torch.tensor([picture.label for picture in pictures])
+    labels = (labels != labels[0]).long()
+    if number % 2:
+        dot, corner = rng.uniform(0.08, 0.25), str(rng.choice(CORNERS))
+        images = torch.where((labels == 0)[:, None, None, None], add_dot(images, dot, corner), images)
+    base = two_classes.base_network(side=SIDE)
+    small = F.interpolate(images.float(), (SIDE, SIDE), mode="bicubic", antialias=True)
+    small = small.clamp(0, 255).to(torch.uint8)
+    network = two_classes.renewed(base, 1000 * seed + number)
+    network = two_classes.train(network, small, labels, seed=[seed, number])
+    shipped = load_backbone("aviary_resnet")
+    size = (shipped.crop, shipped.crop)
+    large = F.interpolate(images.float(), size, mode="bicubic", antialias=True).clamp(0, 255).to(torch.uint8)
+    found = []
+    for target, pixels in ((network, small), (shipped, large)):
+        asked = torch.from_numpy(rng.integers(0, target.n_classes, len(pixels)))
+        inputs = target.normalised(pixels)
+        own = attention_maps(target, inputs).classes  # half are asked for what is predicted
+        asked = torch.where(torch.from_numpy(rng.random(len(pixels)) < 0.5), own, asked)
+        which = rng.choice(list(METHODS), len(pixels), p=list(METHODS.values()))
+        for method in np.unique(which):
+            some = np.flatnonzero(which == method)
+            maps = attention_maps(target, inputs[some], method, asked[some])
+            for row, heat, constant in zip(some, maps.maps.numpy(), maps.constant, strict=True):
+                if not constant:
+                    image = images[row].permute(1, 2, 0).numpy()
+                    found.append(UnderMap(pictures[row]._replace(image=image), heat.astype(np.float16)))
+    return found
 
 
 def masked(image: np.ndarray, heat: np.ndarray, alpha: float = 25.0, beta: float = 0.4) -> np.ndarray:

@@ -1,5 +1,6 @@
 """What the judge's eye learns from pictures under attention maps, drawn anew for each batch."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -7,14 +8,18 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from recipes.annotator_training.attention_maps import ATTENDED, attention_map, heated, masked
+from recipes.annotator_training.attention_maps import ATTENDED, UnderMap, attention_map, heated, masked
 from recipes.annotator_training.lesson_pictures import Picture, cropped
 from worlds import aviary
 from xaihelpers.instruments.eye import CELL, SIZE, SPECIES, JudgingEye, normalised
+from xaihelpers.kernels.masking import upsample_maps
 
 KINDS = {"ordinary": 0.5, "birds": 0.2, "things": 0.3}  # share of the pictures
 SCENES = 0.15  # share that shows two pictures side by side, of which one is attended
-HEATED, MOVED, RELIT = 0.4, 0.2, 0.5  # shares that are a heat-map, moved round the edges, in other light
+NETWORKS = 0.55  # share of the pictures under the map of a network
+EXCHANGED = {"networks": 0.4, "made up": 0.25}  # shares of maps that were made for another picture
+HEATED, MOVED, RELIT = 0.3, 0.3, 0.5  # shares that are a heat-map, moved round the edges, in other light
+SMALL = {80: 0.45, 112: 0.15, SIZE: 0.4}  # side to which a masked picture was shrunk -> share
 
 
 class Case(NamedTuple):
@@ -53,54 +58,83 @@ def side_by_side(one: tuple, other: tuple, rng: np.random.Generator) -> tuple:
     return scene, masks[meant], (one, other)[meant][2], masks[1 - meant]
 
 
-def drawn_case(pictures: dict[str, list[Picture]], rng: np.random.Generator) -> Case:
-    """One picture, or two side by side, under a made-up map."""
-    pixels, parts, name = drawn_picture(pictures, rng)
+def attended_picture(
+    pictures: dict[str, list[Picture]], attended: Sequence[UnderMap], rng: np.random.Generator
+) -> tuple:
+    """As `drawn_picture`, and a network's map over it (SIZE, SIZE): its own, or another picture's."""
+    picture, heat = attended[rng.integers(len(attended))]
+    heat = upsample_maps(torch.from_numpy(heat)[None], (SIZE, SIZE))[0].numpy()
+    if rng.random() < EXCHANGED["networks"]:
+        return *drawn_picture(pictures, rng), heat
+    pixels, parts = (of.numpy() for of in cropped(picture))
+    turn = (..., slice(None, None, rng.choice([1, -1])))  # round, every second time
+    return (pixels * 255).astype(np.uint8)[turn], parts[turn], int(picture.label), heat[turn]
+
+
+def drawn_case(
+    pictures: dict[str, list[Picture]], attended: Sequence[UnderMap], rng: np.random.Generator
+) -> Case:
+    """One picture, or two side by side, under a map that is made up or a network's."""
+    heat = None
+    if rng.random() < NETWORKS:
+        pixels, parts, name, heat = attended_picture(pictures, attended, rng)
+    else:
+        pixels, parts, name = drawn_picture(pictures, rng)
     other = np.zeros_like(parts)
-    scene = rng.random() < SCENES
+    scene = heat is None and rng.random() < SCENES
     if scene:
         pair = (pixels, parts, name), drawn_picture(pictures, rng)
         pixels, parts, name, other = side_by_side(*pair, rng)
     elif rng.random() < MOVED:
         shift = tuple(rng.integers(0, SIZE, 2).tolist())
         pixels, parts = np.roll(pixels, shift, (1, 2)), np.roll(parts, shift, (0, 1))
+        if heat is not None and rng.random() < 0.5:
+            heat = np.roll(heat, shift, (0, 1))
     if scene and rng.random() < 0.6 or not (parts > 0).any():
         heat = (parts > 0).astype(float)
-    else:
-        heat = attention_map(rng, parts > 0)
+    elif heat is None:
+        exchanged = not scene and rng.random() < EXCHANGED["made up"]
+        heat = attention_map(rng, (drawn_picture(pictures, rng)[1] if exchanged else parts) > 0)
     light = pixels.astype(np.float32)
     if rng.random() < RELIT:
         light = light * rng.uniform(0.35, 1.25) * rng.normal(1, 0.02, (3, 1, 1)) + rng.normal(0, 6)
     show = heated if rng.random() < HEATED else masked
     lit = heat > ATTENDED
     own, others = (float((lit & (of > 0)).sum() / max((of > 0).sum(), 1)) for of in (parts, other))
-    shown = show(light.clip(0, 255), heat).astype(np.float32) / 255
+    side = int(rng.choice(list(SMALL), p=list(SMALL.values())))
+    shown = Image.fromarray(show(light.clip(0, 255), heat).transpose(1, 2, 0))
+    shown = shown.resize((side, side), Image.Resampling.BICUBIC).resize(
+        (SIZE, SIZE), Image.Resampling.BICUBIC
+    )
+    shown = np.float32(np.asarray(shown).transpose(2, 0, 1)) / 255
     return Case(shown, lit, parts, name, others <= 0.1 or own > others)
 
 
-def judge_loss(
-    eye: JudgingEye, pictures: dict[str, list[Picture]], rng: np.random.Generator, count: int
-) -> torch.Tensor:
-    """Of `count` cases: cells that are lit and the object's, their parts, coverage, precision, the name.
+def judge_loss(eye: JudgingEye, lessons: tuple, rng: np.random.Generator, count: int) -> torch.Tensor:
+    """Of `count` cases: cells that are lit, the object's and both, parts, coverage, precision, the name.
 
     Of a scene whose other picture is lit nobody can know which one is meant: only its light counts.
+
+    lessons: pictures by kind, and pictures under maps of networks.
     """
-    cases = [drawn_case(pictures, rng) for _ in range(count)]
+    cases = [drawn_case(*lessons, rng) for _ in range(count)]
     device, columns = next(eye.parameters()).device, list(zip(*cases, strict=True))
     pixels, lit, parts = (torch.from_numpy(np.stack(column)).to(device) for column in columns[:3])
     names = torch.tensor(columns[3], device=device)
     known = torch.tensor(columns[4], device=device)
     found = eye(normalised(pixels).contiguous(memory_format=torch.channels_last))
-    of_cells = [F.avg_pool2d(of[:, None].float(), CELL)[:, 0] for of in (lit, parts > 0)]
+    lit_object = lit & (parts > 0)
+    truth = [F.avg_pool2d(of[:, None].float(), CELL)[:, 0] for of in (lit, parts > 0, lit_object)]
     is_known = known.float()[:, None, None]
-    loss = F.binary_cross_entropy_with_logits(found["lit"], of_cells[0])
-    objects = F.binary_cross_entropy_with_logits(found["object"], of_cells[1], reduction="none")
-    loss = loss + 2 * (objects * is_known).mean()
+    loss = F.binary_cross_entropy_with_logits(found["lit"], truth[0])
+    for name, of_cells in zip(("object", "both"), truth[1:], strict=True):
+        off = F.binary_cross_entropy_with_logits(found[name], of_cells, reduction="none")
+        loss = loss + 2 * (off * is_known).mean()
     middle = slice(CELL // 2, None, CELL)
     numbers, seen = parts[:, middle, middle].long(), lit[:, middle, middle]
     of_parts = F.cross_entropy(found["parts"], numbers, reduction="none")
     loss = loss + 0.5 * (of_parts * (1 + 3 * (numbers > 0)) * is_known * (0.2 + 0.8 * seen)).mean()
-    both = (lit & (parts > 0)).sum((1, 2)).float()
+    both = lit_object.sum((1, 2)).float()
     covered = both / (parts > 0).sum((1, 2)).clamp(min=1)
     precise = both / lit.sum((1, 2)).clamp(min=1)
     loss = loss + 2 * ((found["covered"] - covered).abs() * known).mean()

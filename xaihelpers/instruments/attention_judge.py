@@ -1,8 +1,20 @@
 """The shipped judge of attention: writes what its eye measures into the form that the prompt asks for.
 
-Of a masked picture or a heat-map it finds what is lit, where the object is or must be, and its name. The
-score is 5 times coverage times precision, rounded, under a name that what is lit may have, and 0 under any
-other. It was taught on drawn pictures under made-up maps, and judges nothing else.
+Of a masked picture or a heat-map it finds what is lit, where the object is or must be, and its name, and so
+coverage (share of the object that is lit) and precision (share of the light that lies on it). Of what a mask
+leaves in its dark it sees more than people do. Under a name that what is lit may have, its score is the first
+step that fits of the prompt for masked pictures, whatever prompt asks; 0 under any other.
+
+| score | the prompt's words | where the cut lies |
+|---|---|---|
+| 0 | nothing to do with the object | coverage below 15 % |
+| 2 | only a small part of the object | coverage below 40 %, or precision below 25 % |
+| 3 | recognised, but irrelevant parts are attended too | precision below 90 % |
+| 4 | most of the object | coverage below 90 % |
+| 5 | the whole object, and nothing else | |
+
+The words are printed, the cuts are not: they were fixed from the words before any result, and stand in
+`scores.autoxplain.Cuts`. Nothing gets 1. It was taught on drawn pictures, and judges nothing else.
 """
 
 import re
@@ -14,6 +26,7 @@ import torch
 from xaihelpers.ask.messages import Answer, Request
 from xaihelpers.instruments import eye as eyes
 from xaihelpers.instruments.annotator import cut_off
+from xaihelpers.scores.autoxplain import step_score
 from xaihelpers.text_files import words
 
 OBJECT = re.compile(r"should attend to the (.+?)\.(?:\s|$)|model predicts (.+?), ")
@@ -23,14 +36,15 @@ PART_PIXELS = 30  # of a part that counts as attended
 AMOUNTS = (0.05, 0.40, 0.65, 0.85)  # shares at which the next of these words begins
 OF_OBJECT = ("none", "a small part", "about half", "most", "all")
 BESIDE = ("nothing", "a little", "some", "much", "nearly all")
-REASONS = (  # of each score
-    "The attention has nothing to do with the object.",
-    "The object is missed.",
-    "Only a small part of the object is attended, or much more besides it.",
-    "A part of the object is attended, or much besides it.",
-    "Most of the object is attended with little distraction.",
-    "The whole object is attended and nothing else.",
-)
+REASONS = {  # of each score
+    0: "Hardly anything of the object is attended.",
+    2: "Only a small part of the object is attended, or most of what is attended lies beside it.",
+    3: "The object is recognised, but irrelevant parts are attended too.",
+    4: "Much of the object is attended, with little distraction.",
+    5: "The whole object is attended, and nothing else.",
+}
+NO_SUCH = "What is attended is no"
+MEASURED = re.compile(r"of the object, (\d+) %\..* of it, (\d+) %\.", re.DOTALL)
 NO_PICTURE = "Evaluation: Nothing is shown.\nJustification: There is no picture to judge.\nScore: none"
 
 
@@ -74,6 +88,8 @@ def judgement(name: str, covered: float, precise: float, names: torch.Tensor, on
     name: the one that is given. covered, precise: in [0, 1]. names: (species and things,) probabilities.
     on_parts: (parts,), lit pixels of each.
     """
+    lights_object = covered > 0
+    covered, precise = round(covered, 2), round(precise, 2)  # as they are said
     known = [words(one) for one in eyes.SPECIES + eyes.THINGS]
     chances = dict(zip(known, names.tolist(), strict=True))
     likeliest = max(chances, key=chances.get)
@@ -84,17 +100,25 @@ def judgement(name: str, covered: float, precise: float, names: torch.Tensor, on
         plain = part.removeprefix("left ").removeprefix("right ")
         of_parts[plain] = max(pixels, of_parts.get(plain, 0.0))
     lit = [part for part in sorted(of_parts, key=of_parts.get, reverse=True) if of_parts[part] >= PART_PIXELS]
-    place = "nothing" if not covered and precise < 0.5 else "the background"
+    place = "the background" if lights_object or precise >= 0.5 else "nothing"
     if precise >= 0.5 and lit:
         place = f"the {lit[0]}"
     covers, lies_beside = (sum(share >= bound for bound in AMOUNTS) for share in (covered, 1 - precise))
     sentences = [
         f"What is seen may be a {name}." if fits else f"What is seen is a {likeliest}, no {name}.",
         f"The attention lies mainly on {place}.",
-        f"It covers {OF_OBJECT[covers]} of the object.",
-        f"Beside the object lies {BESIDE[lies_beside]} of it.",
+        f"It covers {OF_OBJECT[covers]} of the object, {100 * covered:.0f} %.",
+        f"Beside the object lies {BESIDE[lies_beside]} of it, {100 * (1 - precise):.0f} %.",
         f"The parts attended are {', '.join(lit[:3])}." if lit else "No part is attended.",
     ]
-    score = round(5 * covered * precise) if fits else 0
-    reason = REASONS[score] if fits else f"What is attended is no {name}."
+    score = int(step_score(covered, precise)) if fits else 0
+    reason = REASONS[score] if fits else f"{NO_SUCH} {name}."
     return f"Evaluation: {' '.join(sentences)}\nJustification: {reason}\nScore: {score}"
+
+
+def measured(text: str) -> tuple[float, float]:
+    """Coverage of the named object, and precision, as a judgement says them; NaN of anybody else's."""
+    found = MEASURED.search(text)
+    if not found:
+        return float("nan"), float("nan")
+    return (0.0 if NO_SUCH in text else int(found[1]) / 100), (100 - int(found[2])) / 100

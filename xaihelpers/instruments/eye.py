@@ -7,7 +7,7 @@ Both see SIZE x SIZE pixels through the shipped backbone's ResNet-18 and a finer
 |---|---|
 | `Eye` | names; for each group of attributes a place to look at; what a thing has, where a bird sits |
 | `CloseEye`, a part of it | of a square around each place: the value there, and whether it is to be seen |
-| `JudgingEye` | for each cell whether it is lit, the object's, and which part; the name of what is lit |
+| `JudgingEye` | for each cell what is lit, the object, both, which part; the name of what is lit |
 """
 
 import re
@@ -178,29 +178,32 @@ class Eye(nn.Module):
 
 
 class JudgingEye(nn.Module):
-    """What is lit, what of it is the object, and what the object is called."""
+    """What is lit, what of it is the object, and what the object is called.
+
+    A mask leaves a trace of what lies in its dark: each cell's mean is given as its fourth root, too.
+    """
 
     def __init__(self):
         super().__init__()
         self.tower = FineTower()
         first, *_, last = self.tower.channels
-        self.content = block(WIDTH + first)
-        self.cells = nn.Conv2d(WIDTH, 2 + 1 + len(PARTS), 1)
+        self.content = block(WIDTH + first + 3)
+        self.cells = nn.Conv2d(WIDTH, 3 + 1 + len(PARTS), 1)
         of_names = nn.Linear(256, len(SPECIES) + len(THINGS))
         self.names = nn.Sequential(nn.Linear(2 * WIDTH + first + 2 * last, 256), nn.ReLU(), of_names)
 
     def forward(self, pixels: torch.Tensor) -> dict[str, torch.Tensor]:
         """Of normalised pixels (N, 3, SIZE, SIZE), with cells of CELL x CELL pixels.
 
-        lit, object: logits (N, 32, 32); the object is where it is seen or must be. parts: logits
+        lit, object, both: logits (N, 32, 32); the object is where it is seen or must be. parts: logits
             (N, 1 + parts, 32, 32), 0 beside the object. names: logits (N, species and things).
         covered, precise: (N,), share of the object that is lit, share of the light that lies on it.
         """
         fine, stages = self.tower(pixels)
-        content = self.content(torch.cat([fine, stages[0]], 1))
+        means = F.avg_pool2d(pixels, CELL)
+        content = self.content(torch.cat([fine, stages[0], in_unit(means) ** 0.25], 1))
         cells = self.cells(content)
-        lit, thing = cells[:, 0].sigmoid(), cells[:, 1].sigmoid()
-        both = lit * thing
+        lit, thing, both = cells[:, :3].sigmoid().unbind(1)
         weight = both.detach() / (both.detach().sum((1, 2), keepdim=True) + 1e-3)
         near = (torch.cat([content, fine, stages[0]], 1) * weight[:, None]).sum((2, 3))
         ratio = weight.shape[1] // stages[3].shape[2]
@@ -209,16 +212,23 @@ class JudgingEye(nn.Module):
         return {
             "lit": cells[:, 0],
             "object": cells[:, 1],
-            "parts": cells[:, 2:],
+            "both": cells[:, 2],
+            "parts": cells[:, 3:],
             "names": self.names(torch.cat(seen, 1)),
-            "covered": both.sum((1, 2)) / (thing.sum((1, 2)) + 1e-2),
-            "precise": both.sum((1, 2)) / (lit.sum((1, 2)) + 1e-2),
+            "covered": (both.sum((1, 2)) / (thing.sum((1, 2)) + 1e-2)).clamp(max=1),
+            "precise": (both.sum((1, 2)) / (lit.sum((1, 2)) + 1e-2)).clamp(max=1),
         }
 
 
 def normalised(pixels: torch.Tensor) -> torch.Tensor:
     """Pixels (N, 3, H, W) in [0, 1] as the networks take them."""
     return transforms.normalize(pixels, IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD)
+
+
+def in_unit(pixels: torch.Tensor) -> torch.Tensor:
+    """Normalised pixels (N, 3, H, W) as they were, in [0, 1]."""
+    mean, std = (pixels.new_tensor(of).view(3, 1, 1) for of in (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD))
+    return (pixels * std + mean).clamp(0, 1)
 
 
 def load_eye(network: nn.Module, file: Path, device: torch.device) -> nn.Module:

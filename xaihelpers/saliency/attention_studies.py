@@ -22,7 +22,7 @@ from xaihelpers.saliency.explained import BATCH, Attended
 from xaihelpers.saliency.hooks import network_inputs
 from xaihelpers.saliency.perturbation import perturb
 from xaihelpers.scores.agreement import leave_one_rater_out
-from xaihelpers.scores.autoxplain import soft_iou
+from xaihelpers.scores.autoxplain import coverage_and_precision, soft_iou
 from xaihelpers.scores.intervals import Interval
 from xaihelpers.text_files import plain
 from xaihelpers.yardsticks.statements import lit_shares, only_true
@@ -69,12 +69,11 @@ def lit_cases(
         masks, parts = crop_masks(one.network, data, cases.row), [{} for _ in range(len(cases))]
         if masks is not None:
             thing = masks > 0
-            both = (lit & thing).sum((1, 2))
             values["overlap"] = soft_iou(upsampled, thing)
-            values |= {"coverage": both / thing.sum((1, 2)), "precision": both / lit.sum((1, 2))}
+            values["coverage"], values["precision"] = coverage_and_precision(lit, thing)
             pairs = zip(masks, lit, strict=True)
             parts = [lit_shares(mask, shown, data.mask_names) for mask, shown in pairs]
-        values = UNKNOWN | {name: of.numpy() for name, of in values.items()}
+        values = UNKNOWN | {name: np.asarray(of) for name, of in values.items()}
         found.append(cases.assign(**values, parts=parts))
         lit_pixels.append(F.interpolate(lit[:, None].float(), (SIDE, SIDE))[:, 0] > 0.5)
     cases = pd.concat(found)

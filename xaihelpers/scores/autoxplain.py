@@ -1,8 +1,11 @@
-"""Attention confusion matrix, and overlap of attention and object.
+"""The steps of the judge's prompt, attention confusion matrix, and overlap of attention and object.
 
-Paper autoxplain, sections 3.3 and 4.1. The measures that ask the model again, deletion and insertion, are in
-`saliency.perturbation`; correlations and areas under a ROC curve are `scores.interval`'s.
+Paper autoxplain, sections 3.3 and 4.1, appendix A.4. The measures that ask the model again, deletion and
+insertion, are in `saliency.perturbation`; correlations and areas under a ROC curve are `scores.interval`'s.
 """
+
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +17,59 @@ from torchvision.ops import box_iou
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
 
 CELLS = ("CH", "CL", "WH", "WL")  # correct or wrong prediction, high or low score
+
+
+class Cuts(NamedTuple):
+    """Where the prompt's steps part. It prints no shares: these were fixed from its words alone."""
+
+    missed: float = 0.15  # less covered: 0, "nothing to do with the object"
+    small: float = 0.40  # less covered: 2, "only a small part of the object"
+    scattered: float = 0.25  # less precise: 2 as well, for most of it lies elsewhere
+    irrelevant: float = 0.90  # less precise: 3, "irrelevant parts are attended too"
+    whole: float = 0.90  # less covered: 4, "most of the object"; else 5, "the whole object, and nothing else"
+
+
+FROM_WORDS = Cuts()
+
+
+def coverage_and_precision(lit: torch.Tensor, objects: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Share of the object that is lit, NaN without one; share of the light that lies on it, NaN without any.
+
+    lit, objects: (N, H, W) bool.
+    """
+    both = (lit & objects).sum((1, 2))
+    return tuple((both / of.sum((1, 2))).cpu().numpy() for of in (objects, lit))
+
+
+def step_score(coverage, precision, cuts: Cuts = FROM_WORDS) -> np.ndarray:
+    """The score of attention by the prompt's steps (appendix A.4), (N,): 0, 2, 3, 4 or 5.
+
+    "1, the object is missed and irrelevant areas are attended" is not told from 0 by these two shares.
+
+    coverage: share of the object that is attended, (N,), NaN where nobody knows, as the score is then.
+    precision: share of the attention that lies on the object, (N,); NaN, of none, matters not.
+    """
+    coverage, precision = np.asarray(coverage, float), np.asarray(precision, float)
+    small = (coverage < cuts.small) | (precision < cuts.scattered)
+    steps = np.isnan(coverage), coverage < cuts.missed, small, precision < cuts.irrelevant
+    return np.select([*steps, coverage < cuts.whole], [np.nan, 0.0, 2.0, 3.0, 4.0], 5.0)
+
+
+def product_score(coverage, precision) -> np.ndarray:
+    """Five times coverage times precision, (N,), 0 without attention: not the prompt's, a rival to it."""
+    return 5 * np.asarray(coverage, float) * np.nan_to_num(np.asarray(precision, float))
+
+
+SCALES = {  # name -> score of coverage and precision: the prompt's, six other readings of it, and a rival
+    "the prompt's steps": step_score,
+    "a small part: below 25 %": partial(step_score, cuts=Cuts(small=0.25)),
+    "a small part: below 50 %": partial(step_score, cuts=Cuts(small=0.50)),
+    "scattered: precision below 10 %": partial(step_score, cuts=Cuts(scattered=0.10)),
+    "scattered: precision below 50 %": partial(step_score, cuts=Cuts(scattered=0.50)),
+    "all cuts milder": partial(step_score, cuts=Cuts(0.05, 0.25, 0.10, 0.75, 0.75)),
+    "all cuts stricter": partial(step_score, cuts=Cuts(0.25, 0.50, 0.50, 0.95, 0.95)),
+    "5 × coverage × precision": product_score,
+}
 
 
 def attention_matrix(correct, scores, threshold: float = 2.5, clusters=None, draws=None) -> pd.DataFrame:

@@ -3,17 +3,21 @@
 | control | measured, over pictures | passes if |
 |---|---|---|
 | of `CONTROLS` | score of the better condition less of the worse | low > 0, value ≥ `LEAST` |
-| sees coverage | the same of exact and coverage .25, less that of as much light elsewhere | the same |
+| sees coverage | the same of exact and coverage .2, less that of as much light elsewhere | the same |
 | falls with coverage | rank correlation with the dose, less the sign of the light elsewhere | low ≥ `RANK` |
 | falls with precision | rank correlation with the dose | low ≥ `RANK` |
 | reads a network's map | correlation with coverage × precision, given the lit area | low > 0 |
+| follows the object | of maps on a classmate: rank correlation of score and overlap | value ≥ `FOLLOWS` |
+| leads the old place | that, less the same with the score of the map on its own picture | low > 0 |
 | the same elsewhere, in less light | score of the exact one less of the changed | within ± `SAME` |
 | the same for dark objects | scores of the darkest third less of the others | low > − `SAME_DARK` |
 | writes what is true | false statements in its texts, % | high ≤ `MOST_FALSE` |
 
-More of the object has more light, so that a light meter would pass without what is said of light elsewhere.
-By these bounds liars are found out, and honest judges pass, with noise of a point as well (see the tests).
-A number that rests on a failed control is void (`void`).
+Both of the object are asked of sharp masks and of networks' maps: who reads the light's form, and where birds
+of that name usually are, scores a map the same over whatever picture. More of the object has more light, so
+that a light meter would pass without what is said of light elsewhere.
+By these bounds liars are found out, and honest judges pass, with noise of half a point as well (see the
+tests). A number that rests on a failed control is void (`void`).
 """
 
 from collections.abc import Sequence
@@ -24,11 +28,12 @@ import pandas as pd
 
 from xaihelpers.scores.intervals import PERCENT, interval
 from xaihelpers.yardsticks import judge_controls
-from xaihelpers.yardsticks.judge_controls import DOSES, ELSEWHERE, EXACT, NO_IMAGE, Battery
+from xaihelpers.yardsticks.judge_controls import DOSES, ELSEWHERE, EXACT, NO_IMAGE, ON_MATE, Battery
 from xaihelpers.yardsticks.statements import check_statements, lit_shares
 
 LEAST = 1.0  # points of five by which the better condition has to score higher
 RANK = 0.1  # rank correlation of score and dose
+FOLLOWS = 0.7  # rank correlation of score and overlap, where the object lies elsewhere
 SAME, SAME_DARK = 1.0, 1.5  # points of five by which scores may differ where they should be the same
 MOST_FALSE = 20.0  # % of a judge's statements that may be false: with 20 pictures even 0 has a limit of 17
 CONTROLS = {  # control: the condition that should score higher, and the one that should score lower
@@ -41,6 +46,7 @@ CONTROLS = {  # control: the condition that should score higher, and the one tha
     "sees what is lit": (judge_controls.SCENE, judge_controls.OTHER_LIT),
     "needs the picture": (EXACT, NO_IMAGE),
 }
+MAPS = {"sharp": judge_controls.SHARP, "soft": judge_controls.NETWORKS}  # that are laid on a classmate
 UNCHANGED = {"the same elsewhere": judge_controls.MOVED, "the same in less light": judge_controls.DARKER}
 # what rests on what: a score on seeing the light, its fit to a name on reading it, words on being true
 READS = ("reads the name", "tells look-alikes", "knows what is not there", "sees what is lit")
@@ -48,6 +54,9 @@ WRITES = ("writes what is true",)
 SEES = ("sees coverage", "sees precision", "sees the map", "notices darkness", "needs the picture")
 SEES += ("falls with coverage", "falls with precision", "reads a network's map")
 SEES += (*UNCHANGED, "the same for dark objects")
+SEES += tuple(
+    f"{control}, {form} maps" for form in MAPS for control in ("follows the object", "leads the old place")
+)
 
 
 def judge_card(
@@ -92,6 +101,22 @@ def judge_card(
         columns = of_maps["score"], fits, of_maps["area"]
         read = interval(*columns, statistic=_partial_correlation, clusters=of_maps["row"], bounds=(-1, 1))
         add("reads a network's map", read, read.low > 0, "correlation, given the lit area")
+    for form, conditions in MAPS.items():
+        there = answers[answers["condition"].isin([of + ON_MATE for of in conditions])]
+        keys = zip(there["row"], there["condition"].str.removesuffix(ON_MATE), strict=True)
+        before = pd.Series([score.at[key] for key in keys], there.index)
+        covered, precise = there["coverage"], there["precision"].fillna(0.0)
+        overlap = (covered * precise / (covered + precise - covered * precise)).fillna(0.0)
+        ranks = [of.rank() for of in (there["score"], overlap, before)]
+        if there.empty:
+            continue
+        clusters = there["row"]
+        follows = interval(*ranks[:2], statistic=_correlation, clusters=clusters, bounds=(-1, 1))
+        what = f"follows the object, {form} maps"
+        add(what, follows, follows.value >= FOLLOWS, "rank correlation with the overlap")
+        lead = interval(*ranks, statistic=_lead, clusters=clusters, bounds=(-2, 2))
+        what = f"leads the old place, {form} maps"
+        add(what, lead, lead.low > 0, "difference of rank correlations")
     for control, changed in UNCHANGED.items():
         gap = interval(score[EXACT] - score[changed], bounds=(-5, 5))
         add(control, gap, -SAME < gap.low and gap.high < SAME)
@@ -108,12 +133,21 @@ def judge_card(
     return pd.DataFrame(lines)
 
 
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Pearson's; 0 where all of one side are the same."""
+    return float(np.corrcoef(one, other)[0, 1]) if np.ptp(one) and np.ptp(other) else 0.0
+
+
+def _lead(score: np.ndarray, here: np.ndarray, before: np.ndarray) -> float:
+    """How much more a score goes with one than with the other."""
+    return _correlation(score, here) - _correlation(score, before)
+
+
 def _partial_correlation(score: np.ndarray, fits: np.ndarray, area: np.ndarray) -> float:
     """Of what the lit area does not say of the score, and of the fit; 0 where it says all."""
     basis = np.stack([np.ones_like(area), area, area**2], 1)
     rest = [of - basis @ np.linalg.lstsq(basis, of, rcond=None)[0] for of in (score, fits)]
-    spread = np.sqrt((rest[0] ** 2).sum() * (rest[1] ** 2).sum())
-    return float(rest[0] @ rest[1] / spread) if spread > 1e-9 else 0.0
+    return _correlation(*(of.round(9) for of in rest))
 
 
 def _dark_less_bright(scores: np.ndarray, dark: np.ndarray) -> float:
@@ -125,12 +159,13 @@ def _dark_less_bright(scores: np.ndarray, dark: np.ndarray) -> float:
 def check_texts(answers: pd.DataFrame, battery: Battery, seed: int = 0) -> pd.DataFrame:
     """The statements of a judge's texts that the masks can check, as case, row, kind, and whether `true`.
 
-    Moved pictures, scenes of two and questions without a picture are left out. What is said to lie beside the
-    object counts where another case of the picture, drawn by the seed, has any light.
+    Other and moved pictures, scenes of two and questions without a picture are left out. What is said to lie
+    beside the object counts where another case of the picture, drawn by the seed, has any light.
 
     answers: as of `ask_battery`.
     """
     unlike = [NO_IMAGE, judge_controls.MOVED, judge_controls.SCENE, judge_controls.OTHER_LIT]
+    unlike += [of for of in answers["condition"].unique() if of.endswith(ON_MATE)]
     kept, rng, found = answers[~answers["condition"].isin(unlike)], np.random.default_rng(seed), []
     for case in kept.itertuples():
         others = kept[(kept.row == case.row) & (kept.area != case.area)]

@@ -8,11 +8,12 @@ apart. `judge_card` says what a judge's scores have to do with them.
 |---|---|---|
 | exact | the object, and nothing else | the right one |
 | wrong name, look-alike, no such object | the same | another family's, its own family's, of nothing in it |
-| coverage .75, .5, .25 | a part of the object | the right one |
-| precision .75, .5, .25 | the object, and more and more around it | the right one |
-| the same form elsewhere, a quarter of it | as much light as in exact and in coverage .25, beside it | |
+| coverage .75, .5, .2 | a part of the object | the right one |
+| precision .75, .5, .2 | the object, and more and more around it | the right one |
+| the same form elsewhere, a fifth of it | as much light as in exact and in coverage .2, beside it | |
 | moved, in less light | the exact one, in a corner of the picture; of a picture half as bright | |
 | attention of a network | soft maps of Grad-CAM, of another class's Grad-CAM, and of EigenCAM | |
+| ..., on a classmate | some of these maps on another picture of the class, its object anywhere | right |
 | black, scene of two (the other lit), no image | nothing; two pictures, one of them lit; no picture | |
 """
 
@@ -34,16 +35,32 @@ from xaihelpers.models import crop_masks, load_backbone, read_pixels
 from xaihelpers.saliency.judging import judge, judge_images
 from xaihelpers.saliency.methods import attention_maps
 
-DOSES = (0.75, 0.5, 0.25)
+DOSES = (0.75, 0.5, 0.2)
 NOTHING = "teapot"  # a thing that is in no picture
 LIT = 0.4  # attention above it counts as lit: the paper's beta
 FIRST_SEED = 10_000  # of the worlds that are drawn for batteries: no other world has these birds
 EXACT, BLACK, MOVED, DARKER = "exact", "black", "moved", "in less light"
 WRONG_NAME, LOOK_ALIKE, NO_OBJECT, NO_IMAGE = "wrong name", "look-alike", "no such object", "no image"
-ELSEWHERE, PART_ELSEWHERE = "the same form elsewhere", "a quarter of it elsewhere"
+ELSEWHERE, PART_ELSEWHERE = "the same form elsewhere", "a fifth of it elsewhere"
 SCENE, OTHER_LIT = "scene of two", "scene of two, the other lit"
 OWN, OTHERS, COMPONENT = "Grad-CAM", "Grad-CAM of another class", "EigenCAM"
 NETWORKS = (OWN, OTHERS, COMPONENT)  # conditions whose light is a network's attention
+SHARP = (EXACT, "coverage 0.5", "precision 0.5")
+ON_MATE = ", on a classmate"  # ends the name of a condition whose light is that of another picture
+
+
+class Birds(NamedTuple):
+    """N pictures, 2 or more, and what a battery makes of them."""
+
+    pixels: torch.Tensor  # (N, 3, H, W) uint8
+    parts: torch.Tensor  # (N, H, W) int, the number of the object's part at each pixel, 0 beside it
+    part_names: list[str]  # of the parts 1, 2, ...
+    # N rows, what the object is: own, wrong (what it is not), and alike (what else of its family there is,
+    # "" where it has none)
+    names: pd.DataFrame
+    maps: Mapping[str, torch.Tensor]  # condition -> attention (N, h, w) in [0, 1] of a network
+    # of another picture of each name, as above; their objects are shifted at random, and stay whole
+    mates: tuple[torch.Tensor, torch.Tensor]
 
 
 class Battery(NamedTuple):
@@ -54,27 +71,13 @@ class Battery(NamedTuple):
     images: list[Image.Image | None]
     lit: torch.Tensor  # (cases, H, W) bool, in the picture that is shown; nothing where there is none
     of_objects: np.ndarray  # (N,), in [0, 1], how bright each picture's object is
-    parts: torch.Tensor  # (N, H, W) int, the number of the object's part at each pixel, 0 beside it
-    part_names: list[str]  # of the parts 1, 2, ...
+    parts: torch.Tensor  # as of `Birds`, with their names
+    part_names: list[str]
 
 
-def build_battery(
-    pixels: torch.Tensor,
-    parts: torch.Tensor,
-    part_names: Sequence[str],
-    names: pd.DataFrame,
-    maps: Mapping[str, torch.Tensor],
-    kind: str = "masked",
-    seed: int = 0,
-) -> Battery:
-    """All conditions of every picture.
-
-    pixels: (N, 3, H, W) uint8, of 2 pictures or more. parts, part_names: as of `Battery`.
-    names: N rows, what the object is: own, wrong (what it is not), and alike (what else of its family there
-        is, "" where it has none).
-    maps: condition -> attention (N, h, w) in [0, 1] of a network. kind: of what is shown, as of
-        `judge_images`.
-    """
+def build_battery(birds: Birds, kind: str = "masked", seed: int = 0) -> Battery:
+    """All conditions of every picture. kind: of what is shown, as of `judge_images`."""
+    pixels, parts, part_names, names, maps, mates = birds
     rng = np.random.default_rng(seed)
     objects = (parts > 0).numpy()
     lines, pictures, lights = [], [], []
@@ -90,29 +93,31 @@ def build_battery(
         pictures.append(pixels[row] if picture is None else picture)
         lights.append(torch.from_numpy(np.float32(light)))
 
+    of_mates, moves = (mates[1] > 0).numpy(), np.random.default_rng([seed, 1])
     of_networks = {of: upsample_maps(some, pixels.shape[2:]).numpy() for of, some in maps.items()}
     for row, (name, wrong, alike) in enumerate(names[["own", "wrong", "alike"]].itertuples(index=False)):
         thing = objects[row]
-        add(EXACT, row, thing, name)
+        named = {EXACT: thing} | {condition: maps[row] for condition, maps in of_networks.items()}
         add(WRONG_NAME, row, thing, wrong)
         if alike:
             add(LOOK_ALIKE, row, thing, alike)
         add(NO_OBJECT, row, thing, NOTHING)
         for dose in DOSES:
-            add(f"coverage {dose:g}", row, _part_of(thing, dose, rng), name)
-            add(f"precision {dose:g}", row, _around(thing, dose), name)
+            named[f"coverage {dose:g}"] = _part_of(thing, dose, rng)
+            named[f"precision {dose:g}"] = _around(thing, dose)
         elsewhere = _elsewhere(thing)
         add(ELSEWHERE, row, elsewhere, name)
         add(PART_ELSEWHERE, row, _part_of(elsewhere, DOSES[-1], rng), name)
-        shift = []  # pixels down and right to a corner
-        for axis, size in enumerate(thing.shape):
-            inside = np.flatnonzero(thing.any(1 - axis))
-            shift.append(int(rng.choice([-inside[0], size - 1 - inside[-1]])))
+        shift = [int(rng.choice(ends)) for ends in _room(thing)]  # to a corner
         moved = np.roll(thing, shift, (0, 1))
-        add(MOVED, row, moved, name, moved, pixels[row].roll(shift, (1, 2)))
+        add(MOVED, row, moved, name, moved, _shifted(pixels[row], shift))
         add(DARKER, row, thing, name, thing, pixels[row] // 2)
-        for condition, of_network in of_networks.items():
-            add(condition, row, of_network[row], name)
+        for condition, light in named.items():
+            add(condition, row, light, name)
+        for condition in (*SHARP, *of_networks):
+            shift = [int(moves.integers(*ends, endpoint=True)) for ends in _room(of_mates[row])]
+            mate = np.roll(of_mates[row], shift, (0, 1))
+            add(condition + ON_MATE, row, named[condition], name, mate, _shifted(mates[0][row], shift))
         add(BLACK, row, np.zeros_like(thing), name)
         following = [*range(row + 1, len(pixels)), *range(row)]
         other = next((one for one in following if names.own[one] != name), following[0])
@@ -128,23 +133,35 @@ def build_battery(
     for case in np.flatnonzero(cases.condition == NO_IMAGE):
         shown[case] = None
     bright = [one.float().mean(0)[thing].mean() / 255 for one, thing in zip(pixels, parts > 0, strict=True)]
-    return Battery(cases, shown, lights > LIT, np.array(bright), parts, list(part_names))
+    return Battery(cases, shown, lights > LIT, np.array(bright), parts, part_names)
 
 
 def drawn_battery(n_images: int = 60, kind: str = "masked", seed: int = 0) -> Battery:
-    """A battery of birds that are in no other world: drawn anew for each seed, at first use.
+    """A battery of birds that are in no other world."""
+    return build_battery(drawn_birds(n_images, seed), kind, seed)
+
+
+def drawn_birds(n_images: int = 60, seed: int = 0) -> Birds:
+    """Birds that are in no other world, at most four of a species: drawn anew for each seed, at first use.
 
     They are shown in the crop of the shipped network, whose attention is asked for as well. Names of
-    look-alikes end in the same word.
+    look-alikes end in the same word; a classmate is the next picture of the species.
     """
     number = FIRST_SEED + seed
     world = load(aviary.ensure(f"aviary_battery_{number}", images_per_class=4, seed=number))
     target = load_backbone("aviary_resnet")
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.permutation(len(world.images))[:n_images])
-    pixels = read_pixels(target, world.images["path"].iloc[rows].tolist())
+    labels = world.labels.numpy()
+    following = []
+    for row in rows:
+        of_class = np.flatnonzero(labels == labels[row])
+        following.append(of_class[(np.searchsorted(of_class, row) + 1) % len(of_class)])
+    paths, parts = world.images["path"], crop_masks(target, world, rows)
+    pixels, of_mates = (read_pixels(target, paths.iloc[some].tolist()) for some in (rows, following))
+    mates = of_mates, crop_masks(target, world, following)
     classes, names = world.class_names, []
-    for label in world.labels.numpy()[rows]:
+    for label in labels[rows]:
         name = classes[label]
         strangers, kin = (_others(name, classes, of_family) for of_family in (False, True))
         names.append([name, str(rng.choice(strangers)), str(rng.choice(kin)) if kin else ""])
@@ -153,7 +170,7 @@ def drawn_battery(n_images: int = 60, kind: str = "masked", seed: int = 0) -> Ba
     others = torch.tensor([classes.index(name) for name in names.wrong]) % target.n_classes
     asked = {OWN: ("gradcam", None), OTHERS: ("gradcam", others), COMPONENT: ("eigencam", None)}
     maps = {name: attention_maps(target, inputs, *how).maps for name, how in asked.items()}
-    return build_battery(pixels, crop_masks(target, world, rows), world.parts, names, maps, kind, seed)
+    return Birds(pixels, parts, list(world.parts), names, maps, mates)
 
 
 def ask_battery(model, battery: Battery, kind: str = "masked", **settings) -> pd.DataFrame:
@@ -179,6 +196,17 @@ def other_names(names: Sequence[str], seed: int = 0) -> dict[str, dict[str, str]
 def _others(name: str, names: Sequence[str], of_family: bool) -> list[str]:
     """The other names that end in the same word, or those that do not."""
     return [one for one in names if one != name and (one.split()[-1] == name.split()[-1]) == of_family]
+
+
+def _shifted(picture: torch.Tensor, shift: Sequence[int]) -> torch.Tensor:
+    """A picture (3, H, W) moved down and right, round the edges; by numpy, which is quicker at it."""
+    return torch.from_numpy(np.roll(picture.numpy(), shift, (1, 2)))
+
+
+def _room(thing: np.ndarray) -> list[tuple[int, int]]:
+    """Down and right, the least and the greatest shift in pixels that keep the object (H, W) whole."""
+    inside = [np.flatnonzero(thing.any(1 - axis)) for axis in range(2)]
+    return [(-of[0], size - 1 - of[-1]) for of, size in zip(inside, thing.shape, strict=True)]
 
 
 def _part_of(thing: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:

@@ -4,9 +4,9 @@ The honest ones have to pass `judge_card`, and each of the others ignores someth
 
 | honest | score, 0 to 5 |
 |---|---|
-| the truth | coverage x precision where the name is right, else 0; none without a picture |
-| the truth, noise of a point | the same with normal noise, rounded |
-| the prompt's steps | the six steps as they stand: how much lies beside the object is all the same |
+| the truth | the prompt's steps where the name is right, else 0; none without a picture |
+| the truth, noise of half a point | the same with normal noise, rounded |
+| coverage x precision | 5 times their product, where the name is right |
 
 | liar | what it scores |
 |---|---|
@@ -15,6 +15,7 @@ The honest ones have to pass `judge_card`, and each of the others ignores someth
 | likes the centre | how near the light lies to the middle |
 | knows families | as the truth, but its own family's name is as good |
 | knows sharp masks | as the truth, but 3 for every map of a network |
+| knows the usual place | as the truth, but a network's map by its form and where such birds usually are |
 """
 
 from collections.abc import Callable, Sequence
@@ -23,51 +24,104 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
+from sklearn.ensemble import RandomForestRegressor
 
+from xaihelpers.kernels.masking import upsample_maps
+from xaihelpers.scores.autoxplain import coverage_and_precision, product_score, soft_iou, step_score
 from xaihelpers.scores.intervals import interval
 from xaihelpers.yardsticks.judge_card import check_texts, judge_card
 from xaihelpers.yardsticks.judge_controls import (
     DOSES,
     ELSEWHERE,
     EXACT,
+    LIT,
     LOOK_ALIKE,
     NETWORKS,
     NO_IMAGE,
+    ON_MATE,
     Battery,
+    Birds,
     ask_battery,
     drawn_battery,
+    drawn_birds,
 )
 from xaihelpers.yardsticks.statements import COVERAGE
 
+SIDE = 64  # at which light and usual places are compared
+TAUGHT, MANY = 5000, 192  # added to the seed of birds from which is learnt where they usually are; how many
 # what changes from one picture to the other
 PAIRS = ((EXACT, LOOK_ALIKE), (EXACT, f"coverage {DOSES[-1]:g}"), (EXACT, ELSEWHERE))
 
 
-def scripted_scores(cases: pd.DataFrame, lit: torch.Tensor, seed: int = 0) -> pd.DataFrame:
+def scripted_scores(
+    cases: pd.DataFrame, lit: torch.Tensor, seed: int = 0, taught: Birds | None = None
+) -> pd.DataFrame:
     """The scores of the scripted judges, 0 to 5, NaN for none: a row for each case, a column for each judge.
 
     cases: as of `Battery`, or of maps that a network has made: with condition, coverage, precision, area,
-        brightness and right_name. lit: (N, H, W) bool. seed: of the noise.
+        brightness, object and right_name. lit: (N, H, W) bool. seed: of the noise and the forest.
+    taught: other birds, from which is learnt where they usually are; without any nobody knows.
     """
     coverage, precision = cases.coverage, cases.precision.fillna(0.0)
-    fit = 5 * coverage * precision
+    fit = pd.Series(step_score(coverage, precision), cases.index)
     truth = fit.where(cases.right_name, 0.0)
-    noise = np.random.default_rng(seed).normal(0, 1, len(cases))
+    noise = np.random.default_rng(seed).normal(0, 0.5, len(cases))
+    of_network = cases.condition.str.removesuffix(ON_MATE).isin(NETWORKS)
     is_kin = cases.right_name | cases.condition.eq(LOOK_ALIKE)
     usual = cases[cases.condition.eq(EXACT)] if cases.condition.eq(EXACT).any() else cases
-    steps = {0.0: (coverage < 0.15) | ~cases.right_name, 2.0: (coverage < 0.4) | (precision < 0.25)}
-    steps |= {3.0: precision < 0.9, 4.0: coverage < 0.9}
     scores = {
         "the truth": truth,
-        "the truth, noise of a point": (truth + noise).round(),
-        "the prompt's steps": np.select(list(steps.values()), list(steps), 5.0),
+        "the truth, noise of half a point": (truth + noise).round(),
+        "coverage x precision": pd.Series(product_score(coverage, precision)).where(cases.right_name, 0.0),
         "looks at no object": 5 - 8 * cases.area,
         "a brightness meter": 4 * cases.brightness / usual.brightness.mean(),
         "likes the centre": 5 * _nearness_to_middle(lit),
         "knows families": fit.where(is_kin, 0.0),
-        "knows sharp masks": truth.mask(cases.condition.isin(NETWORKS), 3.0),
+        "knows sharp masks": truth.mask(of_network, 3.0),
     }
+    if taught is not None:
+        by_form = pd.Series(usual_place_scores(cases, lit, taught, seed), cases.index)
+        scores["knows the usual place"] = truth.mask(of_network & cases.right_name, by_form)
     return pd.DataFrame(scores, index=cases.index).clip(0, 5).mask(cases.condition.eq(NO_IMAGE))
+
+
+def usual_place_scores(cases: pd.DataFrame, lit: torch.Tensor, taught: Birds, seed: int = 0) -> np.ndarray:
+    """What a forest scores that sees the form of the light and knows where birds of a name usually are, (N,).
+
+    It was fitted to the true scores of networks' maps of `taught`; a bird is not counted to its own usual
+    place.
+    """
+    things = F.interpolate((taught.parts > 0).float()[:, None], (SIDE, SIDE))[:, 0]
+    names = taught.names.own.tolist()
+    same = torch.tensor(np.equal.outer(names, names)).float()  # (n, n)
+    others = same - torch.eye(len(names))
+    usual = torch.where(others.any(1)[:, None, None], _means(others, things), things.mean(0))
+    of_name = dict(zip(names, _means(same, things), strict=True))
+    known = np.concatenate([upsample_maps(maps, (SIDE, SIDE)).numpy() for maps in taught.maps.values()])
+    light, n_maps = torch.from_numpy(known > LIT), len(taught.maps)
+    score = step_score(*coverage_and_precision(light, things.bool().repeat(n_maps, 1, 1)))
+    forest = RandomForestRegressor(200, min_samples_leaf=3, random_state=seed)
+    forest.fit(_form(light, usual.repeat(n_maps, 1, 1)), score)
+    places = torch.stack([of_name.get(name, things.mean(0)) for name in cases.object])
+    return forest.predict(_form(F.interpolate(lit[:, None].float(), (SIDE, SIDE))[:, 0], places))
+
+
+def _means(weights: torch.Tensor, things: torch.Tensor) -> torch.Tensor:
+    """Weighted means (N, S, S) of masks (n, S, S), weights (N, n)."""
+    return torch.einsum("ab,bxy->axy", weights, things) / weights.sum(1).clamp(min=1)[:, None, None]
+
+
+def _form(lit: torch.Tensor, place: torch.Tensor) -> np.ndarray:
+    """Area, overlap with a place in two ways, middle and spread along both sides, (N, 7)."""
+    lit = lit.float()
+    share = lit / lit.sum((1, 2), keepdim=True).clamp(min=1)
+    found, along = [lit.mean((1, 2)), (share * place).sum((1, 2)), soft_iou(lit, place)], torch.arange(SIDE)
+    for axis in (1, 2):
+        at = share.sum(axis)
+        middle = (at * along).sum(1, keepdim=True)
+        found += [middle[:, 0], (at * (along - middle) ** 2).sum(1).sqrt()]
+    return torch.stack(found, 1).numpy()
 
 
 def true_texts(cases: pd.DataFrame) -> list[str]:
@@ -93,6 +147,7 @@ class DrawnCards(NamedTuple):
     """What was asked about drawn birds, and what came of it."""
 
     battery: Battery  # of masked pictures
+    taught: Birds  # others, as `scripted_scores` takes them
     answers: dict[str, pd.DataFrame]  # by judge, as of `ask_battery`, about masked pictures
     cards: pd.DataFrame  # as of `judge_card`, with the columns judge and shown
 
@@ -124,13 +179,14 @@ def draw_cards(
             if kind == "masked":
                 answers[name] = said
     battery = batteries["masked"]
-    scores = scripted_scores(battery.cases, battery.lit, seed)
+    taught = drawn_birds(MANY, seed + TAUGHT)
+    scores = scripted_scores(battery.cases, battery.lit, seed, taught)
     said = battery.cases.assign(text=true_texts(battery.cases), score=scores["the truth"])
     texts = check_texts(said, battery, seed)  # by all of them
     for name in scripted:
         answers[name] = said.assign(score=scores[name])
         cards.append(judge_card(answers[name], battery, texts).assign(judge=name, shown="masked"))
-    return DrawnCards(battery, answers, pd.concat(cards, ignore_index=True))
+    return DrawnCards(battery, taught, answers, pd.concat(cards, ignore_index=True))
 
 
 def pairs_of_birds(drawn: DrawnCards, name: str) -> tuple[list, list[str]]:

@@ -6,11 +6,11 @@
 | coverage | "covers most of the object" | the coverage is within the bounds of the word |
 | beside | "beside the object lies some of the attention" | 1 - precision is within the bounds of the word |
 | part | "the parts attended are crown, wing" | at least a tenth of the part is lit |
-| score | the number at the end | it differs by at most 1.5 from what the said coverage asks for |
+| score | the number at the end | it differs by at most 1.5 from what the other statements ask for |
 
-Light that lies mainly on the background, by the text's own words, asks for a score of 3 at most: the rubric's
-step for an object that is recognised while irrelevant parts are attended too. "Nothing is attended" states
-nothing that is counted here.
+Coverage asks for about a step of the prompt. Light that lies mainly on the background by the text's own
+words, or some of it or more beside the object, asks for 3 at most (irrelevant parts are attended too), a
+little for 4. "Nothing is attended" states nothing that is counted here.
 """
 
 import re
@@ -22,7 +22,7 @@ import torch
 # word -> least and greatest coverage, and the score of the rubric that it asks for
 COVERAGE = {
     "none": (0.0, 0.05, 0.5),
-    "a small part": (0.01, 0.45, 2.0),
+    "a small part": (0.01, 0.45, 1.5),
     "part": (0.01, 0.9, 2.5),
     "about half": (0.3, 0.7, 3.0),
     "most": (0.5, 1.0, 4.0),
@@ -32,20 +32,19 @@ SYNONYMS = {"no part": "none", "nothing": "none", "half": "about half", "a part"
 SYNONYMS |= {"only a small part": "a small part", "a little": "a small part"}
 SYNONYMS |= {"nearly all": "most", "almost all": "most", "the whole": "all", "the entire": "all"}
 WORDS = sorted([*COVERAGE, *SYNONYMS], key=len, reverse=True)
-# word -> least and greatest share of the light that lies beside the object
+# word -> least and greatest share of the light that lies beside the object, and the highest score with it
 BESIDE = {
-    "nothing": (0.0, 0.1),
-    "none": (0.0, 0.1),
-    "a little": (0.01, 0.45),
-    "some": (0.2, 0.75),
-    "much": (0.45, 0.95),
-    "most": (0.5, 1.0),
-    "nearly all": (0.75, 1.0),
-    "all": (0.8, 1.0),
+    "nothing": (0.0, 0.1, 5.0),
+    "none": (0.0, 0.1, 5.0),
+    "a little": (0.01, 0.45, 4.0),
+    "some": (0.2, 0.75, 3.0),
+    "much": (0.45, 0.95, 3.0),
+    "most": (0.5, 1.0, 3.0),
+    "nearly all": (0.75, 1.0, 3.0),
+    "all": (0.8, 1.0, 3.0),
 }
 BACKGROUND = ("background", "surroundings", "scene")
 NOWHERE = ("nothing", "none", "no")  # "mainly on nothing": no place is named
-MOST_IF_MAINLY_BESIDE = 3.0  # the rubric's score: the object is recognised, irrelevant parts are attended too
 FEWEST_PIXELS = 30  # of a part that counts as visible
 NOT = r"(?<!not )(?<!n't )(?<!not lie )(?<!n't lie )"
 SAYS_COVERAGE = re.compile(rf"\b{NOT}covers? ({'|'.join(WORDS)})\b(?!(?: of)?(?: the)? background)")
@@ -72,12 +71,12 @@ def check_statements(
     coverage: share of the object that is lit. precision: share of the light that lies on it; NaN without any.
     lit_parts: share of each visible part that is lit, by its name. score: the judge's own, if it gave one.
     """
-    found, mainly_beside, said_coverage = [], False, None
+    found, at_most, said_coverage = [], 5.0, None
     text = text.lower()
     for place in SAYS_MAINLY.findall(text):
         if place not in NOWHERE:
             on_background = place in BACKGROUND
-            mainly_beside |= on_background
+            at_most = 3.0 if on_background else at_most
             true = on_background == (not precision >= 0.5) and lit_parts.get(place, 1.0) > 0
             found.append(Statement("mainly", place, true))
     for word in SAYS_COVERAGE.findall(text):
@@ -85,16 +84,15 @@ def check_statements(
         least, greatest, _ = COVERAGE[said_coverage]
         found.append(Statement("coverage", said_coverage, least <= coverage <= greatest))
     for word in SAYS_BESIDE.findall(text) if precision == precision else ():
-        least, greatest = BESIDE[word]
+        least, greatest, highest = BESIDE[word]
+        at_most = min(at_most, highest)
         found.append(Statement("beside", word, least <= 1 - precision <= greatest))
     for parts in SAYS_PARTS.findall(text):
         for part in map(str.strip, re.split(r",| and ", parts)):
             if part in lit_parts:
                 found.append(Statement("part", part, lit_parts[part] >= 0.1))
     if score is not None and score == score and said_coverage is not None:
-        asked_for = COVERAGE[said_coverage][2]
-        asked_for = min(asked_for, MOST_IF_MAINLY_BESIDE) if mainly_beside else asked_for
-        fits = abs(score - asked_for) <= 1.5
+        fits = abs(score - min(COVERAGE[said_coverage][2], at_most)) <= 1.5
         found.append(Statement("score", f"{score:g} for {said_coverage}", fits))
     return found
 
