@@ -73,7 +73,7 @@ def scripted_scores(
     scores = {
         "the truth": truth,
         "the truth, noise of half a point": (truth + noise).round(),
-        "coverage x precision": pd.Series(product_score(coverage, precision)).where(cases.right_name, 0.0),
+        "coverage x precision": product_score(coverage, precision) * cases.right_name,
         "looks at no object": 5 - 8 * cases.area,
         "a brightness meter": 4 * cases.brightness / usual.brightness.mean(),
         "likes the centre": 5 * _nearness_to_middle(lit),
