@@ -1,6 +1,7 @@
 """The shipped annotator and judge: they answer in the form that is asked for, and say what they see."""
 
 import hashlib
+import itertools
 import json
 import shutil
 
@@ -119,6 +120,18 @@ def test_a_judgement_says_what_was_measured(covered, precise, score):
     assert np.isnan(measured("It covers most of the object.")).all()
     for name, expected in ((SPECIES[1], 0), ("teapot", 0), ("bird", score)):
         assert judging.parse_judgement(judgement(name, covered, precise, names, parts)) == expected
+
+
+def test_words_and_score_of_a_judgement_part_at_the_same_cuts():
+    names, on_parts = torch.zeros(len(SPECIES + THINGS)), torch.full([len(PARTS)], 400.0)
+    names[0] = 1.0
+    for covered, precise in itertools.product(np.linspace(0.01, 1, 34), np.linspace(0, 1, 41)):
+        text = judgement(SPECIES[0], covered, precise, names, on_parts)
+        score = judging.parse_judgement(text)
+        said = statements.check_statements(text, covered, precise, {}, score)
+        assert all(one.true for one in said) and said[-1].kind == "score", text
+    assert "covers hardly any" in judgement(SPECIES[0], 0.14, 1, names, on_parts)
+    assert "covers a small part" in judgement(SPECIES[0], 0.15, 1, names, on_parts)
 
 
 def test_a_judge_reads_the_name_and_needs_the_picture(drawn):

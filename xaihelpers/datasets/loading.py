@@ -13,7 +13,7 @@ from xaihelpers.datasets.torchvision_sets import READERS, load_torchvision
 from xaihelpers.paths import data_home, find
 
 # worlds that are drawn at first use
-DRAWN: dict[str, Callable[[], Path]] = {"aviary": aviary.ensure, "everyday": everyday.ensure}
+DRAWN: dict[str, Callable[..., Path]] = {"aviary": aviary.ensure, "everyday": everyday.ensure}
 DATASET_NAMES = (*DRAWN, *READERS)
 
 

@@ -6,7 +6,7 @@ goes for a chain as for a letter. What was cut off, refused or cannot be read is
 every share, and its own share stands beside as "invalid".
 """
 
-from xaihelpers.fastslow.candidates import CANDIDATES, case_table, draw_cases, load_pool
+from xaihelpers.fastslow.candidates import CANDIDATES, Pool, case_table, draw_cases, load_pool
 from xaihelpers.fastslow.chains import (
     STAGES,
     STEP_MARK,
@@ -25,6 +25,7 @@ from xaihelpers.fastslow.questions import (
     THE_IMAGE,
     annotate_chains,
     answered,
+    case_text,
     choice_request,
     choose,
     describe,

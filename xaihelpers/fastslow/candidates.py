@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from xaihelpers.datasets import Dataset, load
+from xaihelpers.datasets.loading import DRAWN
 from xaihelpers.fastslow.dictionary import Dictionary, class_neighbours
 
 CANDIDATES = 5  # the true class and four distractors
@@ -100,9 +101,19 @@ class Pool(NamedTuple):
         return self.data.images["path"].to_numpy()
 
 
-def load_pool(name: str, backbone=None, dictionary: str = "auto") -> Pool:
-    """The pool of a data set's test images; backbone, dictionary: as of `class_neighbours`."""
+def load_pool(name: str, backbone=None, dictionary: str = "auto", seed: int = 0, count: int = 0) -> Pool:
+    """The pool of a data set's test images.
+
+    backbone, dictionary: as of `class_neighbours`.
+    seed: of the run. Another than 0 offers other images of a drawn world: it is drawn anew, at first use. Of
+        other data it takes others only where fewer are asked about than there are.
+    count: of the cases that are asked about, which other images have to suffice for; 0 draws as many as the
+        world has.
+    """
     data = load(name)
+    if seed and name in DRAWN:
+        per_class = min(50, 5 * -(-count // 40)) or 50
+        data = load(DRAWN[name](f"{name}_{seed}_{per_class}", per_class, seed))
     rows = np.flatnonzero(~data.images["train"])
     return Pool(name, data, rows, class_neighbours(data, backbone, dictionary))
 

@@ -3,7 +3,7 @@
 They are the upper bound of slow mode, and the form in which the shipped annotator writes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from xaihelpers.datasets import Dataset, image_attributes, plain_value
 from xaihelpers.fastslow.chains import STAGES
@@ -48,17 +48,26 @@ def chain_from_attributes(attributes: Iterable[str], seat: str = "") -> dict[str
     return dict(zip(STAGES, texts, strict=True))
 
 
-def chains_from_labels(data: Dataset, rows: Iterable[int]) -> dict[int, dict[str, str]] | None:
+def chains_from_labels(
+    data: Dataset, rows: Iterable[int], form_of: Mapping[int, Mapping[str, str] | None] | None = None
+) -> dict[int, dict[str, str]] | None:
     """The chain of each of these images by its own attribute labels; None for a data set without attributes.
 
     Only what can be seen counts. Where images have no labels of their own, those of their class are taken.
+
+    form_of: an annotator's chains by row. Its text stands where nothing is annotated, as in the background,
+        so that the form does not tell who wrote a chain.
     """
     if data.attributes is None:
         return None
     present, certainty = image_attributes(data)
     visible = (present & (certainty > 1)).numpy()  # (N, A)
-    names = data.attributes["name"].to_numpy()
-    return {int(row): chain_from_attributes(names[visible[row]]) for row in rows}
+    names, found = data.attributes["name"].to_numpy(), {}
+    for row in map(int, rows):
+        own = (form_of or {}).get(row) or {}
+        true = chain_from_attributes(names[visible[row]])
+        found[row] = true | {stage: own.get(stage, text) for stage, text in true.items() if text == UNKNOWN}
+    return found
 
 
 def _bird_stages(values: dict[str, list[str]]) -> tuple[str, str, str, str]:

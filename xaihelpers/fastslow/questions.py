@@ -23,7 +23,6 @@ from xaihelpers.fastslow.chains import STAGES, chain_prefix, mentions_class, par
 from xaihelpers.fastslow.letters import LETTERS, parse_letter
 
 log = logging.getLogger(__name__)
-# whose chain is asked for where the image is shown; without the image the class's name stands here
 THE_IMAGE = "the main object in this image"
 SHOWN = {"fast": ["image"], "slow": ["concepts"], "fused": ["image", "concepts"], "blind": []}
 PROMPTS = {"fast": "fse_choose_image", "slow": "fse_choose_concepts"}
@@ -42,6 +41,7 @@ def annotate_chains(
     images: Sequence | None = None,
     names: Sequence[str] | None = None,
     file: str = "fse_chain",
+    entity: str = THE_IMAGE,
     max_tokens: int = 400,
     **settings,
 ) -> Chains:
@@ -50,10 +50,10 @@ def annotate_chains(
     An answer that max_tokens ended before the chain was whole is asked for once more (`ask.ask_whole`).
 
     model: as `ask.load_vlm` gives it. images, names: one of the two. file: the prompt.
-    settings: of `ask.ask`.
+    entity: what it calls an image; without one the class's name stands there. settings: of `ask.ask`.
     """
     if images is not None:
-        asked = [(prompt(file, entity=THE_IMAGE), [image]) for image in images]
+        asked = [(prompt(file, entity=entity), [image]) for image in images]
     else:
         asked = [(prompt(file, entity=with_article(name)), []) for name in names]
     requests = [request(*one, max_tokens=max_tokens) for one in asked]
@@ -168,6 +168,19 @@ def choose(
         chosen.append([letter, letter == LETTERS[row.position], failure, is_invalid, leak])
     found = pd.DataFrame(chosen, questions.index, ["letter", "correct", "failure", "invalid", "leak"])
     return questions.assign(**found.astype({"correct": bool, "invalid": bool, "leak": bool}))
+
+
+def case_text(answers: pd.DataFrame, said: Sequence[str]) -> str:
+    """A case in words: its class, the options, and what is chosen by what.
+
+    answers: of one case, as of `choose`, in order. said: what each of them was told.
+    """
+    first = answers.iloc[0]
+    options = zip(LETTERS, first["options"], strict=True)
+    lines = [first["label"], *(f"{letter}  {name}" for letter, name in options)]
+    for letter, correct, text in zip(answers["letter"], answers["correct"], said, strict=True):
+        lines.append(f"{'✓' if correct else '✗'} {letter or 'no letter'} by {text}")
+    return "\n".join(lines)
 
 
 def sampling(seed: int, temperature: float) -> dict[str, object]:

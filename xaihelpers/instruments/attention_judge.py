@@ -33,9 +33,9 @@ OBJECT = re.compile(r"should attend to the (.+?)\.(?:\s|$)|model predicts (.+?),
 LIKELY = 0.2  # of the most probable name's probability: a name as likely as that may be the right one
 LEAST_LIT = 0.004  # of the picture: less is nothing
 PART_PIXELS = 30  # of a part that counts as attended
-AMOUNTS = (0.05, 0.40, 0.65, 0.85)  # shares at which the next of these words begins
-OF_OBJECT = ("none", "a small part", "about half", "most", "all")
-BESIDE = ("nothing", "a little", "some", "much", "nearly all")
+# words, and the shares at which the next of them begins; the object's part where the score's cuts lie
+OF_OBJECT = ("hardly any", "a small part", "about half", "most", "all"), (0.15, 0.40, 0.65, 0.90)
+BESIDE = ("nothing", "a little", "some", "much", "nearly all"), (0.10, 0.40, 0.65, 0.85)
 REASONS = {  # of each score
     0: "Hardly anything of the object is attended.",
     2: "Only a small part of the object is attended, or most of what is attended lies beside it.",
@@ -103,17 +103,21 @@ def judgement(name: str, covered: float, precise: float, names: torch.Tensor, on
     place = "the background" if lights_object or precise >= 0.5 else "nothing"
     if precise >= 0.5 and lit:
         place = f"the {lit[0]}"
-    covers, lies_beside = (sum(share >= bound for bound in AMOUNTS) for share in (covered, 1 - precise))
     sentences = [
         f"What is seen may be a {name}." if fits else f"What is seen is a {likeliest}, no {name}.",
         f"The attention lies mainly on {place}.",
-        f"It covers {OF_OBJECT[covers]} of the object, {100 * covered:.0f} %.",
-        f"Beside the object lies {BESIDE[lies_beside]} of it, {100 * (1 - precise):.0f} %.",
+        f"It covers {amount(covered, *OF_OBJECT)} of the object, {100 * covered:.0f} %.",
+        f"Beside the object lies {amount(1 - precise, *BESIDE)} of it, {100 * (1 - precise):.0f} %.",
         f"The parts attended are {', '.join(lit[:3])}." if lit else "No part is attended.",
     ]
     score = int(step_score(covered, precise)) if fits else 0
     reason = REASONS[score] if fits else f"{NO_SUCH} {name}."
     return f"Evaluation: {' '.join(sentences)}\nJustification: {reason}\nScore: {score}"
+
+
+def amount(share: float, said: Sequence[str], begins: Sequence[float]) -> str:
+    """The word for a share in [0, 1]; begins: from where on each but the first of these is said."""
+    return said[sum(share >= bound for bound in begins)]
 
 
 def measured(text: str) -> tuple[float, float]:

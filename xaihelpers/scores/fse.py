@@ -5,11 +5,12 @@ Equation 2: CRI(t) = 100 % · 1/l Σ_i 1[y_i^t = y_i]
 over l cases: whether the class chosen by the first t stages is the true one, the column `correct`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from xaihelpers.fastslow import Pool, blind_floor, guess_blind
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
 
 PAPER_SETS = {
@@ -61,6 +62,57 @@ def over_cases(values: pd.Series, bounds: tuple[float, float] | None = PERCENT) 
     if bounds is not None and bounds[0] < 0 and not values.any():
         clusters = None
     return interval(values, clusters=clusters, bounds=bounds)
+
+
+POINTS = (-100.0, 100.0)  # bounds of a difference of shares in %
+
+
+def mode_in_sets(
+    answers: pd.DataFrame,
+    kinds: Sequence[str],
+    data: Sequence[str],
+    one: Mapping,
+    other: Mapping | None = None,
+) -> dict[str, pd.Series]:
+    """What is right by one mode, less what is right by another, by `CASE` in %; a reading each kind of sets.
+
+    answers: as of `right_by_case`. data: names of the data sets that are meant. one, other: column -> value,
+        which tell the modes' answers.
+    """
+    found = {}
+    for kind in kinds:
+        values = right_by_case(answers, sets=kind, **one)
+        if other is not None:
+            values = values - right_by_case(answers, sets=kind, **other)
+        found[f"candidate sets: {kind}"] = values[values.index.isin(data, level="data")]
+    return found
+
+
+def measured(
+    readings: Mapping[str, pd.Series], bounds: tuple[float, float] = POINTS
+) -> tuple[Interval, dict[str, Interval | None]]:
+    """The first of several readings of a quantity; and the others by name, None where one has no case.
+
+    readings: by `CASE`, as of `mode_in_sets`.
+    """
+    found = {name: over_cases(values, bounds) for name, values in readings.items()}
+    first = found.pop(next(iter(found)))
+    return first, {name: one if one.cases else None for name, one in found.items()}
+
+
+def floor_of(cases: pd.DataFrame, pool: Pool, vectors: dict, model: str, answers: pd.DataFrame) -> pd.Series:
+    """What is right of cases, in %, by the best of those who see the options alone (`fastslow.blind_floor`).
+
+    vectors: as of `fastslow.class_vectors`. answers: those of the model asked blind.
+    """
+    by_case = cases.assign(model=model).set_index(CASE)
+    return blind_floor(guess_blind(by_case, pool, vectors), right_by_case(answers))
+
+
+def classes_asked(answers: pd.DataFrame, pools: Mapping[str, Pool]) -> tuple[str, int, int]:
+    """The outermost level of intervals over cases (`claims.decide`): how many classes, of how many."""
+    asked = answers[answers["data"].isin(list(pools))][["data", "label"]].drop_duplicates()
+    return "classes", len(asked), sum(len(pool.data.class_names) for pool in pools.values())
 
 
 def cri_table(answers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
-from scipy.stats import norm, rankdata, t
+from scipy.stats import chi2, norm, rankdata, t
 from statsmodels.stats.proportion import proportion_confint
 
 PERCENT = (0, 100)  # bounds of a share in %
@@ -91,6 +91,13 @@ def interval(
         independent, _ = _jackknife(statistic, columns, np.arange(cases), without)
     low, high = _limits(value, variance, freedom, scale, bounds)
     return Interval(value, low, high, cases, cases * independent / variance)
+
+
+def deviation(runs: pd.DataFrame) -> Interval:
+    """The standard deviation over runs, a row each, root mean square over columns; its interval is exact."""
+    value, n = float(np.sqrt(runs.var().mean()).round(9)), len(runs) - 1
+    low, high = value * np.sqrt(n / chi2.ppf([0.975, 0.025], n))
+    return Interval(value, low, high, len(runs), n)
 
 
 def over_draws(

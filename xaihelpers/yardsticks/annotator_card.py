@@ -35,7 +35,7 @@ from worlds import aviary
 from xaihelpers import paths
 from xaihelpers.datasets import Dataset, image_attributes, load, plain_value
 from xaihelpers.datasets.sub_benchmark import parquet_files
-from xaihelpers.fastslow.label_chains import BILL_LENGTHS, chain_from_attributes
+from xaihelpers.fastslow.label_chains import BILL_LENGTHS
 from xaihelpers.fastslow.questions import annotate_chains
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
 from xaihelpers.substitute import write_exact
@@ -282,9 +282,9 @@ def _recited(is_new: pd.Series) -> float:
     return binomtest(int((is_new > 0).sum()), len(is_new), alternative="less").pvalue
 
 
-def _share_true(claims: pd.DataFrame, of: str = "own") -> Interval:
-    """How many of the claims are true of a bird, "own" or "other", in %."""
-    return interval(100.0 * claims[of], clusters=claims.row, bounds=PERCENT)
+def _share_true(claims: pd.DataFrame) -> Interval:
+    """How many of the claims are true of their own bird, in %."""
+    return interval(100.0 * claims.own, clusters=claims.row, bounds=PERCENT)
 
 
 def examination_birds(seed: int = 0) -> Dataset:
@@ -315,42 +315,25 @@ def usual_attributes(birds: Dataset) -> np.ndarray:
     return np.stack(of_species)[birds.labels.numpy()]
 
 
-def prove_annotators(
+def cards_of(
     models: Sequence[str], model_of: Callable[[str], object], world_seed: int = 0, count: int = 96, **settings
-) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
-    """Who describes and who recites: what several annotators say of ordinary birds and of others.
-
-    Beside them stand "reciter", who says what the species usually has, and "knows the bird".
+) -> dict[str, pd.DataFrame]:
+    """The card of each of several annotators, by its name.
 
     models: names. model_of: from a name to the model, as `vlm_loader` gives it. world_seed: of the birds.
-    count: of each kind, at most; of substituted ones three times as many. settings: of `annotate_chains`.
-    Returns how often what is said of colours is true, in %, with the columns model, `birds` ("ordinary",
-    "random attributes"), `true of` ("this bird"; "another bird"; "this bird, not the usual", where it and its
-    species differ) and those of an Interval; and the card of each model.
+    count: of those with random attributes, at most; of substituted ones three times as many.
+    settings: of `annotate_chains`.
     """
-    shares, cards = [], {name: [] for name in models}
-    for kind, world in (("ordinary", load("aviary")), ("random attributes", examination_birds(world_seed))):
-        train = world.images["train"].to_numpy() & (kind == "ordinary")
-        rows = np.random.default_rng(world_seed).permutation(np.flatnonzero(~train))
-        if kind == "random attributes":  # two of a species stand together
-            rows = rows[np.argsort(pd.factorize(world.labels.numpy()[rows])[0], kind="stable")]
-        rows = rows[:count]
-        files, species = world.images["path"].iloc[rows].tolist(), world.labels.numpy()[rows]
-        there, usual = image_attributes(world)[0].numpy()[rows], usual_attributes(world)[rows]
-        said = {name: annotate_chains(model_of(name), files, **settings).chains for name in models}
-        for name, chains in said.items() if kind == "random attributes" else ():
-            cards[name].append(annotator_card(chains, there, usual, species, world_seed))
-        names = world.attributes["name"].to_numpy()
-        said["reciter"] = [chain_from_attributes(names[one]) for one in usual]
-        said["knows the bird"] = [chain_from_attributes(names[one]) for one in there]
-        for name, chains in said.items():
-            claims, _ = color_claims(chains, there, usual, world_seed)
-            true_of = {"this bird": _share_true(claims), "another bird": _share_true(claims, "other")}
-            true_of["this bird, not the usual"] = _share_true(claims[claims.differ])
-            for what, share in true_of.items():
-                shares.append({"model": name, "true of": what, **share._asdict(), "birds": kind})
-    changed = substituted_birds(world_seed, 3 * count)
+    world, changed = examination_birds(world_seed), substituted_birds(world_seed, 3 * count)
+    rows = np.random.default_rng(world_seed).permutation(len(world.images))
+    # two of a species stand together
+    rows = rows[np.argsort(pd.factorize(world.labels.numpy()[rows])[0], kind="stable")][:count]
+    there, usual = image_attributes(world)[0].numpy()[rows], usual_attributes(world)[rows]
+    about = there, usual, world.labels.numpy()[rows], world_seed
+    files, found = world.images["path"].iloc[rows].tolist(), {}
     for name in models:
-        chains = annotate_chains(model_of(name), changed.images["path"].tolist(), **settings).chains
-        cards[name].append(changed_card(said_of_changed(chains, changed)))
-    return pd.DataFrame(shares), {name: pd.concat(of_model) for name, of_model in cards.items()}
+        of_random = annotate_chains(model_of(name), files, **settings).chains
+        of_changed = annotate_chains(model_of(name), changed.images["path"].tolist(), **settings).chains
+        card = changed_card(said_of_changed(of_changed, changed))
+        found[name] = pd.concat([annotator_card(of_random, *about), card])
+    return found

@@ -1,14 +1,23 @@
-"""The ideal reader: the best choice that a chain of concepts allows (not in the paper).
+"""The ideal reader: the best choice that a chain allows to one who understands it (not in the paper).
 
-A statement s is one word about one thing in one stage: "blue crown" among the detailed features says
-(detailed, crown, blue). With p_ks the share of class k's chains that say s, estimated from true chains, the
-reader takes the option of highest posterior under equal priors,
+A statement is a part and what it is like, wherever in the chain it stands: "long red bill" says (bill, long)
+and (bill, red), and that there is a bill. What the reader does with each:
 
-    log P(k | c) = Σ_s [s ∈ c] log p_ks + [s ∉ c] log (1 − p_ks) + const,
+| said | log-likelihood of class k |
+|---|---|
+| there is such a part, s | log p_ks, the share of class k's chains that name it |
+| a value of a part, s | log p_ks, its share in those that say anything of this part |
+| a value that is not said of a part of which others are | log (1 − p_ks) |
+| "no red bill" | log (1 − p_ks); all else of the part stays unknown |
+| a general word, "a dark bill" | log of the share that has any value of it (`GENERAL`) |
+| nothing of a part; a word that no class has | nothing |
 
-which is optimal for chains like those it learnt from, as far as statements are independent of each other
-within a class. What it gets right of true chains is what the vocabulary can carry; of an annotator's chains,
-what survives the annotator's errors for a reader who does not expect them.
+The shares are those of true chains, and priors are equal. So a chain that denies what is there leads away
+from the class, one that moves colours to other parts says what it says, in another order it says the same,
+and names of parts alone say next to nothing, for all classes have them. Its choice is optimal for chains like
+those it learnt from, as far as statements are independent of each other within a class.
+
+`fit_author` is another reader, who has learnt what the words of one annotator stand for, whatever they say.
 """
 
 import re
@@ -23,41 +32,113 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from xaihelpers.datasets import Dataset, image_attributes
 from xaihelpers.fastslow.chains import STAGES
 from xaihelpers.fastslow.guessers import share_right
-from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes, chains_from_labels
+from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes
 
 Chain = Mapping[str, str]
+# a general word -> the values that it may stand for
+GENERAL = {
+    "dark": "black brown blue purple iridescent green".split(),
+    "light": "white grey buff pink".split(),
+    "bright": "red orange yellow rufous olive".split(),
+    "marked": "spotted striped multi-colored".split(),
+}
+GENERAL_OF = {value: general for general, values in GENERAL.items() for value in values}
+DENIES = {"no", "not", "without", "never"}
+IDLE = {"a", "an", "the", "and", "in", "of", "with"}
 
 
-def statements(chain: Chain | None) -> list[str]:
-    """What a chain says: for each phrase of each stage, its last word, and that word with each before it.
+def statements(chain: Chain | None) -> tuple[set[str], set[str]]:
+    """What a chain says and what it denies: "bill", "bill long", "bill red" of the phrase "long red bill".
 
-    "long red bill" in DetailedFeatures: "DetailedFeatures bill", "… bill long", "… bill red".
+    A phrase is about its last word; the words before it are what that is like. Words such as "and" are passed
+    over, and a phrase that denies is one with "no", "not", "without" or "never".
     """
-    said = []
-    for stage, text in (chain or {}).items():
-        for phrase in re.split(r"[,;.]", text.lower()):
-            *before, last = re.findall(r"[\w'-]+", phrase) or [""]
-            if last:
-                said += [f"{stage} {last}", *(f"{stage} {last} {word}" for word in before)]
-    return said
+    said, denied = set(), set()
+    for text in (chain or {}).values():
+        for phrase in re.split(r"[,;.]", "" if text == UNKNOWN else text.lower()):
+            words = re.findall(r"[\w'-]+", phrase)
+            of_phrase = denied if DENIES & {*words} else said
+            *values, part = [word for word in words if word not in DENIES | IDLE] or [""]
+            part = part.removesuffix("s")
+            of_phrase |= {f"{part} {value}" for value in values} or ({part} if part else set())
+            said |= {part} if part and of_phrase is said else set()
+    return said, denied
 
 
-def fit_reader(chains: Sequence[Chain], labels: Sequence[int], t: int) -> Pipeline:
-    """A reader of the first t stages, from true chains and the classes of what they describe."""
+def implied(said: set[str]) -> set[str]:
+    """What is said, and with general words: "bill black" says "bill dark"."""
+    general = {f"{part} {GENERAL_OF[value]}" for part, _, value in _split(said) if value in GENERAL_OF}
+    return said | general
+
+
+def _split(said: set[str]) -> list[tuple[str, str, str]]:
+    return [statement.partition(" ") for statement in said]
+
+
+class IdealReader:
+    """One who has learnt from true chains, and the classes of what they describe; see the module.
+
+    classes_: (K,), the classes that it knows.
+    """
+
+    def __init__(self, chains: Sequence[Chain], labels: Sequence[int]):
+        labels = np.asarray(labels)
+        self.known = CountVectorizer(analyzer=lambda chain: implied(statements(chain)[0]), binary=True)
+        says = self.known.fit_transform(chains).toarray().astype(float)  # (n, S)
+        names = self.known.get_feature_names_out()
+        parts = {name: column for column, name in enumerate(names) if " " not in name}
+        self.part = np.array([parts[name.partition(" ")[0]] for name in names])  # (S,), column of its part
+        general = np.array([name.partition(" ")[2] in GENERAL for name in names])
+        is_part = np.array([" " not in name for name in names])
+        self.value = ~is_part & ~general
+        self.classes_ = np.unique(labels)
+        of_class = (labels == self.classes_[:, None]).astype(float)  # (K, n)
+        asked = np.where(is_part, 1.0, self._of_parts(says)[:, self.part])  # (n, S), whether it could be said
+        shares = (of_class @ says + 0.5) / (of_class @ asked + 1)
+        self.there, self.missing = np.log(shares), np.log(1 - shares)  # (K, S)
+
+    def _of_parts(self, says: np.ndarray) -> np.ndarray:
+        """(n, S), in the column of a part whether a value of it is said."""
+        found = np.zeros_like(says)
+        for column in np.flatnonzero(self.value):
+            found[:, self.part[column]] = np.maximum(found[:, self.part[column]], says[:, column])
+        return found
+
+    def predict_log_proba(self, chains: Sequence[Chain | None]) -> np.ndarray:
+        """The log-likelihood of each class that is known, (n, K)."""
+        both = [statements(chain) for chain in chains]
+        count = CountVectorizer(analyzer=set, vocabulary=self.known.vocabulary_, binary=True)
+        says, denies = (
+            count.transform([one[place] for one in both]).toarray().astype(float) for place in (0, 1)
+        )
+        silent = self._of_parts(says)[:, self.part] * self.value * (1 - says)
+        return says @ self.there.T + np.maximum(silent, denies) @ self.missing.T
+
+
+def fit_author(chains: Sequence[Chain], labels: Sequence[int]) -> Pipeline:
+    """One who has learnt which phrases an annotator writes of which class, by naive Bayes."""
+
+    def phrases(chain: Chain | None) -> list[str]:
+        return [phrase for text in (chain or {}).values() for phrase in text.split(", ")]
+
     reader = make_pipeline(
-        CountVectorizer(analyzer=statements, binary=True), BernoulliNB(alpha=0.5, fit_prior=False)
+        CountVectorizer(analyzer=phrases, binary=True), BernoulliNB(alpha=0.5, fit_prior=False)
     )
-    return reader.fit([_first_stages(chain, t) for chain in chains], labels)
+    return reader.fit(chains, labels)
 
 
 def read_chains(
-    reader: Pipeline, chains: Sequence[Chain | None], candidates: Sequence[Sequence[int]], t: int
+    reader: IdealReader | Pipeline,
+    chains: Sequence[Chain | None],
+    candidates: Sequence[Sequence[int]],
+    t: int = len(STAGES),
 ) -> np.ndarray:
     """The posterior of each candidate, (l, 5), given the first t stages; equal where there is no chain.
 
     candidates: (l, 5) class indices. A class of which the reader knows no chain has probability 0.
     """
-    found = reader.predict_log_proba([_first_stages(chain, t) for chain in chains])  # (l, classes known)
+    read = [{stage: chain[stage] for stage in STAGES[:t]} if chain else {} for chain in chains]
+    found = reader.predict_log_proba(read)  # (l, classes known)
     of_class = np.full((len(found), max(reader.classes_.max(), np.max(candidates)) + 1), -np.inf)
     of_class[:, reader.classes_] = found
     scores = np.take_along_axis(of_class, np.asarray(candidates), 1)  # (l, 5)
@@ -66,7 +147,12 @@ def read_chains(
     return posterior / posterior.sum(1, keepdims=True)
 
 
-def read_cases(reader: Pipeline, cases: pd.DataFrame, found: Mapping[int, Chain | None], t: int) -> pd.Series:
+def read_cases(
+    reader: IdealReader | Pipeline,
+    cases: pd.DataFrame,
+    found: Mapping[int, Chain | None],
+    t: int = len(STAGES),
+) -> pd.Series:
     """How probable it is, in %, that the reader takes the true class of each case; by the index of the cases.
 
     cases: as of `fastslow.case_table`. found: row of an image -> its chain.
@@ -76,65 +162,31 @@ def read_cases(reader: Pipeline, cases: pd.DataFrame, found: Mapping[int, Chain 
     return pd.Series(100 * share_right(posterior, cases["position"]), cases.index)
 
 
-def training_chains(
-    data: Dataset, seed: int = 0, per_class: int = 50
-) -> tuple[list[dict[str, str]], np.ndarray]:
-    """True chains to learn reading from, and their classes: of the training images' labels.
+def visible_attributes(data: Dataset, rows: Sequence[int], seed: int = 0) -> np.ndarray:
+    """What can be seen in these images, (n, A) bool, by their labels.
 
-    Where no image has labels of its own, `per_class` chains are drawn, each attribute for itself with the
-    share of people who saw it on the class. None where nothing has attributes.
+    Where only classes have labels, each attribute is drawn for itself with the share of people who saw it.
+    """
+    rows = np.asarray(rows, int)
+    if data.attribute_level == "class":
+        shares = data.class_attributes.nan_to_num().numpy()[data.labels.numpy()[rows]]
+        return np.random.default_rng(seed).random(shares.shape) < shares
+    present, certainty = image_attributes(data)
+    return (present & (certainty > 1)).numpy()[rows]
+
+
+def written(names: Sequence[str], has: np.ndarray) -> list[dict[str, str]]:
+    """The chain of each of n things by what it has, (n, A) bool, of the attributes of these names."""
+    names = np.asarray(names)
+    return [chain_from_attributes(names[row]) for row in has]
+
+
+def training_chains(data: Dataset, seed: int = 0) -> tuple[list[dict[str, str]], np.ndarray]:
+    """True chains to learn reading from, of the training images' labels, and their classes.
+
+    None where nothing has attributes.
     """
     if data.attributes is None:
         return [], np.array([], int)
-    if data.attribute_level == "image":
-        train = np.flatnonzero(data.images["train"])
-        return list(chains_from_labels(data, train).values()), data.labels.numpy()[train]
-    names = data.attributes["name"].to_numpy()
-    shares = data.class_attributes.nan_to_num().numpy()  # (K, A)
-    labels = np.arange(len(shares)).repeat(per_class)
-    present = np.random.default_rng(seed).random((len(labels), len(names))) < shares[labels]
-    return [chain_from_attributes(names[row]) for row in present], labels
-
-
-def corrupted_chains(
-    data: Dataset, rows: Sequence[int], recall: float, precision: float, rng: np.random.Generator
-) -> list[dict[str, str]]:
-    """The chain of each of these images by its own visible attributes, of which some are false or left out.
-
-    rows: positions (0-based) in `data.images`.
-    recall: share of the true attributes that are spoken of at all; precision: share of these that stay true.
-    The others are exchanged for false ones of their group, or left out where it has none.
-    Raises DatasetError as `image_attributes` does.
-    """
-    present, certainty = image_attributes(data)
-    visible = (present & (certainty > 1)).numpy()[np.asarray(rows, int)]  # (l, A)
-    names = data.attributes["name"].to_numpy()
-    group = np.array([name.split("::")[0] for name in names])
-    said = visible & (rng.random(visible.shape) < recall)
-    for row, column in np.argwhere(said & (rng.random(visible.shape) >= precision)):
-        others = np.flatnonzero((group == group[column]) & ~visible[row] & ~said[row])
-        said[row, column] = False
-        if len(others):
-            said[row, rng.choice(others)] = True
-    return [chain_from_attributes(names[row]) for row in said]
-
-
-def statements_true(chain: Chain | None, known: Chain) -> tuple[float, float]:
-    """How much of what a chain says is true, and how much of what is true it says, in %.
-
-    known: the chain of all that is true. Stages of which it knows nothing are left out. A chain that says
-    nothing says nothing that is true: 0 and 0; where nothing is known, NaN.
-    """
-    stages = [stage for stage, text in known.items() if text != UNKNOWN]
-    there, said = set(), set()
-    for found, texts in ((there, known), (said, chain or {})):
-        of_stages = {stage: texts[stage] for stage in stages if texts.get(stage, UNKNOWN) != UNKNOWN}
-        found.update(statements(of_stages))
-    if not there:
-        return np.nan, np.nan
-    both = len(said & there)
-    return 100 * both / max(len(said), 1), 100 * both / len(there)
-
-
-def _first_stages(chain: Chain | None, t: int) -> dict[str, str]:
-    return {stage: chain[stage] for stage in STAGES[:t]} if chain else {}
+    rows = np.flatnonzero(data.images["train"])
+    return written(data.attributes["name"], visible_attributes(data, rows, seed)), data.labels.numpy()[rows]

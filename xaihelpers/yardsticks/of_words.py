@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from xaihelpers import fastslow
 from xaihelpers.models.clip import embed_images, embed_texts
@@ -85,7 +84,7 @@ def chains(e: Evidence, names: Sequence[str]) -> Found:
 
     def right(present):
         said = [fastslow.chain_from_attributes(attributes[row]) for row in present[cases.rows]]
-        return fastslow.share_right(ideal_reader.read_chains(reader, said, cases.options, 5), cases.answers)
+        return fastslow.share_right(ideal_reader.read_chains(reader, said, cases.options), cases.answers)
 
     called = e.called.numpy()
     rivals = {"another image's chain": called[e.another.numpy()]}
@@ -93,11 +92,11 @@ def chains(e: Evidence, names: Sequence[str]) -> Found:
 
 
 @lru_cache(maxsize=2)
-def _reader(ground: Ground) -> tuple[Pipeline, np.ndarray]:
-    """The ideal reader of all five stages, from true chains, and the look-alikes (K, 4) of each class."""
-    chains, labels = ideal_reader.training_chains(ground.world, ground.seed, per_class=20)
+def _reader(ground: Ground) -> tuple[ideal_reader.IdealReader, np.ndarray]:
+    """The ideal reader, from true chains, and the look-alikes (K, 4) of each class."""
+    chains, labels = ideal_reader.training_chains(ground.world, ground.seed)
     neighbours = fastslow.class_neighbours(ground.world, source="attributes").neighbours
-    return ideal_reader.fit_reader(chains, labels, 5), neighbours
+    return ideal_reader.IdealReader(chains, labels), neighbours
 
 
 def judgements(e: Evidence, names: Sequence[str]) -> Found:

@@ -9,8 +9,8 @@
 | score | the number at the end | it differs by at most 1.5 from what the other statements ask for |
 
 Coverage asks for about a step of the prompt. Light that lies mainly on the background by the text's own
-words, or some of it or more beside the object, asks for 3 at most (irrelevant parts are attended too), a
-little for 4. "Nothing is attended" states nothing that is counted here.
+words, or some of it or more beside the object, asks for 3 at most (irrelevant parts are attended too), nearly
+all of it for 2, a little for 4. "Nothing is attended" states nothing that is counted here.
 """
 
 import re
@@ -22,14 +22,15 @@ import torch
 # word -> least and greatest coverage, and the score of the rubric that it asks for
 COVERAGE = {
     "none": (0.0, 0.05, 0.5),
-    "a small part": (0.01, 0.45, 1.5),
+    "hardly any": (0.0, 0.2, 0.5),
+    "a small part": (0.01, 0.45, 2.0),
     "part": (0.01, 0.9, 2.5),
     "about half": (0.3, 0.7, 3.0),
     "most": (0.5, 1.0, 4.0),
     "all": (0.8, 1.0, 5.0),
 }
 SYNONYMS = {"no part": "none", "nothing": "none", "half": "about half", "a part": "part", "parts": "part"}
-SYNONYMS |= {"only a small part": "a small part", "a little": "a small part"}
+SYNONYMS |= {"only a small part": "a small part", "a little": "a small part", "barely any": "hardly any"}
 SYNONYMS |= {"nearly all": "most", "almost all": "most", "the whole": "all", "the entire": "all"}
 WORDS = sorted([*COVERAGE, *SYNONYMS], key=len, reverse=True)
 # word -> least and greatest share of the light that lies beside the object, and the highest score with it
@@ -40,8 +41,8 @@ BESIDE = {
     "some": (0.2, 0.75, 3.0),
     "much": (0.45, 0.95, 3.0),
     "most": (0.5, 1.0, 3.0),
-    "nearly all": (0.75, 1.0, 3.0),
-    "all": (0.8, 1.0, 3.0),
+    "nearly all": (0.75, 1.0, 2.0),
+    "all": (0.8, 1.0, 2.0),
 }
 BACKGROUND = ("background", "surroundings", "scene")
 NOWHERE = ("nothing", "none", "no")  # "mainly on nothing": no place is named
