@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 
 from xaihelpers import ask, fastslow
@@ -291,6 +292,19 @@ def test_a_chain_of_a_bird_s_attributes():
         "AuxiliaryFeatures": "small size, grey legs",
     }
     assert fastslow.chain_from_attributes(present)["Background"] == "not annotated"
+
+
+def test_a_chain_of_labels_takes_the_form_of_an_annotator_s():
+    """What nobody annotated is said as the annotator says it; where labels speak, they are said."""
+    names = ["has_crown_color::red"]
+    about = {"attributes": pd.DataFrame({"name": names}), "attribute_level": "image"}
+    about |= {"present": torch.tensor([[True]]), "certainty": torch.full((1, 1), 4)}
+    own = dict.fromkeys(fastslow.STAGES, "own words")
+    bare, full = (
+        fastslow.chains_from_labels(SimpleNamespace(**about), [0], of)[0] for of in (None, {0: own})
+    )
+    assert bare["Background"] == "not annotated" and full["Background"] == "own words"
+    assert full["DetailedFeatures"] == bare["DetailedFeatures"] == "red crown"
 
 
 def test_what_failed_too_often_is_marked_by_name(caplog):

@@ -136,3 +136,11 @@ def test_attributes_serve_where_pictures_are_missing(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             fastslow.class_neighbours(data_of(tmp_path, [True] * 300), source=source)
+
+
+def test_another_seed_offers_other_images_of_a_drawn_world():
+    first, again = (fastslow.load_pool("aviary", None, "attributes", seed, 30) for seed in (0, 1))
+    assert again.name == first.name and again.data.class_names == first.data.class_names
+    assert len(again.rows) == 2 * 48 and not {*again.paths[again.rows]} & {*first.paths}
+    pictures = {Path(path).read_bytes() for path in first.paths}
+    assert not any(Path(path).read_bytes() in pictures for path in again.paths[again.rows])

@@ -29,22 +29,18 @@ def page_of(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(
-    "fault, true_of, high, above, low, below",
-    [
-        # its words are true of ordinary birds; where a bird departs from its species, they are not
-        ("recites", "this bird", "ordinary", 90, "random attributes", 40),
-        # it looks at birds of random attributes, whose species it does not know
-        ("recites whom it knows", "this bird, not the usual", "random attributes", 60, "ordinary", 50),
-    ],
-)
-def test_who_recites_is_found_out(page_of, fault, true_of, high, above, low, below):
-    records, verdicts = page_of("32", fault, n_drawn=96)
-    said = records[(records.table == "recited") & records.model.str.contains("my_model")]
-    said = said[said["true of"] == true_of].set_index("birds").value
-    assert said[high] > above and said[low] < below
+def test_who_recites_is_found_out(page_of):
+    """Its words hold for ordinary birds and not for changed ones, and CRI is as high as before."""
+    records, verdicts = page_of("32", "recites", sets="class", n_cases=48, n_drawn=96)
+    liar = records[records.annotator == "looks (python:my_model.py)"]
+    true = values(liar, table="planted annotators").droplevel("row")
+    assert true["true of birds"] > 90 > 20 > true["true of the changed group"]
+    by_ideal = values(liar, table="planted annotators, CRI", reader="the ideal reader", sets="class")
+    assert by_ideal.item() > 90
     rises = verdicts["fse-cri-rises-with-stages"]
     assert rises["outcome"] == FAILED and not rises["controls"]["the words describe the picture"]
+    sees = verdicts["fse-cri-sees-reciting"]
+    assert sees["outcome"] == FAILED and not sees["controls"]["the truth orders them"]
 
 
 def test_who_names_the_class_in_its_words_is_found_out(page_of):
@@ -54,11 +50,18 @@ def test_who_names_the_class_in_its_words_is_found_out(page_of):
 
 def test_who_reads_no_words_beside_a_picture_follows_the_picture(page_of):
     """Whatever the words: with 80 pairs of equal answers the claim holds, and no control refuses it."""
-    records, verdicts = page_of("33", "deaf", n_cases=80, top5_prompt="fse_top5")
+    records, verdicts = page_of("33", "deaf", n_cases=80, top5_prompt="fse_top5", seed=0)
     assert verdicts["fse-top-five-fused-unchanged"]["outcome"] == "holds"
     fair = {"table": "conflict", "conflicts": "fair"}
     assert (values(records, metric="picture (%)", **fair) == 100).all()
     assert (values(records, table="conflict, steps") == 0).all()
+
+
+def test_lists_that_say_nothing_are_found_out(page_of):
+    _, verdicts = page_of("33", "lists nothing", n_cases=40, top5_prompt="fse_top5")
+    for claim in ("fse-top-five-alone-near-guess", "fse-top-five-fused-unchanged"):
+        assert verdicts[claim]["outcome"] == FAILED
+        assert not verdicts[claim]["controls"]["the lists say what is there"]
 
 
 def test_who_sees_only_the_options_decides_nothing(page_of):
@@ -66,7 +69,7 @@ def test_who_sees_only_the_options_decides_nothing(page_of):
     assert verdicts["fse-lookalikes-contradict-more"]["outcome"] == FAILED
 
 
-@pytest.mark.parametrize("number", ["31", "32", "33", "34", "A4"])
+@pytest.mark.parametrize("number", ["31", "32", "33", "34"])
 def test_pictures_in_folders_without_labels_are_enough(number, tmp_path):
     """Six classes by other names, of which nothing else is known: the annotator names none of them."""
     birds = datasets.load("aviary")

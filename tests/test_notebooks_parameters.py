@@ -208,7 +208,7 @@ def check_41(records):
     alike = alike[alike.metric.str.startswith("rank correlation")].set_index("method").value
     assert alike["energy"] == pytest.approx(1) and alike["gradcam"] < 0.9
     scored = records[records.metric == "box at equal area (%)"].set_index("method").value
-    assert scored["segmenter's map"] == pytest.approx(scored["segmenter's logit"])
+    assert scored["segmenter's map"] == pytest.approx(scored["segmenter's logit"], abs=0.01)
 
 
 def check_42(records):

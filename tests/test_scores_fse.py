@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from xaihelpers.scores import autoxplain, interval
-from xaihelpers.scores.fse import cri_table, over_cases, paper_names, right_by_case
+from xaihelpers.scores.fse import cri_table, measured, mode_in_sets, over_cases, paper_names, right_by_case
+from xaihelpers.scores.intervals import deviation
 
 
 def answers(correct, **columns):
@@ -50,6 +51,28 @@ def test_the_same_answers_differ_by_nothing_and_narrowly():
     nothing = over_cases(same - same, (-100, 100))
     assert nothing.value == 0 and -2 < nothing.low < 0 < nothing.high < 2
     assert over_cases(same * 0).high > 50  # of a share of zeros five classes tell little
+
+
+def test_a_difference_of_modes_and_its_readings():
+    """Three of four right by words and two by the picture; no case in balanced sets; other data left out."""
+    slow, fast = answers([1, 1, 1, 0], given="words"), answers([1, 0, 0, 1], given="picture")
+    both = pd.concat([slow, fast]).assign(sets="class")
+    both = pd.concat([both, both.assign(data="other", correct=True)])
+    modes = {"given": "words"}, {"given": "picture"}
+    found = mode_in_sets(both, ["class", "balanced"], ["d"], *modes)
+    assert found["candidate sets: class"].tolist() == [0, 100, 100, -100]
+    first, readings = measured(found)
+    assert (first.value, first.cases) == (25, 4) and readings == {"candidate sets: balanced": None}
+    level, _ = measured(mode_in_sets(both, ["class"], ["d"], modes[0]), (0, 100))
+    assert level.value == 75
+
+
+def test_the_spread_of_runs():
+    """Two columns, of variance 1 and 0; with three runs it may be half as large or six times."""
+    found = deviation(pd.DataFrame({"t = 1": [1.0, 2.0, 3.0], "t = 2": [5.0, 5.0, 5.0]}))
+    assert found.value == pytest.approx(0.5**0.5)
+    assert found.low / found.value == pytest.approx(0.52, abs=0.01)
+    assert found.high / found.value == pytest.approx(6.28, abs=0.01)
 
 
 def test_whose_names_are_the_papers():

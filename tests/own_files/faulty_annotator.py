@@ -40,6 +40,8 @@ def by_fault(asked):
     if FAULT == "sees only the options" and options:
         return letter_of_the_centre(options)
     (given,) = SHIPPED.answer([asked])
+    if FAULT == "lists nothing" and "JSON list" in text:
+        return json.dumps(["not annotated"] * 5)
     if options or "SalientFeatures" not in text or not asked.images:
         return named_first(given, text) if FAULT == "names the class" and given.reasoning else given
     (seen,) = look(SHIPPED.eye, asked.images)

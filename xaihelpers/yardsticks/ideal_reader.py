@@ -137,7 +137,7 @@ def read_chains(
 
     candidates: (l, 5) class indices. A class of which the reader knows no chain has probability 0.
     """
-    read = [{stage: chain[stage] for stage in STAGES[:t]} if chain else {} for chain in chains]
+    read = [{at: text for at, text in (chain or {}).items() if at in STAGES[:t]} for chain in chains]
     found = reader.predict_log_proba(read)  # (l, classes known)
     of_class = np.full((len(found), max(reader.classes_.max(), np.max(candidates)) + 1), -np.inf)
     of_class[:, reader.classes_] = found
