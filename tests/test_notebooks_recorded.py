@@ -1,8 +1,9 @@
 """What the notebooks have recorded at their defaults is what is kept of them, to the last digits.
 
 Libraries choose their kernels by who made the processor, whatever instructions they are told to use, and sums
-come out otherwise. On the processors of another maker than those kept are of, a number may be off by a hundredth
-of the greatest in its table; with plain instructions alone, rows of 12, 13, 62 and A6 move by half of that.
+come out otherwise. On the processors of another maker than those kept are of, a number may be off by a
+hundredth of the greatest in its table: with plain instructions alone, rows of 12, 13, 62 and A6 move by a
+quarter of that.
 """
 
 import os
