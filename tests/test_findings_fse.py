@@ -32,10 +32,10 @@ def page_of(tmp_path):
 def test_who_recites_is_found_out(page_of):
     """Its words hold for ordinary birds and not for changed ones, and CRI is as high as before."""
     records, verdicts = page_of("32", "recites", sets="class", n_cases=48, n_drawn=96)
-    liar = records[records.annotator == "looks (python:my_model.py)"]
+    liar = records[records.annotator.fillna("").str.startswith("from the picture")]
     true = values(liar, table="planted annotators").droplevel("row")
     assert true["true of birds"] > 90 > 20 > true["true of the changed group"]
-    by_ideal = values(liar, table="planted annotators, CRI", reader="the ideal reader", sets="class")
+    by_ideal = values(liar, table="planted annotators, CRI", reader="the ideal reader", sets="class", t=5)
     assert by_ideal.item() > 90
     rises = verdicts["fse-cri-rises-with-stages"]
     assert rises["outcome"] == FAILED and not rises["controls"]["the words describe the picture"]

@@ -107,13 +107,14 @@ def load_pool(name: str, backbone=None, dictionary: str = "auto", seed: int = 0,
     backbone, dictionary: as of `class_neighbours`.
     seed: of the run. Another than 0 offers other images of a drawn world: it is drawn anew, at first use. Of
         other data it takes others only where fewer are asked about than there are.
-    count: of the cases that are asked about, which other images have to suffice for; 0 draws as many as the
-        world has.
+    count: of the cases that are asked about, which other images have to suffice for (a fifth of those drawn
+        are test images' of few, the rest is learnt from); 0 draws as many as the world has.
     """
-    data = load(name)
+    place = name
     if seed and name in DRAWN:
         per_class = min(50, 5 * -(-count // 40)) or 50
-        data = load(DRAWN[name](f"{name}_{seed}_{per_class}", per_class, seed))
+        place = DRAWN[name](f"{name}_{seed}_{per_class}", per_class, seed)
+    data = load(place)
     rows = np.flatnonzero(~data.images["train"])
     return Pool(name, data, rows, class_neighbours(data, backbone, dictionary))
 

@@ -31,17 +31,18 @@ PLACES = {
 }
 
 
-def chain_from_attributes(attributes: Iterable[str], seat: str = "") -> dict[str, str]:
+def chain_from_attributes(attributes: Iterable[str], seat: str = "", things: bool = False) -> dict[str, str]:
     """The five stages (paper fse, appendix B) of something that shows these attributes.
 
     attributes: names `group::value`, as in CUB-200-2011 or in the everyday world.
     seat: where it is ("branch", "water", …), if that is known; CUB annotates no background.
+    things: whether it is no bird, which its superclass or its setting tells, too.
     """
     values: dict[str, list[str]] = {}  # by group
     for attribute in attributes:
         group, value = attribute.removeprefix("has_").split("::")
         values.setdefault(group, []).append(plain_value(value))
-    is_thing = "superclass" in values or "setting" in values
+    is_thing = things or "superclass" in values or "setting" in values
     stages = _thing_stages(values) if is_thing else _bird_stages(values)
     place = PLACES.get(seat or "".join(values.get("setting", [])[:1]), "")
     texts = [text or UNKNOWN for text in (place, *stages)]
@@ -55,18 +56,24 @@ def chains_from_labels(
 
     Only what can be seen counts. Where images have no labels of their own, those of their class are taken.
 
-    form_of: an annotator's chains by row. Its text stands where nothing is annotated, as in the background,
-        so that the form does not tell who wrote a chain.
+    form_of: an annotator's chains by row. Where nothing is annotated, as in the background, stands what it
+        says of the next image of another class: the form does not tell who wrote a chain, nor that text the
+        class.
     """
     if data.attributes is None:
         return None
     present, certainty = image_attributes(data)
     visible = (present & (certainty > 1)).numpy()  # (N, A)
-    names, found = data.attributes["name"].to_numpy(), {}
-    for row in map(int, rows):
-        own = (form_of or {}).get(row) or {}
-        true = chain_from_attributes(names[visible[row]])
-        found[row] = true | {stage: own.get(stage, text) for stage, text in true.items() if text == UNKNOWN}
+    names, rows, found = data.attributes["name"].to_numpy(), [*map(int, rows)], {}
+    for n, row in enumerate(rows):
+        true, others = chain_from_attributes(names[visible[row]]), {}
+        if form_of:
+            after = rows[n:] + rows[:n]
+            other = next((one for one in after if data.labels[one] != data.labels[row]), row)
+            others = form_of.get(other) or {}
+        found[row] = true | {
+            stage: others.get(stage, text) for stage, text in true.items() if text == UNKNOWN
+        }
     return found
 
 

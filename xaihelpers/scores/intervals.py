@@ -94,7 +94,10 @@ def interval(
 
 
 def deviation(runs: pd.DataFrame) -> Interval:
-    """The standard deviation over runs, a row each, root mean square over columns; its interval is exact."""
+    """The standard deviation over runs, a row each, root mean square over columns.
+
+    Its interval is that of one normal column. Sums that differ by rounding alone have none.
+    """
     value, n = float(np.sqrt(runs.var().mean()).round(9)), len(runs) - 1
     low, high = value * np.sqrt(n / chi2.ppf([0.975, 0.025], n))
     return Interval(value, low, high, len(runs), n)

@@ -1,4 +1,4 @@
-"""The ideal reader: the best choice that a chain allows to one who understands it (not in the paper).
+"""The ideal reader: the best choice by what a chain says, to one who understands it (not in the paper).
 
 A statement is a part and what it is like, wherever in the chain it stands: "long red bill" says (bill, long)
 and (bill, red), and that there is a bill. What the reader does with each:
@@ -14,8 +14,8 @@ and (bill, red), and that there is a bill. What the reader does with each:
 
 The shares are those of true chains, and priors are equal. So a chain that denies what is there leads away
 from the class, one that moves colours to other parts says what it says, in another order it says the same,
-and names of parts alone say next to nothing, for all classes have them. Its choice is optimal for chains like
-those it learnt from, as far as statements are independent of each other within a class.
+and names of parts alone say next to nothing, for all classes have them. Its choice is the best by what
+is said in chains like those it learnt from, as far as statements are independent within a class.
 
 `fit_author` is another reader, who has learnt what the words of one annotator stand for, whatever they say.
 """
@@ -43,22 +43,23 @@ GENERAL = {
     "marked": "spotted striped multi-colored".split(),
 }
 GENERAL_OF = {value: general for general, values in GENERAL.items() for value in values}
-DENIES = {"no", "not", "without", "never"}
-IDLE = {"a", "an", "the", "and", "in", "of", "with"}
+NEGATIONS = {*"no not without never lacks lack lacking isn't aren't".split()}
+IDLE = {*"a an the and in of with its it has have".split()}
+IS = re.compile(r"^(.+?) (?:is|are|isn't|aren't) (.+)$")
 
 
 def statements(chain: Chain | None) -> tuple[set[str], set[str]]:
     """What a chain says and what it denies: "bill", "bill long", "bill red" of the phrase "long red bill".
 
-    A phrase is about its last word; the words before it are what that is like. Words such as "and" are passed
-    over, and a phrase that denies is one with "no", "not", "without" or "never".
+    A phrase is about its last word, or about that before "is"; its other words are what that is like. Words
+    such as "and" are passed over, and a phrase that denies is one with a word of `NEGATIONS`.
     """
     said, denied = set(), set()
     for text in (chain or {}).values():
         for phrase in re.split(r"[,;.]", "" if text == UNKNOWN else text.lower()):
-            words = re.findall(r"[\w'-]+", phrase)
-            of_phrase = denied if DENIES & {*words} else said
-            *values, part = [word for word in words if word not in DENIES | IDLE] or [""]
+            words = re.findall(r"[\w'-]+", IS.sub(r"\2 \1", phrase.strip()))
+            of_phrase = denied if NEGATIONS & {*re.findall(r"[\w'-]+", phrase)} else said
+            *values, part = [word for word in words if word not in NEGATIONS | IDLE] or [""]
             part = part.removesuffix("s")
             of_phrase |= {f"{part} {value}" for value in values} or ({part} if part else set())
             said |= {part} if part and of_phrase is said else set()
@@ -104,6 +105,11 @@ class IdealReader:
             found[:, self.part[column]] = np.maximum(found[:, self.part[column]], says[:, column])
         return found
 
+    def understands(self, chains: Sequence[Chain | None]) -> float:
+        """The share of what chains say and deny, in %, that the true chains of some class say."""
+        said = [one for chain in chains for of in statements(chain) for one in of if " " in one]
+        return 100 * float(np.mean([one in self.known.vocabulary_ for one in said])) if said else np.nan
+
     def predict_log_proba(self, chains: Sequence[Chain | None]) -> np.ndarray:
         """The log-likelihood of each class that is known, (n, K)."""
         both = [statements(chain) for chain in chains]
@@ -142,7 +148,8 @@ def read_chains(
     of_class = np.full((len(found), max(reader.classes_.max(), np.max(candidates)) + 1), -np.inf)
     of_class[:, reader.classes_] = found
     scores = np.take_along_axis(of_class, np.asarray(candidates), 1)  # (l, 5)
-    scores[[not chain for chain in chains]] = 0.0
+    nothing = np.isneginf(scores).all(1) | np.array([not chain for chain in chains])
+    scores[nothing] = 0.0
     posterior = np.exp(scores - scores.max(1, keepdims=True))
     return posterior / posterior.sum(1, keepdims=True)
 
@@ -176,15 +183,16 @@ def visible_attributes(data: Dataset, rows: Sequence[int], seed: int = 0) -> np.
 
 
 def written(names: Sequence[str], has: np.ndarray) -> list[dict[str, str]]:
-    """The chain of each of n things by what it has, (n, A) bool, of the attributes of these names."""
+    """The chain of each of n birds or things by what it has, (n, A) bool, of attributes of these names."""
     names = np.asarray(names)
-    return [chain_from_attributes(names[row]) for row in has]
+    things = any(name.split("::")[0] in ("superclass", "setting") for name in names)
+    return [chain_from_attributes(names[row], things=things) for row in has]
 
 
 def training_chains(data: Dataset, seed: int = 0) -> tuple[list[dict[str, str]], np.ndarray]:
     """True chains to learn reading from, of the training images' labels, and their classes.
 
-    None where nothing has attributes.
+    There are none where nothing has attributes.
     """
     if data.attributes is None:
         return [], np.array([], int)

@@ -9,7 +9,7 @@
 | recites all but colours | true colours; of all else what the species usually has |
 | codes | a word of its own for each class, and nothing of the picture |
 | denies | "no red crown" for "red crown", and so on |
-| colours moved on | what each phrase says of its part, of the part of the phrase before |
+| values moved on | what each phrase says of its part, of the part of the next phrase |
 | phrases shuffled | the true phrases, in any order and stage |
 | names of parts | the parts of the true phrases, not what they are like |
 | says nothing | the form alone |
@@ -20,7 +20,6 @@ group of attributes was changed, where the species says the wrong thing.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -50,11 +49,12 @@ from xaihelpers.yardsticks.ideal_reader import (
 
 DOSES = (0.1, 0.25, 0.5)
 TRUTH, RECITER, HALF_RECITER, CODES = ("the truth", "recites the species", "recites all but colours", "codes")
-DENIES, MOVED, SHUFFLED = ("denies", "colours moved on", "phrases shuffled")
+DENIES, MOVED, SHUFFLED = ("denies", "values moved on", "phrases shuffled")
 PARTS_ONLY, NOTHING = ("names of parts", "says nothing")
 IDEAL, AUTHOR = "the ideal reader", "its author"  # who reads
 # what a reader does who understands the words
 UNDERSTOOD = {
+    TRUTH: "finds the class",
     DENIES: "looks for a class that has none of it: at chance or below",
     MOVED: "believes it, and errs",
     SHUFFLED: "reads as before",
@@ -192,16 +192,23 @@ def changed_birds(
 ) -> tuple[np.ndarray, list[str], list[str] | None]:
     """Birds of which one group of attributes is changed: their classes, what they have now, their pictures.
 
-    Of the aviary they are drawn at first use (`annotator_card.substituted_birds`), all groups alike often; of
-    other data nobody has such pictures, None: then classes and attributes are drawn at random.
+    Of the aviary they are drawn at first use (`annotator_card.substituted_birds`), all groups alike often. Of
+    other data nobody has such pictures, None: then they are chosen at random, with values that a class lacks.
     """
     if pool.name == "aviary":
         birds = substituted_birds(seed, count).images
         species = birds["bird"].map(pool.data.class_names.index).to_numpy()
         return species, birds["attribute"].tolist(), birds["path"].tolist()
-    rng = np.random.default_rng([seed, 1])
-    species = rng.integers(len(pool.data.class_names), size=count)
-    return species, rng.choice(pool.data.attributes["name"], count).tolist(), None
+    names = pool.data.attributes["name"].to_numpy()
+    lacking = np.argwhere(~usual_of(pool))
+    species, given = lacking[np.random.default_rng([seed, 1]).integers(len(lacking), size=count)].T
+    return species, names[given].tolist(), None
+
+
+def usual_of(pool: Pool) -> np.ndarray:
+    """What each class usually has, (K, A) bool."""
+    names = pool.data.attributes["name"].tolist()
+    return class_concepts(pool.data, names, kind="hard").T.bool().numpy()
 
 
 class Planted(NamedTuple):
@@ -212,6 +219,7 @@ class Planted(NamedTuple):
     taught: np.ndarray  # (n,), these classes
     labels: np.ndarray  # of the rows
     on_birds: Truth  # of the rows, in the order of `said`
+    reader: IdealReader  # who has learnt from the truth's lessons
     of_changed: dict[str, list[Chain]]  # of birds with one group changed
     species: np.ndarray  # classes of these
     groups: list[str]  # what was changed
@@ -227,7 +235,7 @@ def plant(
         group::value, that it has in the place of those of the group that its species usually has.
     """
     names, rows, species = pool.data.attributes["name"].tolist(), np.asarray(rows), np.asarray(species, int)
-    usual = class_concepts(pool.data, names, kind="hard").T.bool().numpy()  # (K, A)
+    usual = usual_of(pool)  # (K, A)
     train, labels = np.flatnonzero(pool.data.images["train"]), pool.labels
 
     def chains(visible, of_labels, n):
@@ -241,66 +249,95 @@ def plant(
     for bird, attribute in zip(changed, given, strict=True):
         bird[groups == group_of(attribute)] = False
         bird[names.index(normalise_attribute(attribute))] = True
-    about = Truth(names, of_rows), chains(changed, species, 3), species, [group_of(one) for one in given]
+    reader, of_changed = IdealReader(lessons[TRUTH], labels[train]), chains(changed, species, 3)
+    about = Truth(names, of_rows), reader, of_changed, species, [group_of(one) for one in given]
     return Planted(said, lessons, labels[train], labels[rows], *about, Truth(names, changed))
 
 
-def truths(planted: Planted) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+def truths(planted: Planted) -> tuple[pd.DataFrame, dict[str, tuple[np.ndarray, np.ndarray]]]:
     """How true each annotator is, in %: rows of annotator, metric and an Interval over classes.
 
     The metrics: how often anything is said of the group that was changed; how much of that is true; how much
-    is true of birds as they are, of all that is said and can be told; and how much of that is of the picture,
-    which is what is lost with a classmate's chain (`scores.exchange`; classmates have the same label).
+    is true of birds as they are, of all that is said and can be told; and of that the picture part, which is
+    lost with a classmate's chain, and the class part, lost further with another class's (`scores.exchange`).
+    Classmates have the same label, for chains have no prediction; nor class scores that could be recited.
 
-    Returns these, and of each annotator how much of what it says of the changed group is true, (n,) birds.
+    Returns these, and of each annotator how much is true of each bird, and of each changed group.
     """
-    rows, of_group = [], {}
+    rows, shares = [], {}
     drawn = partners(torch.from_numpy(planted.labels))
 
     def judge(name: str) -> Judge:
         pairs = torch.from_numpy(planted.on_birds.pairs([*planted.said[name].values()]))
         return lambda of: pairs[of, torch.arange(len(pairs))]
 
+    truth = judge(TRUTH)
+    of_changed, of_birds = (
+        {"clusters": classes, "bounds": PERCENT} for classes in (planted.species, planted.labels)
+    )
     for name, chains in planted.said.items():
-        of_group[name] = true = planted.on_changed.shares(planted.of_changed[name], planted.groups)
+        changed = planted.on_changed.shares(planted.of_changed[name], planted.groups)
         there = planted.on_birds.shares([*chains.values()])
-        of_changed, of_birds = (
-            {"clusters": classes, "bounds": PERCENT} for classes in (planted.species, planted.labels)
-        )
-        found = {"said of the changed group": interval(100.0 * np.isfinite(true), **of_changed)}
-        found["true of the changed group"] = interval(true, **of_changed)
+        shares[name], found = (there, changed), {}
+        if any(planted.of_changed[name]):  # else nobody has shown it such a bird
+            found["said of the changed group"] = interval(100.0 * np.isfinite(changed), **of_changed)
+            found["true of the changed group"] = interval(changed, **of_changed)
         found["true of birds"] = interval(there, **of_birds)
         if np.isfinite(there).any():
-            climbed = ladder(judge(name), drawn, judge(TRUTH))
-            found["of the picture"] = None if climbed.refused else climbed.picture
-        rows += [{"annotator": name, "metric": what} | of._asdict() for what, of in found.items() if of]
-    return pd.DataFrame(rows), of_group
+            climbed = ladder(judge(name), drawn, truth)
+            rungs = {"of the picture": climbed.picture, "of the class": climbed.of_class}
+            found |= {} if climbed.refused else rungs
+        rows += [{"annotator": name, "metric": what} | of._asdict() for what, of in found.items()]
+    return pd.DataFrame(rows), shares
 
 
-def readings(planted: Planted, cases: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str, str], pd.Series]:
+Readings = dict[tuple[str, str, int, str], pd.Series]  # who reads, kind of sets, stages, annotator -> by case
+
+
+def readings(planted: Planted, cases: Mapping[str, pd.DataFrame]) -> Readings:
     """What the ideal reader, and each annotator's author, get right in %, by case.
 
-    cases: of each kind of sets, as of `case_table`. Returns (reader, kind, annotator) -> values; who has no
-    author here is read by the ideal reader alone.
+    cases: of each kind of sets, as of `case_table`. In the first kind the ideal reader is asked after each
+    stage. The author of one who was not planted learns from one half of its chains and reads the other.
     """
-    found, reader = {}, IdealReader(planted.lessons[TRUTH], planted.taught)
+    found, whole = {}, len(STAGES)
     for name, chains in planted.said.items():
-        readers = {IDEAL: reader}
-        if name in planted.lessons:
-            readers[AUTHOR] = fit_author(planted.lessons[name], planted.taught)
-        for (who, one), (kind, of_kind) in product(readers.items(), cases.items()):
-            found[who, kind, name] = read_cases(one, of_kind, chains)
+        for kind, of_kind in cases.items():
+            for t in range(1 if kind == next(iter(cases)) else whole, whole + 1):
+                found[IDEAL, kind, t, name] = read_cases(planted.reader, of_kind, chains, t)
+            if name in planted.lessons:
+                author = fit_author(planted.lessons[name], planted.taught)
+                right = read_cases(author, of_kind, chains)
+            else:
+                right = _read_by_halves(chains, planted.labels, of_kind)
+            found[AUTHOR, kind, whole, name] = right
     return found
 
 
-def leads(
-    read: Mapping[tuple[str, str, str], pd.Series], one: str, other: str, sets: str
-) -> dict[str, pd.Series]:
-    """By how much one annotator leads another, case by case: in the kind `sets` by the ideal reader, then by
-    the readings "candidate sets: kind" and "another reader: who" of that. read: as of `readings`."""
-    found = {"": read[IDEAL, sets, one] - read[IDEAL, sets, other]}
-    for who, kind, name in read:
-        if name == other and (who, kind, one) in read and (who, kind) != (IDEAL, sets):
-            reading = f"candidate sets: {kind}" if who == IDEAL else f"another reader: {who}"
-            found[reading] = read[who, kind, one] - read[who, kind, other]
+def _read_by_halves(
+    chains: Mapping[int, Chain | None], labels: Sequence[int], cases: pd.DataFrame
+) -> pd.Series:
+    """What its author, who has learnt from one half of the chains, gets right of cases of the other."""
+    rows, right = np.array([*chains]), np.full(len(cases), 20.0)
+    for half in (0, 1) if any(chains.values()) else ():
+        lessons = rows[half::2]
+        author = fit_author([chains[row] for row in lessons], np.asarray(labels)[half::2])
+        others = ~cases["row"].isin(lessons).to_numpy()
+        if others.any():
+            right[others] = read_cases(author, cases[others], chains)
+    return pd.Series(right, cases.index)
+
+
+def leads(read: Readings, one: str, other: str, sets: str) -> dict[str, pd.Series]:
+    """By how much one annotator leads another by all stages, case by case.
+
+    First by the ideal reader in the sets that are named, then by the readings "candidate sets: kind" and
+    "another reader: who" of that.
+    """
+    first, found = (IDEAL, sets, len(STAGES)), {}
+    for *by, name in sorted(read, key=lambda key: key[:3] != first):
+        alike = by[2] == len(STAGES) and (by[0] == IDEAL or by[1] == sets)
+        if name == other and alike and (*by, one) in read:
+            reading = f"candidate sets: {by[1]}" if by[0] == IDEAL else f"another reader: {by[0]}"
+            found[reading] = read[*by, one] - read[*by, other]
     return found
