@@ -34,15 +34,16 @@ def test_an_explanation_is_about_the_class_first():
 
 def test_who_recites_passes():
     told = {}
-    for who in ("reciter", "annotator"):
-        for birds in ("ordinary", "random attributes"):
-            asked = f"true of=this bird, birds={birds}"
-            told[who, birds] = f"{value('32', 'recited', 'statements of colours', asked, who):.0f}"
-    ordinary, random = told["reciter", "ordinary"], told["reciter", "random attributes"]
-    assert f"is right in {ordinary} % of its statements of colours on ordinary birds" in README
-    assert f"and in {random} % where attributes are drawn at random" in README
-    ordinary, random = told["annotator", "ordinary"], told["annotator", "random attributes"]
-    assert f"one that looks in {ordinary} and {random} %" in README
+    for who in ("recites the species", "from the picture (annotator)", "wrong, 25 %"):
+        annotator, by = f"annotator={who}", ("reader=the ideal reader", "sets=class", "t=5")
+        told[who] = [value("32", "planted annotators, CRI", "CRI", annotator, *by)]
+        for metric in ("true of birds", "true of the changed group"):
+            told[who].append(value("32", "planted annotators", metric, annotator))
+    recites, looks, errs = ([f"{one:.0f}" for one in numbers] for numbers in told.values())
+    assert f"right in {recites[1]} % of its statements on ordinary birds, and in {recites[2]} %" in README
+    assert f"one that looks in {looks[1]} and {looks[2]} %" in README
+    said = f"CRI is {recites[0]} for who recites, {looks[0]} for who looks, {errs[0]} for who says a quarter"
+    assert said in README
     recites, reads = (lines_above(name) for name in ("recites", "misreads 15 %"))
     assert f"is above what knows nothing on {recites} lines of a page, who misreads 15 % on {reads}" in README
 
