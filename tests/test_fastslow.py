@@ -295,16 +295,15 @@ def test_a_chain_of_a_bird_s_attributes():
 
 
 def test_a_chain_of_labels_takes_the_form_of_an_annotator_s():
-    """What nobody annotated is said as the annotator says it; where labels speak, they are said."""
-    names = ["has_crown_color::red"]
-    about = {"attributes": pd.DataFrame({"name": names}), "attribute_level": "image"}
-    about |= {"present": torch.tensor([[True]]), "certainty": torch.full((1, 1), 4)}
-    own = dict.fromkeys(fastslow.STAGES, "own words")
-    bare, full = (
-        fastslow.chains_from_labels(SimpleNamespace(**about), [0], of)[0] for of in (None, {0: own})
-    )
-    assert bare["Background"] == "not annotated" and full["Background"] == "own words"
-    assert full["DetailedFeatures"] == bare["DetailedFeatures"] == "red crown"
+    """What nobody annotated is said as of another class: neither form nor a code tells whose chain it is."""
+    about = {"attributes": pd.DataFrame({"name": ["has_crown_color::red"]}), "attribute_level": "image"}
+    about |= {"present": torch.ones(3, 1, dtype=torch.bool), "certainty": torch.full((3, 1), 4)}
+    data = SimpleNamespace(labels=torch.tensor([0, 0, 1]), **about)
+    own = {row: dict.fromkeys(fastslow.STAGES, f"code {row}") for row in range(3)}
+    bare, full = (fastslow.chains_from_labels(data, range(3), of) for of in (None, own))
+    assert {chain["Background"] for chain in bare.values()} == {"not annotated"}
+    assert [chain["Background"] for chain in full.values()] == ["code 2", "code 2", "code 0"]
+    assert {chain["DetailedFeatures"] for chain in full.values()} == {"red crown"}
 
 
 def test_what_failed_too_often_is_marked_by_name(caplog):
