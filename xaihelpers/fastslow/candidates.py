@@ -107,8 +107,8 @@ def load_pool(name: str, backbone=None, dictionary: str = "auto", seed: int = 0,
     backbone, dictionary: as of `class_neighbours`.
     seed: of the run. Another than 0 offers other images of a drawn world: it is drawn anew, at first use. Of
         other data it takes others only where fewer are asked about than there are.
-    count: of the cases that are asked about, which other images have to suffice for (a fifth of those drawn
-        are test images' of few, the rest is learnt from); 0 draws as many as the world has.
+    count: of the cases that are asked about, for which the test images of another world have to suffice; of
+        few cases a small world is drawn, with less to learn from. 0 draws as many as the world has.
     """
     place = name
     if seed and name in DRAWN:

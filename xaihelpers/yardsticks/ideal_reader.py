@@ -68,12 +68,8 @@ def statements(chain: Chain | None) -> tuple[set[str], set[str]]:
 
 def implied(said: set[str]) -> set[str]:
     """What is said, and with general words: "bill black" says "bill dark"."""
-    general = {f"{part} {GENERAL_OF[value]}" for part, _, value in _split(said) if value in GENERAL_OF}
-    return said | general
-
-
-def _split(said: set[str]) -> list[tuple[str, str, str]]:
-    return [statement.partition(" ") for statement in said]
+    split = [statement.partition(" ") for statement in said]
+    return said | {f"{part} {GENERAL_OF[value]}" for part, _, value in split if value in GENERAL_OF}
 
 
 class IdealReader:
