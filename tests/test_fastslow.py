@@ -117,7 +117,7 @@ def pool_of(n_classes=8, n_images=6, scores=None):
     files = pd.DataFrame({"path": [f"{row}.png" for row in range(len(labels))]})
     names = [f"class {k}" for k in range(n_classes)]
     data = SimpleNamespace(labels=SimpleNamespace(numpy=lambda: labels), images=files, class_names=names)
-    return Pool("drawn", data, np.arange(len(labels)), Dictionary(near, "probe", scores))
+    return Pool("drawn", data, np.arange(len(labels)), Dictionary(near, "probe", scores), {})
 
 
 class TestCases:

@@ -23,9 +23,8 @@ def guesses(sets, neighbours=NEAR, vectors=None, seed=0):
     """The mean of each guesser's shares in 1,500 cases, in %."""
     files = pd.DataFrame({"path": [f"{row}.png" for row in range(300)]})
     data = SimpleNamespace(labels=torch.from_numpy(LABELS), images=files, class_names=NAMES)
-    pool = Pool("drawn", data, np.arange(300), Dictionary(neighbours, "probe"))
-    cases = fastslow.case_table(pool, sets, 1500)
-    return fastslow.guess_blind(cases, pool, vectors or {}).mean()
+    pool = Pool("drawn", data, np.arange(300), Dictionary(neighbours, "probe"), vectors or {})
+    return fastslow.guess_blind(fastslow.case_table(pool, sets, 1500), pool).mean()
 
 
 def test_the_paper_s_sets_give_the_answer_to_who_knows_the_dictionary():
@@ -139,7 +138,8 @@ def test_attributes_serve_where_pictures_are_missing(tmp_path):
 
 
 def test_another_seed_offers_other_images_of_a_drawn_world():
-    first, again = (fastslow.load_pool("aviary", None, "attributes", seed, 30) for seed in (0, 1))
+    about = {"dictionary": "attributes", "count": 30}
+    first, again = (fastslow.load_pools(["aviary"], seed=seed, **about)["aviary"] for seed in (0, 1))
     assert again.name == first.name and again.data.class_names == first.data.class_names
     assert len(again.rows) == 2 * 48 and not {*again.paths[again.rows]} & {*first.paths}
     pictures = {Path(path).read_bytes() for path in first.paths}

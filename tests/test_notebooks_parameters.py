@@ -100,6 +100,15 @@ def check_A3(records):
     assert len(records[records.table == "clip, teacher and judge"]) == 6
 
 
+def check_A6(records):
+    """A vision transformer has no CAM; a part's drop has a case for each time that it is seen."""
+    assert len(set(records.table)) == 5 and "cam" not in set(records.method)
+    drops = records[records.metric == "drop of the logit"]
+    assert set(drops.patch) >= {"the part", "on the background"} and (drops.cases <= 2).all()
+    first = records[(records.table == "shuffled weights") & (records.method == "energy")]
+    assert first.set_index("shuffled").value["2.0"] == pytest.approx(1)
+
+
 def check_A5(records):
     """Who reads ordinary birds as a whole is at home there alone; the card finds out who recites."""
     right = values(records, table="lesson", birds=80, reader="ordinary birds, whole")

@@ -44,6 +44,14 @@ def wrapped_lines(text: str, width: int, indent: str = "") -> str:
     return "\n".join(textwrap.fill(line, width, subsequent_indent=indent) for line in text.splitlines())
 
 
+def shared_legend(fig: plt.Figure, columns: int = 3) -> None:
+    """One legend of all panels below a figure; a label that several have stands there once."""
+    handles = {}
+    for ax in fig.axes:
+        handles |= dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
+    fig.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
+
+
 def image_grid(
     images: Sequence, titles: Sequence[str] = (), columns: int = 6, width: float = 9.0, fontsize: float = 8
 ) -> plt.Figure:

@@ -79,8 +79,7 @@ def item(
     """One thing to rate, whose id and `hidden` (model, truth; as JSON types) no rater sees.
 
     answers: of a form of FORMS, or options to pick from, rated 1, 2, … image: a file, or as
-    `plots.to_picture` takes it. Items with the same `hidden["together"]` are a chain: they come one after the
-    other, and no answer is taken back. Raises RatingError: for fewer than two different answers.
+    `plots.to_picture` takes it. Raises RatingError: for fewer than two different answers.
     """
     if not 2 <= len(set(answers)) == len(answers):
         raise RatingError(f"item {id!r} needs 2 or more different answers, not {list(answers)}")
@@ -180,16 +179,12 @@ class RatingPanel(ipywidgets.VBox):
         for other in ratings(study.file, study.name).rater.unique():
             if other != self.rater and other.casefold() == self.rater.casefold():
                 raise RatingError(f"rater {self.rater!r} differs only in capitals from {other!r}")
-        chains = {}
-        for one in study.items.values():
-            chains.setdefault(one.hidden.get("together", one.id), []).append(one)
-        order = list(chains.values())
-        random.Random(f"{seed}/{study.name}/{self.rater}").shuffle(order)
-        self.order = [one for chain in order for one in chain]
+        self.order = list(study.items.values())
+        random.Random(f"{seed}/{study.name}/{self.rater}").shuffle(self.order)
         self.place, self.text, self.said = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         self.picture = ipywidgets.Image(format="jpeg", width=340, layout={"align_self": "flex-start"})
         self.buttons = ipywidgets.Box(layout={"flex_flow": "row wrap"})
-        self.undo = ipywidgets.Button(description="undo", disabled=len(order) < len(self.order))
+        self.undo = ipywidgets.Button(description="undo")
         self.undo.on_click(self._take_back)
         foot = ipywidgets.HBox([self.undo, self.said])
         right = ipywidgets.VBox([self.text, self.buttons, foot], layout={"margin": "0 0 0 16px"})

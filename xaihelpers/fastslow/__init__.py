@@ -6,7 +6,7 @@ goes for a chain as for a letter. What was cut off, refused or cannot be read is
 every share, and its own share stands beside as "invalid".
 """
 
-from xaihelpers.fastslow.candidates import CANDIDATES, Pool, case_table, draw_cases, load_pool
+from xaihelpers.fastslow.candidates import CANDIDATES, case_table, draw_cases
 from xaihelpers.fastslow.chains import (
     STAGES,
     STEP_MARK,
@@ -18,9 +18,10 @@ from xaihelpers.fastslow.chains import (
     segment_reasoning,
 )
 from xaihelpers.fastslow.dictionary import class_neighbours, similarity_dictionary
-from xaihelpers.fastslow.guessers import blind_floor, class_vectors, guess_blind, rotations, share_right
+from xaihelpers.fastslow.guessers import blind_floor, guess_blind, rotations, share_right
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes, chains_from_labels
 from xaihelpers.fastslow.letters import LETTERS
+from xaihelpers.fastslow.pools import Pool, fine_grained, load_pools
 from xaihelpers.fastslow.questions import (
     THE_IMAGE,
     annotate_chains,

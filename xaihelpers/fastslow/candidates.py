@@ -14,9 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from xaihelpers.datasets import Dataset, load
-from xaihelpers.datasets.loading import DRAWN
-from xaihelpers.fastslow.dictionary import Dictionary, class_neighbours
+from xaihelpers.fastslow.pools import Pool
 
 CANDIDATES = 5  # the true class and four distractors
 SETS = ("class", "image", "balanced", "random")
@@ -80,43 +78,6 @@ def draw_cases(
     rows = np.array(rows, int)
     positions = (options == labels[rows, None]).argmax(1)
     return Cases(rows, options, positions, np.array([centre for centre, *_ in sets], int))
-
-
-class Pool(NamedTuple):
-    """The images of a data set that may be asked about, and what is known of its classes."""
-
-    name: str
-    data: Dataset
-    rows: np.ndarray  # (n,), of the test images in the data set
-    dictionary: Dictionary
-
-    @property
-    def labels(self) -> np.ndarray:
-        """(N,), of all images."""
-        return self.data.labels.numpy()
-
-    @property
-    def paths(self) -> np.ndarray:
-        """(N,), files of all images."""
-        return self.data.images["path"].to_numpy()
-
-
-def load_pool(name: str, backbone=None, dictionary: str = "auto", seed: int = 0, count: int = 0) -> Pool:
-    """The pool of a data set's test images.
-
-    backbone, dictionary: as of `class_neighbours`.
-    seed: of the run. Another than 0 offers other images of a drawn world: it is drawn anew, at first use. Of
-        other data it takes others only where fewer are asked about than there are.
-    count: of the cases that are asked about, for which the test images of another world have to suffice; of
-        few cases a small world is drawn, with less to learn from. 0 draws as many as the world has.
-    """
-    place = name
-    if seed and name in DRAWN:
-        per_class = min(50, 5 * -(-count // 40)) or 50
-        place = DRAWN[name](f"{name}_{seed}_{per_class}", per_class, seed)
-    data = load(place)
-    rows = np.flatnonzero(~data.images["train"])
-    return Pool(name, data, rows, class_neighbours(data, backbone, dictionary))
 
 
 def case_table(

@@ -18,36 +18,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from xaihelpers.datasets import Dataset
-from xaihelpers.fastslow.candidates import CANDIDATES, Pool
-from xaihelpers.models.clip import Clip, embed_texts
+from xaihelpers.fastslow.candidates import CANDIDATES
+from xaihelpers.fastslow.pools import Pool
 
 CHANCE = "chance"
 
 
-def class_vectors(data: Dataset, clip: Clip | None = None) -> dict[str, np.ndarray]:
-    """Vectors (K, d) by which a guesser may find two classes alike, as far as the data set has them.
-
-    clip: whose embeddings of "a photo of a ..." serve as well; the shipped ones know the names of the drawn
-        worlds alone, and serve nowhere else.
-    """
-    by_letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4))
-    vectors = {"names' letters": by_letters.fit_transform(data.class_names).toarray()}
-    if data.class_attributes is not None:
-        vectors["class attributes"] = data.class_attributes.nan_to_num().numpy()
-    if clip is not None and (data.drawn or not clip.name.startswith("aviary_")):
-        phrases = [f"a photo of a {name}" for name in data.class_names]
-        vectors["names, by CLIP"] = embed_texts(clip, phrases, "truncate").rows.numpy()
-    return vectors
-
-
-def guess_blind(cases: pd.DataFrame, pool: Pool, vectors: dict[str, np.ndarray]) -> pd.DataFrame:
+def guess_blind(cases: pd.DataFrame, pool: Pool) -> pd.DataFrame:
     """How probable it is, in %, that each guesser takes the true class; a row for each case, by its index.
 
-    cases: as of `case_table`. vectors: as of `class_vectors`. Columns: the guessers, the first "chance".
+    cases: as of `case_table`. Columns: the guessers, the first "chance".
     """
     options = np.array(cases["candidates"].tolist(), int).reshape(-1, CANDIDATES)
     neighbours = pool.dictionary.neighbours
@@ -55,7 +37,7 @@ def guess_blind(cases: pd.DataFrame, pool: Pool, vectors: dict[str, np.ndarray])
     np.put_along_axis(in_set_of, neighbours, True, 1)
     known = in_set_of[options[:, :, None], options[:, None, :]]  # (l, 5, 5)
     scores = {CHANCE: np.zeros(options.shape), "knows the dictionary": known.sum(2)}
-    for kind, of_classes in vectors.items():
+    for kind, of_classes in pool.vectors.items():
         unit = normalize(of_classes)[options]  # (l, 5, d)
         scores[f"most like the others, by {kind}"] = np.einsum("lod,lkd->lo", unit, unit)
     scores["least wanted"] = -in_set_of.sum(0)[options]

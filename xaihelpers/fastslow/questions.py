@@ -18,9 +18,10 @@ import pandas as pd
 from xaihelpers.ask import ask, ask_whole, lettered_options, prompt, request
 from xaihelpers.ask.messages import KINDS, MARKED, Answer, Request, failure_kind
 from xaihelpers.datasets import with_article
-from xaihelpers.fastslow.candidates import CANDIDATES, Pool
+from xaihelpers.fastslow.candidates import CANDIDATES
 from xaihelpers.fastslow.chains import STAGES, chain_prefix, mentions_class, parse_chain
 from xaihelpers.fastslow.letters import LETTERS, parse_letter
+from xaihelpers.fastslow.pools import Pool
 
 log = logging.getLogger(__name__)
 THE_IMAGE = "the main object in this image"

@@ -100,13 +100,13 @@ def measured(
     return first, {name: one if one.cases else None for name, one in found.items()}
 
 
-def floor_of(cases: pd.DataFrame, pool: Pool, vectors: dict, model: str, answers: pd.DataFrame) -> pd.Series:
+def floor_of(cases: pd.DataFrame, pool: Pool, model: str, answers: pd.DataFrame | None = None) -> pd.Series:
     """What is right of cases, in %, by the best of those who see the options alone (`fastslow.blind_floor`).
 
-    vectors: as of `fastslow.class_vectors`. answers: those of the model asked blind.
+    answers: those of the model asked blind; without any the guessers' alone.
     """
-    by_case = cases.assign(model=model).set_index(CASE)
-    return blind_floor(guess_blind(by_case, pool, vectors), right_by_case(answers))
+    guesses = guess_blind(cases.assign(model=model).set_index(CASE), pool)
+    return blind_floor(guesses, None if answers is None else right_by_case(answers))
 
 
 def classes_asked(answers: pd.DataFrame, pools: Mapping[str, Pool]) -> tuple[str, int, int]:

@@ -28,10 +28,11 @@ import torch
 from sklearn.feature_extraction.text import CountVectorizer
 
 from xaihelpers.datasets import class_concepts, normalise_attribute
-from xaihelpers.fastslow.candidates import Pool
+from xaihelpers.fastslow import Pool
 from xaihelpers.fastslow.chains import STAGES
 from xaihelpers.fastslow.label_chains import UNKNOWN
 from xaihelpers.scores.exchange import Judge, ladder, partners
+from xaihelpers.scores.fse import CASE
 from xaihelpers.scores.intervals import PERCENT, interval
 from xaihelpers.substitute import group_of
 from xaihelpers.yardsticks.annotator_card import substituted_birds
@@ -187,13 +188,11 @@ def _values(chain: Chain) -> set[str]:
     return {statement for statement in implied(statements(chain)[0]) if " " in statement}
 
 
-def changed_birds(
-    pool: Pool, seed: int = 0, count: int = 288
-) -> tuple[np.ndarray, list[str], list[str] | None]:
+def _changed_birds(pool: Pool, seed: int, count: int) -> tuple[np.ndarray, list[str], list[str]]:
     """Birds of which one group of attributes is changed: their classes, what they have now, their pictures.
 
     Of the aviary they are drawn at first use (`annotator_card.substituted_birds`), all groups alike often. Of
-    other data nobody has such pictures, None: then they are chosen at random, with values that a class lacks.
+    other data nobody has such pictures: then they are chosen at random, with values that a class lacks.
     """
     if pool.name == "aviary":
         birds = substituted_birds(seed, count).images
@@ -202,7 +201,7 @@ def changed_birds(
     names = pool.data.attributes["name"].to_numpy()
     lacking = np.argwhere(~usual_of(pool))
     species, given = lacking[np.random.default_rng([seed, 1]).integers(len(lacking), size=count)].T
-    return species, names[given].tolist(), None
+    return species, names[given].tolist(), []
 
 
 def usual_of(pool: Pool) -> np.ndarray:
@@ -222,19 +221,18 @@ class Planted(NamedTuple):
     reader: IdealReader  # who has learnt from the truth's lessons
     of_changed: dict[str, list[Chain]]  # of birds with one group changed
     species: np.ndarray  # classes of these
+    pictures: list[str]  # files of these, none where nobody has such pictures
     groups: list[str]  # what was changed
     on_changed: Truth
 
 
-def plant(
-    pool: Pool, rows: Sequence[int], species: Sequence[int], given: Sequence[str], seed: int = 0
-) -> Planted:
+def plant(pool: Pool, rows: Sequence[int], seed: int = 0, n_changed: int = 288) -> Planted:
     """Plant all annotators in a data set with attributes.
 
-    rows: of the images that are described. species, given: of each changed bird its class, and the attribute,
-        group::value, that it has in the place of those of the group that its species usually has.
+    rows: of the images that are described. n_changed: birds of which one group of attributes is changed.
     """
-    names, rows, species = pool.data.attributes["name"].tolist(), np.asarray(rows), np.asarray(species, int)
+    names, rows = pool.data.attributes["name"].tolist(), np.asarray(rows)
+    species, given, pictures = _changed_birds(pool, seed, n_changed)
     usual = usual_of(pool)  # (K, A)
     train, labels = np.flatnonzero(pool.data.images["train"]), pool.labels
 
@@ -250,7 +248,7 @@ def plant(
         bird[groups == group_of(attribute)] = False
         bird[names.index(normalise_attribute(attribute))] = True
     reader, of_changed = IdealReader(lessons[TRUTH], labels[train]), chains(changed, species, 3)
-    about = Truth(names, of_rows), reader, of_changed, species, [group_of(one) for one in given]
+    about = Truth(names, of_rows), reader, of_changed, species, pictures, [group_of(one) for one in given]
     return Planted(said, lessons, labels[train], labels[rows], *about, Truth(names, changed))
 
 
@@ -294,12 +292,15 @@ def truths(planted: Planted) -> tuple[pd.DataFrame, dict[str, tuple[np.ndarray, 
 Readings = dict[tuple[str, str, int, str], pd.Series]  # who reads, kind of sets, stages, annotator -> by case
 
 
-def readings(planted: Planted, cases: Mapping[str, pd.DataFrame]) -> Readings:
+def readings(planted: Planted, cases: Mapping[str, pd.DataFrame], model: str) -> Readings:
     """What the ideal reader, and each annotator's author, get right in %, by case.
 
     cases: of each kind of sets, as of `case_table`. In the first kind the ideal reader is asked after each
     stage. The author of one who was not planted learns from one half of its chains and reads the other.
+    model: by whose name the cases go.
     """
+    cases = {kind: of_kind.assign(model=model) for kind, of_kind in cases.items() if len(of_kind)}
+    cases = {kind: of_kind.set_index(CASE, drop=False) for kind, of_kind in cases.items()}
     found, whole = {}, len(STAGES)
     for name, chains in planted.said.items():
         for kind, of_kind in cases.items():
