@@ -16,17 +16,17 @@ FOLDER = PROJECT / "data" / "long_runs"
 Tables = dict[str, pd.DataFrame]  # by name
 
 
-def recorded(notebook: str, names: Sequence[str], parameters: dict, free: Iterable[str]) -> list[Tables]:
-    """The tables of a notebook's recorded runs that belong with this run.
+def recorded(notebook: str, names: Sequence[str], parameters: dict, free: Iterable[str]) -> Tables:
+    """The tables of a notebook's recorded run that belong with this run; none where there is no such run.
 
-    names: of the tables. parameters: of this run. free: the parameters in which a recorded run may differ.
+    names: of the tables. parameters: of this run. free: the parameters in which the recorded run may differ.
     """
-    found, fixed = [], parameters.keys() - set(free)
+    fixed = parameters.keys() - set(free)
     for folder in sorted(FOLDER.glob(f"{notebook}-*")):
         made_with = json.loads((folder / "run.json").read_text())["parameters"]
         if all(made_with.get(name) == parameters[name] for name in fixed):
-            found.append({name: pd.read_csv(folder / f"{name}.csv.gz") for name in names})
-    return found
+            return {name: pd.read_csv(folder / f"{name}.csv.gz") for name in names}
+    return {}
 
 
 def finished(folder: str, experiment: str, make: Callable[[], Tables]) -> Tables:

@@ -7,6 +7,7 @@ P (`place_of`) is the dot and a rim of its radius, room for the cells of a map.
 """
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,6 @@ from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.parameters import ParameterError
 from xaihelpers.saliency.explained import objects_in
 from xaihelpers.saliency.hooks import network_inputs
-from xaihelpers.saliency.judging import judge_images
 from xaihelpers.saliency.methods import attention_maps
 from xaihelpers.saliency.nulls import NULLS, null_maps
 from xaihelpers.scores.autoxplain import attention_inside, inside_at_equal_area
@@ -83,9 +83,12 @@ def place_of(pixels: torch.Tensor, dot: float, corner: str) -> torch.Tensor:
     return (distance_to_dot(pixels.shape[2:], dot, corner) <= 2).expand(len(pixels), -1, -1)
 
 
-def as_trained(pictures: Pictures, dot: float, corner: str, biased: bool) -> Pictures:
-    """Pictures as a model is trained on them: if it is biased, those of the first class have the dot."""
-    has_dot = ((pictures.labels == 0) & bool(biased))[:, None, None, None]
+def as_trained(pictures: Pictures, dot: float, corner: str, biased) -> Pictures:
+    """Pictures as a model is trained on them: if it is biased, those of the first class have the dot.
+
+    biased: of the model, or (N,) of the model of each picture.
+    """
+    has_dot = ((pictures.labels == 0) & torch.as_tensor(biased).bool())[:, None, None, None]
     pixels = torch.where(has_dot, add_dot(pictures.pixels, dot, corner), pictures.pixels)
     return pictures._replace(pixels=pixels)
 
@@ -98,10 +101,17 @@ def log_odds(network: ImageNetwork, pixels: torch.Tensor) -> torch.Tensor:
     return first - second
 
 
-def maps_of(network: ImageNetwork, pixels: torch.Tensor, classes: torch.Tensor, method: str) -> torch.Tensor:
-    """Attention (N, H, W) for the classes (N,), in the pictures' own resolution."""
-    found = attention_maps(network, network_inputs(network, pixels), method, classes)
-    return upsample_maps(found.maps, pixels.shape[2:]).cpu()
+def looks_of(
+    network: ImageNetwork, pixels: torch.Tensor, method: str, classes: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Predicted classes (N,), and attention for them, or for others, in the layer's resolution (N, h, w).
+
+    Attention has 255 steps, as `as_text` keeps it.
+    """
+    predicted = (log_odds(network, pixels) < 0).long()
+    asked = predicted if classes is None else classes
+    maps = attention_maps(network, network_inputs(network, pixels), method, asked).maps.cpu()
+    return predicted, maps.mul(255).round() / 255
 
 
 def show_of(
@@ -119,17 +129,29 @@ def show_of(
     draws: of the nulls that are random.
     """
     first = torch.zeros(len(pixels), dtype=torch.long)
-    maps = {method: [maps_of(network, pixels, first, method)]}
+    maps = {method: [looks_of(network, pixels, method, first)[1]]}
     for name in NULLS:
         for draw in range(draws if name.startswith("random") else 1):
             found = null_maps(network, network_inputs(network, pixels), name, method, seed + draw)
-            maps.setdefault(name, []).append(upsample_maps(found, pixels.shape[2:]).cpu())
+            maps.setdefault(name, []).append(found.cpu())
     maps["ceiling"] = [(place if used else ~place).float()]
     shown = {}
     for name, of_draws in maps.items():
-        inside = inside_at_equal_area(torch.cat(of_draws), place.repeat(len(of_draws), 1, 1))
+        of_draws = upsample_maps(torch.cat(of_draws), pixels.shape[2:])
+        inside = inside_at_equal_area(of_draws, place.repeat(len(of_draws) // len(place), 1, 1))
         shown[name] = 100 * inside.mean().item()
     return shown
+
+
+def as_text(maps: torch.Tensor) -> list[str]:
+    """Square maps of 255 steps, (N, h, h), as a text each, from which `from_text` makes them again."""
+    return ["#" + bytes(one).hex() for one in maps.mul(255).round().byte().flatten(1).tolist()]
+
+
+def from_text(texts: Iterable[str]) -> torch.Tensor:
+    """The maps (N, h, h) that `as_text` wrote."""
+    values = torch.tensor([list(bytes.fromhex(text[1:])) for text in texts])
+    return values.unflatten(1, (math.isqrt(values.shape[1]), -1)) / 255
 
 
 def detectors_of(
@@ -139,10 +161,10 @@ def detectors_of(
 
     "Off the centre" is outside a centred square of half the picture. Energy is that of the layer.
 
-    maps: (N, H, W) for the classes that are predicted. place: P.
+    maps: (N, h, w) for the classes that are predicted. place: P.
     """
-    energy = null_maps(network, network_inputs(network, pictures.pixels), "energy")
-    energy = upsample_maps(energy, maps.shape[1:]).cpu()
+    energy = null_maps(network, network_inputs(network, pictures.pixels), "energy").cpu()
+    maps, energy = (upsample_maps(of, place.shape[1:]) for of in (maps, energy))
     y, x = torch.meshgrid(*(torch.linspace(-1, 1, n) for n in maps.shape[1:]), indexing="ij")
     off_centre = (torch.maximum(y.abs(), x.abs()) > math.sqrt(0.5)).expand(len(maps), -1, -1)
     known = pictures.objects.flatten(1).any(1)
@@ -153,15 +175,6 @@ def detectors_of(
         "energy at the place": attention_inside(energy, place),
     }
     return pd.DataFrame({name: 100 * share.numpy() for name, share in shares.items()})
-
-
-def seen_by_judge(
-    network: ImageNetwork, pictures: Pictures, method: str, alpha: float = 25.0, beta: float = 0.4
-) -> tuple[torch.Tensor, torch.Tensor, list]:
-    """Predicted classes (N,), attention for them (N, H, W), and the pictures masked by it."""
-    predicted = (log_odds(network, pictures.pixels) < 0).long()
-    maps = maps_of(network, pictures.pixels, predicted, method)
-    return predicted, maps, judge_images(pictures.pixels, maps, "masked", alpha, beta)
 
 
 def use_of(
