@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from xaihelpers import datasets, saliency
-from xaihelpers.saliency import attention_studies
+from xaihelpers.yardsticks import attention_studies
 from xaihelpers.saliency.explained import train_head
 
 

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import torch
 
+from xaihelpers.scores.exchange import partners
 from xaihelpers.scores.intervals import Interval, interval
 
 FOLDS = 5  # into which images go, for what is fitted on the others
-SAMPLES, SHUFFLES = 2000, 200
+SAMPLES = 2000
 
 
 def within_correlations(
@@ -127,19 +129,15 @@ def correlation_gap(
     return interval(*firsts, *seconds, reference, statistic=gap, clusters=clusters, bounds=bounds)
 
 
-def shuffled_correlation(scores: np.ndarray, maps: pd.DataFrame, seed: int = 0) -> Interval:
-    """What is left of a pooled correlation when scores are exchanged among the maps of one network.
+def exchanged_scores(scores: np.ndarray, maps: pd.DataFrame) -> np.ndarray:
+    """Each map with the scores of its classmates (`scores.exchange`), (S, N); NaN where a map has none.
 
-    scores: (N,), NaN where there is none.
-    Returns the mean over draws, with their percentiles; NaN of a constant.
+    Classmates are maps of one network that names the same `object` in both pictures: who knows network and
+    name, and not the picture, scores them alike.
     """
-    given = maps.assign(score=scores).dropna(subset=["score", "reference"])
-    cases, rng = len(given), np.random.default_rng(seed)
-    if cases < 4 or np.ptp(given["score"]) == 0:
-        return Interval(np.nan, np.nan, np.nan, cases, np.nan)
-    of_network = given.groupby("network")["score"]
-    left = [of_network.transform(rng.permutation).corr(given["reference"]) for _ in range(SHUFFLES)]
-    return Interval(float(np.mean(left)), *np.percentile(left, [2.5, 97.5]), cases, np.nan)
+    cells = maps.groupby(["network", "object"]).ngroup().to_numpy()
+    drawn = partners(torch.from_numpy(cells))
+    return np.where(drawn.alone, np.nan, scores[drawn.classmates])
 
 
 def rival_rows(
@@ -147,21 +145,23 @@ def rival_rows(
 ) -> tuple[dict[str, dict[str, Interval]], pd.DataFrame, pd.DataFrame]:
     """Judges held against what is blind, over the maps that have a reference.
 
-    scores: (N,) by judge, NaN where there is none. features: as of `blind_scores`.
-    Returns `lead_over_blind` by judge; a table of correlations by judge and `scores`: as given, shuffled and
-    within; and the blind scores, NaN of maps without a reference.
+    scores: (N,) by judge, NaN where there is none. features: as of `blind_scores`. maps: with `object`.
+    Returns `lead_over_blind` by judge; a table of correlations by judge and `scores`: as given, exchanged
+    among classmates, and both within the networks; and the blind scores, NaN of maps without a reference.
     """
     known = maps["reference"].notna()
     blind = blind_scores(features[known], maps[known]).reindex(maps.index)
     within, rows = {}, []
     for name, values in scores.items():
-        values = np.asarray(values, float)
-        within[name] = lead_over_blind(values, blind, maps, seed)
-        as_given = correlation_gap([values], [], maps["reference"], maps["image"])
-        rows.append({"judge": name, "scores": "as given", **as_given._asdict()})
-        shuffled = shuffled_correlation(values, maps, seed)
-        rows.append({"judge": name, "scores": "shuffled", **shuffled._asdict()})
-        rows.append({"judge": name, "scores": "within", **within[name]["judge"]._asdict()})
+        values = pd.Series(np.asarray(values, float), maps.index).where(known)
+        within[name] = lead_over_blind(values.to_numpy(), blind, maps, seed)
+        found = {"as given": (values, maps["reference"])}
+        of_network = [of - of.groupby(maps["network"]).transform("mean") for of in found["as given"]]
+        for said, (given, reference) in (found | {"within": of_network}).items():
+            exchanged = "exchanged" if said == "as given" else f"{said}, exchanged"
+            for what, firsts in {said: [given], exchanged: exchanged_scores(given.to_numpy(), maps)}.items():
+                of = correlation_gap(firsts, [], reference, maps["image"])
+                rows.append({"judge": name, "scores": what, **of._asdict()})
     return within, pd.DataFrame(rows), blind
 
 

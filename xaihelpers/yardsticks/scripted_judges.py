@@ -49,19 +49,30 @@ from xaihelpers.yardsticks.judge_controls import (
 from xaihelpers.yardsticks.statements import COVERAGE
 
 SIDE = 64  # at which light and usual places are compared
-TAUGHT, MANY = 5000, 192  # added to the seed of birds from which is learnt where they usually are; how many
+TAUGHT, MANY = 5000, 192  # added to the seed of birds from whose maps is learnt; how many
 # what changes from one picture to the other
 PAIRS = ((EXACT, LOOK_ALIKE), (EXACT, f"coverage {DOSES[-1]:g}"), (EXACT, ELSEWHERE))
 
 
+class Taught(NamedTuple):
+    """Maps from which is learnt what a map's form, and the usual place of what is named, say of its score."""
+
+    labels: Sequence[str]  # of n pictures
+    things: torch.Tensor  # (n, SIDE, SIDE), where their objects are
+    pictures: np.ndarray  # (N,), of which of them a map is
+    named: Sequence[str]  # (N,), the class that is named
+    lit: torch.Tensor  # (N, SIDE, SIDE) bool
+    scores: np.ndarray  # (N,)
+
+
 def scripted_scores(
-    cases: pd.DataFrame, lit: torch.Tensor, seed: int = 0, taught: Birds | None = None
+    cases: pd.DataFrame, lit: torch.Tensor, seed: int = 0, taught: Taught | None = None
 ) -> pd.DataFrame:
     """The scores of the scripted judges, 0 to 5, NaN for none: a row for each case, a column for each judge.
 
     cases: as of `Battery`, or of maps that a network has made: with condition, coverage, precision, area,
         brightness, object and right_name. lit: (N, H, W) bool. seed: of the noise and the forest.
-    taught: other birds, from which is learnt where they usually are; without any nobody knows.
+    taught: other maps; without any nobody knows the usual place.
     """
     coverage, precision = cases.coverage, cases.precision.fillna(0.0)
     fit = pd.Series(step_score(coverage, precision), cases.index)
@@ -81,35 +92,42 @@ def scripted_scores(
         "knows sharp masks": truth.mask(of_network, 3.0),
     }
     if taught is not None:
-        by_form = pd.Series(usual_place_scores(cases, lit, taught, seed), cases.index)
+        by_form = pd.Series(usual_place_scores(taught, lit, cases.object.tolist(), seed), cases.index)
         scores["knows the usual place"] = truth.mask(of_network & cases.right_name, by_form)
     return pd.DataFrame(scores, index=cases.index).clip(0, 5).mask(cases.condition.eq(NO_IMAGE))
 
 
-def usual_place_scores(cases: pd.DataFrame, lit: torch.Tensor, taught: Birds, seed: int = 0) -> np.ndarray:
-    """What a forest scores that sees the form of the light and knows where birds of a name usually are, (N,).
+def usual_place_scores(taught: Taught, lit: torch.Tensor, named: Sequence[str], seed: int = 0) -> np.ndarray:
+    """What a forest scores that sees the form of the light and knows where what is named usually is, (N,).
 
-    It was fitted to the true scores of networks' maps of `taught`; a bird is not counted to its own usual
-    place.
+    lit: (N, H, W) bool. named: the class of each map. A picture does not count to the usual place that its
+    own maps are learnt with.
     """
-    things = F.interpolate((taught.parts > 0).float()[:, None], (SIDE, SIDE))[:, 0]
-    names = taught.names.own.tolist()
-    same = torch.tensor(np.equal.outer(names, names)).float()  # (n, n)
-    others = same - torch.eye(len(names))
-    usual = torch.where(others.any(1)[:, None, None], _means(others, things), things.mean(0))
-    of_name = dict(zip(names, _means(same, things), strict=True))
-    known = np.concatenate([upsample_maps(maps, (SIDE, SIDE)).numpy() for maps in taught.maps.values()])
-    light, n_maps = torch.from_numpy(known > LIT), len(taught.maps)
-    score = step_score(*coverage_and_precision(light, things.bool().repeat(n_maps, 1, 1)))
     forest = RandomForestRegressor(200, min_samples_leaf=3, random_state=seed)
-    forest.fit(_form(light, usual.repeat(n_maps, 1, 1)), score)
-    places = torch.stack([of_name.get(name, things.mean(0)) for name in cases.object])
-    return forest.predict(_form(F.interpolate(lit[:, None].float(), (SIDE, SIDE))[:, 0], places))
+    places = _usual_places(taught, taught.named, taught.pictures)
+    forest.fit(_form(taught.lit, places), taught.scores)
+    lit = F.interpolate(lit[:, None].float(), (SIDE, SIDE))[:, 0]
+    return forest.predict(_form(lit, _usual_places(taught, named)))
 
 
-def _means(weights: torch.Tensor, things: torch.Tensor) -> torch.Tensor:
-    """Weighted means (N, S, S) of masks (n, S, S), weights (N, n)."""
-    return torch.einsum("ab,bxy->axy", weights, things) / weights.sum(1).clamp(min=1)[:, None, None]
+def _usual_places(taught: Taught, named: Sequence[str], own: np.ndarray | None = None) -> torch.Tensor:
+    """Where the objects of these classes are on average, (N, SIDE, SIDE), in other pictures than `own`."""
+    weights = np.equal.outer(np.asarray(named), np.asarray(taught.labels)).astype(np.float32)
+    if own is not None:
+        weights[np.arange(len(own)), own] = 0
+    weights[weights.sum(1) == 0] = 1  # of a name without pictures those of all
+    weights = torch.from_numpy(weights / weights.sum(1, keepdims=True))
+    return torch.einsum("ab,bxy->axy", weights, taught.things)
+
+
+def taught_by_birds(birds: Birds) -> Taught:
+    """What the maps of a network of drawn birds teach, scored by the prompt's steps."""
+    things = F.interpolate((birds.parts > 0).float()[:, None], (SIDE, SIDE))[:, 0]
+    known = torch.cat([upsample_maps(maps, (SIDE, SIDE)) for maps in birds.maps.values()])
+    names, n_maps = birds.names.own.tolist(), len(birds.maps)
+    score = step_score(*coverage_and_precision(known > LIT, things.bool().repeat(n_maps, 1, 1)))
+    pictures = np.tile(np.arange(len(names)), n_maps)
+    return Taught(names, things, pictures, names * n_maps, known > LIT, score)
 
 
 def _form(lit: torch.Tensor, place: torch.Tensor) -> np.ndarray:
@@ -147,7 +165,7 @@ class DrawnCards(NamedTuple):
     """What was asked about drawn birds, and what came of it."""
 
     battery: Battery  # of masked pictures
-    taught: Birds  # others, as `scripted_scores` takes them
+    taught: Taught  # by others, as `scripted_scores` takes it
     answers: dict[str, pd.DataFrame]  # by judge, as of `ask_battery`, about masked pictures
     cards: pd.DataFrame  # as of `judge_card`, with the columns judge and shown
 
@@ -179,7 +197,7 @@ def draw_cards(
             if kind == "masked":
                 answers[name] = said
     battery = batteries["masked"]
-    taught = drawn_birds(MANY, seed + TAUGHT)
+    taught = taught_by_birds(drawn_birds(MANY, seed + TAUGHT))
     scores = scripted_scores(battery.cases, battery.lit, seed, taught)
     said = battery.cases.assign(text=true_texts(battery.cases), score=scores["the truth"])
     texts = check_texts(said, battery, seed)  # by all of them
@@ -190,11 +208,19 @@ def draw_cards(
 
 
 def pairs_of_birds(drawn: DrawnCards, name: str) -> tuple[list, list[str]]:
-    """The pictures of PAIRS, each of another bird, with a judge's scores: the first ones, then the others."""
+    """The pictures of PAIRS, each of another bird, with a judge's scores: the first ones, then the others.
+
+    Of each pair the bird is shown whose difference of scores is the median.
+    """
     said = drawn.answers[name].reset_index(names="case")
+    score = said.pivot_table(index="row", columns="condition", values="score", dropna=False)
+    chosen = []
+    for pair in PAIRS:
+        gaps = (score[pair[0]] - score[pair[1]]).drop(chosen).dropna().sort_values(kind="stable")
+        chosen += gaps.index[[len(gaps) // 2]].tolist() if len(gaps) else []
     pictures, titles = [], []
     for place in range(2):
-        for pair, bird in zip(PAIRS, said.row[said.condition == LOOK_ALIKE], strict=False):
+        for pair, bird in zip(PAIRS, chosen, strict=False):
             one = said[(said.row == bird) & (said.condition == pair[place])].iloc[0]
             pictures.append(drawn.battery.images[one.case])
             titles.append(f"{one.condition}: {one.score:g}\n“{one.object}”")
