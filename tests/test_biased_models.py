@@ -126,5 +126,5 @@ def test_recorded_tables_belong_to_a_run_with_the_same_parameters(tmp_path, monk
     long_runs.keep({"models": pd.DataFrame({"model": [0]})}, folder)
     (folder / "run.json").write_text('{"parameters": {"seed": 0, "beta": 0.4}}')
     monkeypatch.setattr(long_runs, "FOLDER", tmp_path)
-    assert len(long_runs.recorded("44", ["models"], {"seed": 1, "beta": 0.4}, ["seed"])) == 1
-    assert long_runs.recorded("44", ["models"], {"seed": 1, "beta": 0.5}, ["seed"]) == []
+    assert list(long_runs.recorded("44", ["models"], {"seed": 1, "beta": 0.4}, ["seed"])) == ["models"]
+    assert long_runs.recorded("44", ["models"], {"seed": 1, "beta": 0.5}, ["seed"]) == {}
