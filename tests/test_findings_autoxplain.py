@@ -75,8 +75,8 @@ def test_judges_that_look_at_no_object_are_found_out(tmp_path):
     who = records[records.table == "who looks"].set_index(["judge", "metric"])
     looks = who.xs("looks at the object", level="metric").value
     lead = who.xs("lead over blind", level="metric")
-    pooled = records[(records.table == "1, exchanged") & (records.scores == "as given")]
-    pooled = pooled.set_index("judge").value
+    rows = records[records.table == "1, exchanged"].set_index(["judge", "scores"])
+    pooled = rows.xs("as given", level="scores").value
     (ran,) = read_runs(tmp_path / "results")
     verdict = ran["verdicts"][0]
     assert pooled[judges[0]] > 0.4  # as high as the paper's judges are with people
@@ -86,4 +86,7 @@ def test_judges_that_look_at_no_object_are_found_out(tmp_path):
     honest, liars = "coverage x precision", ["looks at no object", "a brightness meter", "knows families"]
     assert looks[honest] == 1 and lead.low[honest] > 0
     assert not looks[[*liars, "knows sharp masks", "knows the usual place"]].any()
-    assert lead.low["knows the usual place"] > 0  # whom the card alone finds out
+    assert lead.low["knows the usual place"] < 0.05  # and so does a blind row
+    own, exchanged = (rows.xs(of, level="scores").value for of in ("as given", "exchanged"))
+    assert own[honest] - exchanged[honest] > 0.05  # of the picture, and not of network and name
+    assert abs(own - exchanged)[["looks at no object", "a brightness meter"]].max() < 0.05
