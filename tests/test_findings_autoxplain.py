@@ -19,7 +19,7 @@ def test_which_network_is_left_with_nothing_and_the_light_has_no_lead():
     """Numbers of maps, most of whose reference is the network's and some of it the light's."""
     rng = np.random.default_rng(0)
     network = np.repeat([0, 1], 100)
-    maps = pd.DataFrame({"network": network, "image": np.tile(np.arange(100), 2)})
+    maps = pd.DataFrame({"network": network, "image": np.tile(np.arange(100), 2), "object": "bird"})
     area, seen = rng.normal(size=(2, 200))
     maps["reference"] = 3 * network + 0.5 * area + seen
     features = pd.DataFrame({"area": area})

@@ -136,7 +136,7 @@ def exchanged_scores(scores: np.ndarray, maps: pd.DataFrame) -> np.ndarray:
     name, and not the picture, scores them alike.
     """
     cells = maps.groupby(["network", "object"]).ngroup().to_numpy()
-    drawn = partners(torch.from_numpy(cells))
+    drawn = partners(torch.tensor(cells))
     return np.where(drawn.alone, np.nan, scores[drawn.classmates])
 
 
@@ -155,13 +155,15 @@ def rival_rows(
     for name, values in scores.items():
         values = pd.Series(np.asarray(values, float), maps.index).where(known)
         within[name] = lead_over_blind(values.to_numpy(), blind, maps, seed)
-        found = {"as given": (values, maps["reference"])}
-        of_network = [of - of.groupby(maps["network"]).transform("mean") for of in found["as given"]]
-        for said, (given, reference) in (found | {"within": of_network}).items():
-            exchanged = "exchanged" if said == "as given" else f"{said}, exchanged"
-            for what, firsts in {said: [given], exchanged: exchanged_scores(given.to_numpy(), maps)}.items():
-                of = correlation_gap(firsts, [], reference, maps["image"])
-                rows.append({"judge": name, "scores": what, **of._asdict()})
+        of_network = [
+            of - of.groupby(maps["network"]).transform("mean") for of in (values, maps["reference"])
+        ]
+        found = {"as given": correlation_gap([values], [], maps["reference"], maps["image"])}
+        found["within"] = within[name]["judge"]
+        for said, (given, reference) in (("", (values, maps["reference"])), ("within, ", of_network)):
+            of_classmates = exchanged_scores(given.to_numpy(), maps), [], reference, maps["image"]
+            found[f"{said}exchanged"] = correlation_gap(*of_classmates)
+        rows += [{"judge": name, "scores": said, **of._asdict()} for said, of in found.items()]
     return within, pd.DataFrame(rows), blind
 
 
