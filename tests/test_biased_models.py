@@ -82,6 +82,11 @@ def test_use_and_show_of_a_network_that_sees_nothing_but_red():
     assert (rows["attention beside the object"] == 100).all()
 
 
+def test_maps_come_back_from_their_texts():
+    maps = torch.rand(3, 20, 20, generator=torch.Generator().manual_seed(0)).mul(255).round() / 255
+    assert torch.equal(red_dots.from_text(red_dots.as_text(maps)), maps)
+
+
 def test_a_network_comes_out_the_same_again():
     base, draw = two_classes.base_network(side=32), torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (12, 3, 32, 32), dtype=torch.uint8, generator=draw)

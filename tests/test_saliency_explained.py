@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from xaihelpers import datasets, saliency
-from xaihelpers.yardsticks import attention_studies
 from xaihelpers.saliency.explained import train_head
+from xaihelpers.yardsticks import attention_studies
 
 
 @pytest.fixture(scope="module")

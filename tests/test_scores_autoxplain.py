@@ -57,8 +57,6 @@ def test_pictures_do_not_make_networks():
     found = autoxplain.lead_of_kinds(values, kinds, backbones, images, draws)
     margin = student.ppf(0.975, 1) * 1.5
     assert found[:3] == pytest.approx((4.5, 4.5 - margin, 4.5 + margin)) and found.effective == 2
-    pictures = autoxplain.lead_of_kinds(values, kinds, backbones, images, draws, networks_are_cases=False)
-    assert pictures.value == pytest.approx(4.5) and not pictures.high - pictures.low > 1
     one = np.array(backbones) == "a"
     alone = autoxplain.lead_of_kinds(*(np.array(of)[one] for of in (values, kinds, backbones, images, draws)))
     assert alone.value == pytest.approx(3) and np.isnan(alone.low)

