@@ -53,6 +53,15 @@ def lines_above(fault):
     return int(value("61", "fourteen pages", "above blind", f"fault={fault}"))
 
 
+def test_who_finds_a_red_dot():
+    held = "err by pair", "r with normal training", "pair=all in which it is used"
+    by_truth, by_centre = (
+        value("44", *held, f"by={by}") for by in ("by the truth", "attention off the centre")
+    )
+    assert f"training without a dot is {by_truth:.2f} over eight pairs of classes" in README
+    assert f"which asks nobody, has {by_centre:.2f}." in README
+
+
 def test_a_model_written_otherwise_has_other_numbers():
     rows = ROWS[(ROWS.table == "6-8, zero and gauge") & (ROWS.metric == "CGIM1")]
     rows = rows[rows.row.str.startswith("over=concepts")].value
