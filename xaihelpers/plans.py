@@ -97,9 +97,7 @@ def _networks_and_clips(parameters: dict) -> Lacks:
         families, plain = names.families_of(plain)
         if plain.startswith("clip/"):
             clips.append((plain.removeprefix("clip/"), weights))
-        elif not (
-            weights or plain in [*sum(names.OWN.values(), []), names.WHEEL] or plain.endswith(OWN_FILES)
-        ):
+        elif not (weights or plain in sum(names.OWN.values(), []) or plain.endswith(OWN_FILES)):
             if families == ("pytorchcv",) and find_spec("pytorchcv") is None:
                 yield PACKAGE, f"pytorchcv ({names.how_to_install('paper')})"
             if not any(downloads.has_network(family, plain) for family in families):

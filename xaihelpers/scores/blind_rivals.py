@@ -151,10 +151,11 @@ def rival_rows(
     """
     known = maps["reference"].notna()
     blind = blind_scores(features[known], maps[known]).reindex(maps.index)
-    within, rows = {}, []
+    within, rows, every, maps = {}, [], maps, maps[known]
     for name, values in scores.items():
-        values = pd.Series(np.asarray(values, float), maps.index).where(known)
-        within[name] = lead_over_blind(values.to_numpy(), blind, maps, seed)
+        values = np.asarray(values, float)
+        within[name] = lead_over_blind(values, blind, every, seed)
+        values = pd.Series(values, every.index)[known]
         of_network = [
             of - of.groupby(maps["network"]).transform("mean") for of in (values, maps["reference"])
         ]

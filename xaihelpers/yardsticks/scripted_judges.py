@@ -214,13 +214,13 @@ def pairs_of_birds(drawn: DrawnCards, name: str) -> tuple[list, list[str]]:
     """
     said = drawn.answers[name].reset_index(names="case")
     score = said.pivot_table(index="row", columns="condition", values="score", dropna=False)
-    chosen = []
+    chosen = {}  # bird -> pair
     for pair in PAIRS:
-        gaps = (score[pair[0]] - score[pair[1]]).drop(chosen).dropna().sort_values(kind="stable")
-        chosen += gaps.index[[len(gaps) // 2]].tolist() if len(gaps) else []
+        gaps = (score[pair[0]] - score[pair[1]]).drop([*chosen]).dropna().sort_values(kind="stable")
+        chosen |= {bird: pair for bird in gaps.index[len(gaps) // 2 :][:1]}
     pictures, titles = [], []
     for place in range(2):
-        for pair, bird in zip(PAIRS, chosen, strict=False):
+        for bird, pair in chosen.items():
             one = said[(said.row == bird) & (said.condition == pair[place])].iloc[0]
             pictures.append(drawn.battery.images[one.case])
             titles.append(f"{one.condition}: {one.score:g}\n“{one.object}”")
