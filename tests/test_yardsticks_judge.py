@@ -8,7 +8,7 @@ import torch
 from xaihelpers.yardsticks import judge_card as cards
 from xaihelpers.yardsticks import judge_controls
 from xaihelpers.yardsticks.judge_card import judge_card
-from xaihelpers.yardsticks.scripted_judges import scripted_scores, true_texts
+from xaihelpers.yardsticks.scripted_judges import scripted_scores, taught_by_birds, true_texts
 from xaihelpers.yardsticks.statements import check_statements
 
 N = 60
@@ -32,7 +32,7 @@ def battery():
 @pytest.fixture(scope="module")
 def taught():
     """Others, from which is learnt where such things usually are."""
-    return round_things(1)
+    return taught_by_birds(round_things(1))
 
 
 def round_things(seed):
