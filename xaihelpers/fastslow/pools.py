@@ -42,7 +42,7 @@ def load_pools(
     clip: str = "",
     seed: int = 0,
     count: int = 0,
-    device=None,
+    device: str = "cpu",
 ) -> dict[str, Pool]:
     """The pools of test images of several data sets, by name.
 

@@ -98,7 +98,7 @@ def taught_by_maps(
         return None
     cases, lit = lit_cases(attend_all(explained, data, rows, method), data, *mask)
     things = F.interpolate((masks > 0).float()[:, None], (SIDE, SIDE))[:, 0]
-    labels = [data.class_names[label] for label in data.labels[rows].tolist()]
+    labels = [data.class_names[label] if label >= 0 else "" for label in data.labels[rows].tolist()]
     of_maps = cases.place.to_numpy(), cases.object.tolist(), lit, cases.overlap.to_numpy()
     return Taught(labels, things, *of_maps)
 
