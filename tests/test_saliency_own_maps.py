@@ -8,8 +8,8 @@ from xaihelpers import datasets, saliency
 
 IDS = ["0.png", "1.png", "2.png"]
 VIEW = saliency.picture_view("mine", 10)
-MAPS = np.zeros((3, 2, 4))  # bright on the left half, on the right half, nowhere
-MAPS[0, :, :2], MAPS[1, :, 2:] = 5, -5
+MAPS = np.zeros((3, 2, 4))  # bright on the left half, in two scales; nowhere
+MAPS[0, :, :2], MAPS[1, :, :2] = 5, 0.5
 SQUARE = np.ones((3, 4, 4))
 SQUARE[:, :, 2:] = 2  # brighter on the right
 
@@ -114,19 +114,11 @@ def test_one_array_of_np_save_is_no_file_of_maps(tmp_path):
         saliency.own_maps(tmp_path / "mine.npy", None, [0], VIEW)
 
 
-def test_signed_maps_are_read_as_the_file_says(read, caplog):
+def test_maps_with_values_below_0_are_refused(read):
     maps = np.random.default_rng(0).normal(size=(3, 2, 4))
-    lowest = maps.min((1, 2), keepdims=True)
-    expected = {"positive": np.maximum(maps, 0), "absolute": np.abs(maps), "shifted": maps - lowest}
-    for signed, by_hand in expected.items():
-        found = read(maps=maps, image_ids=IDS, signed=signed)[0].maps
-        assert np.allclose(found, read(maps=by_hand, image_ids=IDS)[0].maps, atol=1e-6), signed
-    assert not caplog.records
-    found = read(maps=maps, image_ids=IDS)[0].maps
-    assert np.allclose(found, read(maps=expected["shifted"], image_ids=IDS)[0].maps, atol=1e-6)
-    assert "shifted: the lowest is dark, and 0 is not. Write `signed`" in caplog.text
-    with pytest.raises(ValueError, match="signed is 'squared', not one of positive, absolute, shifted"):
-        read(maps=maps, image_ids=IDS, signed="squared")
-    caplog.clear()
-    read(maps=-np.abs(maps) - 1, image_ids=IDS)  # logarithms, for instance: there is one reading
-    assert not caplog.records
+    for signed in (maps, -np.abs(maps) - 1):
+        with pytest.raises(ValueError, match="maps have values below 0, down to -.*write np.maximum.maps, 0"):
+            read(maps=signed, image_ids=IDS)
+    overshoot = np.abs(maps)
+    overshoot[0, 0, 0] = -1e-9
+    assert read(maps=overshoot, image_ids=IDS)[0].maps.min() == 0

@@ -1,15 +1,12 @@
 """Attention maps of your own model or method, from an `.npz` file with these arrays.
 
-maps       (N, h, w)  numbers of any size and scale
+maps       (N, h, w)  numbers from 0 up, of any scale
 image_ids  (N,)       file names of the images, as the data set has them
 predicted  (N,)       names of the predicted classes, not their numbers; may be left out where only maps are
                       compared
 covers     a text     what of its picture a map covers: "image", the whole, or "224/256", the middle 224 of a
                       picture whose short side is resized to 256, around which a map is 0. Left out it is
                       the whole, but not where maps are square and pictures are not.
-signed     a text     how maps with values below 0 and above are read: "positive", without what is below 0,
-                      "absolute", without the sign, or "shifted", the lowest value as 0. Left out they are
-                      shifted, and the log says so.
 
 Each map is then scaled to [0, 1].
 """
@@ -37,7 +34,6 @@ from xaihelpers.saliency.methods import AttentionMaps, scaled_maps
 from xaihelpers.text_files import places, words
 
 log = logging.getLogger(__name__)
-READINGS = {"positive": torch.relu, "absolute": torch.abs, "shifted": torch.clone}  # of signed maps
 
 
 def picture_view(name: str, side: int = 224) -> ImageNetwork:
@@ -58,18 +54,17 @@ def own_maps(
     not say what is predicted.
 
     file: a path, or a name under XAI_DATA. rows: N positions in `data.images`.
-    The log says where maps have both signs and none of `READINGS` is named, and where no predicted class is
-    one of the data's.
+    The log says where no predicted class is one of the data's.
 
     Raises OwnModelError: a file that cannot be read or lacks an array, shapes that do not fit, an image with
-        no map or two, no word of what square maps of other pictures cover, another reading, predicted classes
+        no map or two, values below 0, no word of what square maps of other pictures cover, predicted classes
         that are numbers and no class of the data; SaliencyError for NaN; DatasetError for an image that
         cannot be read.
     """
     held = _arrays(file)
     maps, ids = held["maps"], held["image_ids"]
     predicted = held.get("predicted", ids)
-    covers, signed = ("".join(held.get(name, "")) for name in ("covers", "signed"))
+    covers = "".join(held.get("covers", ""))
     if maps.ndim != 3 or not maps.size or not len(maps) == len(ids) == len(predicted):
         shapes = ", ".join(f"{name} {np.shape(values)}" for name, values in held.items())
         raise OwnModelError(f"{file} has {shapes}: maps (N, h, w), image_ids and predicted (N,) are wanted")
@@ -83,16 +78,11 @@ def own_maps(
         )
     maps = torch.from_numpy(maps[found])
     require_finite(maps, f"{file}: the maps")
-    if not signed and maps.max() > 0 and maps.min() < -1e-3 * maps.max():  # more than an overshoot
-        log.warning(
-            "%s: maps have values below 0 and above, and are shifted: the lowest is dark, and 0 is not. "
-            "Write `signed`, a text, beside them: one of %s",
-            *(file, ", ".join(READINGS)),
-            extra={"note": True},
+    if maps.min() < -1e-3 * maps.max():  # more than an overshoot
+        raise OwnModelError(
+            f"{file}: maps have values below 0, down to {maps.min():.3g}, and nobody can tell whether those "
+            "are dark or bright: write np.maximum(maps, 0), np.abs(maps) or maps - maps.min()"
         )
-    if signed and signed not in READINGS:
-        raise OwnModelError(f"{file}: signed is {signed!r}, not one of {', '.join(READINGS)}")
-    maps = READINGS[signed or "shifted"](maps)
     sizes = image_sizes(data, rows)  # (N, 2), width and height
     middle = re.fullmatch(r"(\d+)\s*/\s*(\d+)", covers)
     may_be_left_out = maps.shape[1] != maps.shape[2] or bool((sizes[:, 0] == sizes[:, 1]).all())
@@ -103,7 +93,9 @@ def own_maps(
             "all of it, 224/256 for the middle 224 pixels of a short side resized to 256"
         )
     smooth, cut = dataclasses.replace(view, interpolation="bilinear"), []
-    for values, (width, height) in zip(scaled_maps(maps)[0].float().numpy(), sizes.tolist(), strict=True):
+    for values, (width, height) in zip(
+        scaled_maps(maps.relu())[0].float().numpy(), sizes.tolist(), strict=True
+    ):
         size = (width, height)
         if middle:
             size = 2 * (max(1, round(min(size) * int(middle[1]) / int(middle[2]))),)
@@ -140,7 +132,7 @@ def _arrays(file: str | Path) -> dict[str, np.ndarray | list[str]]:
         if not isinstance(content, np.lib.npyio.NpzFile):
             raise ValueError("it is one array without a name, as np.save writes")
         with content:
-            for name in ("maps", "image_ids", *content.keys() & {"predicted", "covers", "signed"}):
+            for name in ("maps", "image_ids", *content.keys() & {"predicted", "covers"}):
                 if name not in content:
                     raise ValueError(f"it has {', '.join(content)}, and no {name}")
                 array = content[name]
