@@ -126,6 +126,12 @@ def test_what_stands_against_a_verdict():
         ),  # nor does another hide it
         (HOLDS, some("rivals", TOLD, measured(5, nan, nan)), "not told from its rival"),
         (HOLDS, some("rivals", measured(5, nan, nan), TOLD), "not told from its rival"),
+        # who refutes a claim that something is missed has a rival, too
+        (FAILS, some("refuters", TOLD), "fails"),
+        (FAILS, some("refuters", TOLD, BLIND), "not told from its rival"),
+        (FAILS, some("refuters", measured(5, nan, nan)), "not told from its rival"),
+        (HOLDS, some("refuters", BLIND), "holds"),
+        (OPEN, some("refuters", ahead), "too few cases"),
         (HOLDS, {"controls": {"sees": None}}, "holds"),  # which this run cannot ask
         (HOLDS, some("rewritten", measured(20, nan, nan)), "not applicable"),
         (HOLDS, {"controls": {"sees": True}, "room": {"above": True}}, "holds"),
@@ -140,6 +146,12 @@ def test_what_stands_against_a_verdict():
         (HOLDS, some("readings", FAILS) | some("rivals", BLIND), "depends on the reading"),
     ):
         assert claims.decide(ABOVE, found, **against).outcome == outcome, against
+
+
+def test_a_verdict_names_the_readings_that_turn_it():
+    for own, other in ((HOLDS, FAILS), (FAILS, HOLDS)):
+        verdict = claims.decide(ABOVE, own, {"as it is": own, "by size": other, "open": OPEN})
+        assert str(verdict) == "depends on the reading (by size)"
 
 
 def test_what_a_claim_is_to_be_asked_has_to_be_given():

@@ -37,10 +37,11 @@ def test_published_metrics_move_where_no_prediction_does(runs):
     fit = runs[0][0]
     truth = torch.rand(fit.outputs.class_weights.shape, generator=torch.Generator().manual_seed(0))
     moved = []
-    for other, centre in alignment.writings(fit.outputs, fit.centre).values():
-        ranked = [alignment.concept_importance(other, basis, centre) for basis in ("product", "contrast")]
+    for other in alignment.writings(fit).values():
+        ranked = [alignment.View([other]).importance(basis)[0] for basis in ("product", "contrast")]
         found = [100 * alignment.concept_existence(one, fit.present, 1).mean() for one in ranked]
-        moved.append([*found, alignment.cgim(other, fit.outputs.predictions, truth)["concept"][0].nanmean()])
+        cgim = alignment.cgim(other.outputs, fit.outputs.predictions, truth)
+        moved.append([*found, cgim["concept"][0].nanmean()])
     by_product, by_contrast, cgim = torch.tensor(moved).T
     assert by_product.max() - by_product.min() > 20 and cgim.max() - cgim.min() > 0.3
     assert by_contrast.max() - by_contrast.min() < 0.5

@@ -57,14 +57,16 @@ def check_12(records):
 
 
 def check_13(records):
-    """A list that knows the species alone earns much, and nothing beyond the species; labels earn all."""
+    """A list that knows the species alone earns much; labels earn all; of the picture no list has more."""
     found = records[records.table == "1"]
     cem = found.groupby("basis").value.min()
-    beyond = records[records.table == "1, beyond the species"].set_index("basis")
+    rungs = records[records.table == "1, class or picture"].pivot(
+        index="list", columns="metric", values="value"
+    )
     assert len(values(found, l=2)) == len(found)
     assert cem["species"] > 80 and cem["the image's labels"] == 100
-    blind = beyond.loc[["random order", "prevalence", "another image's", "species"]]
-    assert (blind.low < 0).all() and (blind.high > 0).all() and beyond.value["the image's labels"] > 20
+    assert (rungs["the picture"] < rungs["the truth"]).drop("theta").all() and rungs["the truth"]["T"] > 1
+    assert rungs.loc["theta", ["the picture", "soft reciter", "the truth"]].eq(0).all()  # of the class alone
 
 
 def check_14(records):
@@ -76,12 +78,17 @@ def check_14(records):
     sighted = found.basis == "knows the place"
     assert (values(found, alpha=12) == 100).all() and len(values(found, l=2)) == len(found)
     assert (values(found[sighted]) == 100).all() and (values(found[~sighted], alpha=2) < 95).all()
-    exchanged = values(records, table="2, exchanged", alpha=2).droplevel("metric")
-    own, usual, beyond, energy, sighted = (
-        exchanged[f"map={name}, alpha=2"]
-        for name in ("own maps", "usual place", "own beyond usual place", "energy", "knows the place")
+    exchanged = records[records.table == "2, exchanged"].set_index("map").value
+    beyond = exchanged["own maps"] - exchanged["usual place"]
+    assert exchanged["energy"] == 0 and min(exchanged["usual place"], exchanged["knows the place"]) > 20
+    assert exchanged["own beyond usual place"] == pytest.approx(beyond)
+    rungs = records[records.table == "2, class or picture"].pivot(
+        index="map", columns="metric", values="value"
     )
-    assert energy == 0 and usual > 20 and sighted > 30 and beyond == pytest.approx(own - usual)
+    assert (
+        rungs["CLM, own"]["knows the place"] == 100
+        and (rungs["CLM, picture"].drop("own less energy") > 10).all()
+    )
 
 
 def check_A2(records):

@@ -191,7 +191,7 @@ def test_a_verdict_is_shown_and_kept(run, tmp_path, caplog):
     """The same claim decided again, as when a cell is run twice, replaces the earlier verdict."""
     claim = load_claims()["alignment-product-half-absent"]
     about = {"data": "aviary", "model": "aviary_resnet", "figure": "table1"}
-    about["readings"] = {"by size": None, "by presence alone": None}
+    about["readings"] = {"another head": None, "by size": None, "by presence alone": None}
     run.verdict(claim.id, Interval(20.0, 10.0, 30.0, 100, 90.0), **about)
     found, otherwise = Interval(52.0, 47.0, 57.0, 100, 90.0), Interval(20.0, 10.0, 30.0, 100, 90.0)
     with caplog.at_level("INFO", logger="xaihelpers"):
@@ -200,12 +200,11 @@ def test_a_verdict_is_shown_and_kept(run, tmp_path, caplog):
     assert claim.claim in caplog.text and "52 [47, 57] %, least effect 10: holds" in caplog.text
     other = "alignment-product-half-absent-gauge-free"
     with caplog.at_level("INFO", logger="xaihelpers"):
-        about |= {"rivals": {"random order": None, "prevalence": None}}
         written = {"zero": otherwise, "gauge": found}
         assert run.verdict(other, found, rewritten=written, **about).outcome == "ill-posed"
     assert "52 [47, 57] % as fitted, 20 to 52 in other writings, least effect 10: ill-posed" in caplog.text
-    with pytest.raises(ValueError, match="not asked its rivals random order, prevalence"):
-        run.verdict(other, found, **about | {"rivals": {}})
+    with pytest.raises(ValueError, match="not asked its readings another head, by presence alone, by size"):
+        run.verdict(other, found, **about | {"readings": {}})
     with pytest.raises(ValueError, match="is about people: say by needs= who answered"):
         run.verdict("autoxplain-texts-acceptable", found, "aviary", "judge")
     run.finish()

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import replace
-from math import isnan, nan, sqrt
+from math import inf, isnan, nan, sqrt
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 
+from xaihelpers.bottlenecks.draws import Draw
 from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.scores import alignment
 
@@ -99,16 +100,41 @@ def test_a_model_in_other_writings():
     assert other.values.tolist() == [[0, 1]] and other.class_weights.tolist() == [[6.5, 5], [6, 8]]
     assert other.contributions.tolist() == [[0, 8]] and other.thresholds.tolist() == [-2, 0.5]
     outputs, centre = outputs_of([[1, 2], [1, 4]], [1, 0], [[3, 1], [0, 0]]), torch.full((2,), 0.7)
-    found = alignment.writings(outputs, centre)
-    before = alignment.concept_importance(outputs, "contrast", centre)
-    for other, its_centre in found.values():
-        assert other.values.abs().max() < 10
-        contrast = alignment.concept_importance(other, "contrast", its_centre)
+    fit = Draw(outputs, torch.zeros(2, 2), centre, None)
+    found = alignment.writings(fit)
+    (before,) = alignment.View([fit]).importance("contrast")
+    for other in found.values():
+        assert other.outputs.values.abs().max() < 10
+        (contrast,) = alignment.View([other]).importance("contrast")
         torch.testing.assert_close(contrast, before, atol=1e-5, rtol=1e-4)
     # contributions do not need a linear head
-    headless = replace(outputs, class_weights=None)
-    assert len(found) == 8 and list(alignment.writings(headless, centre)) == ["as fitted"]
-    assert alignment.bases_of(headless) == ("value", "product")
+    headless = fit._replace(outputs=replace(outputs, class_weights=None))
+    assert len(found) == 8 and list(alignment.writings(headless)) == ["as fitted"]
+    assert alignment.bases_of(headless.outputs) == ("value", "product")
+
+
+def test_readings_by_hand():
+    """Contributions −3, 2 and 1; the third concept is absent, by its value, and argues by that."""
+    outputs = outputs_of([[1, 2, -1]], [0], [[-3, 0], [1, 0], [-1, 0]])
+    fit = Draw(outputs, torch.zeros(1, 3), torch.tensor([2.0, 0.0, 0.0]), None)
+    written, readings = alignment.views([fit], {"raw values": [fit]})
+    assert list(readings) == ["by presence alone", "by size", "another head: raw values"]
+    asked = {name: view.importance("product")[0][0].tolist() for name, view in readings.items()}
+    assert asked["by presence alone"] == [-3, 2, -inf] and asked["by size"] == [3, 2, 1]
+    assert asked["another head: raw values"] == written["as fitted"].importance("product")[0][0].tolist()
+    # of the contrast presence is to lie above the mean value
+    assert readings["by presence alone"].importance("contrast")[0][0].tolist() == [-inf, 2, -inf]
+
+
+def test_a_region_by_threshold():
+    """A map from 0 to 10 over the width: at x = 2 of 4 pixels it reaches 2/3 of its range."""
+    maps = torch.tensor([[[[0.0, 10 / 3, 20 / 3, 10]] * 4]])  # (1, 1, 4, 4)
+    at = torch.tensor([[[[2.5, 1.0], [nan, nan]]]])
+    assert alignment.reached(maps, at, (4, 4), 0.6).item() == 1
+    assert alignment.reached(maps, at, (4, 4), 0.7).item() == 0
+    assert alignment.reached(maps, torch.full_like(at, nan), (4, 4), 0.6).isnan().all()
+    near = alignment.near_points(at, (4, 4), (4, 4))[0, 0]
+    assert near.flatten().argmax() in (2, 6)  # the cells above and below the point
 
 
 def test_concept_existence_by_hand():

@@ -22,13 +22,14 @@ The verdict is the first of these that is true:
 | not told from its rival | what knows nothing of it is ahead with its whole interval, and it does not fail |
 | ill-posed | the same model, written otherwise, decides otherwise, or fails on the other side |
 | depends on the reading | another reading that the paper leaves open is decided otherwise |
-| not told from its rival | it would hold, but what knows nothing of it does as well |
+| not told from its rival | it would hold, or fail, but what knows nothing of it does as well |
 | holds, fails, too few cases | its interval says so |
 
 Each claim says what it is asked: its readings, rivals and controls by name, shared by families of claims. A
 verdict that was not asked all of them is refused; None stands for what a run cannot ask. A name may go on
 after a colon: "another scorer: aviary_clip". A rival is given as its paired difference in the claimed
-direction, which has to lie above 0; of several the strongest counts. "Too few cases" tells how many would do,
+direction, which has to lie above 0; of several the strongest counts. Of a claim that something is missed, who
+refutes it has rivals, too (`refuters`). "Too few cases" tells how many would do,
 in what the interval's outermost level consists of (pairs, classes), where there can be as many.
 """
 
@@ -99,7 +100,7 @@ class Verdict:
 
     outcome: str  # one of OUTCOMES
     needed: str = ""
-    failed: tuple[str, ...] = ()  # controls, or what leaves no room
+    failed: tuple[str, ...] = ()  # controls, what leaves no room, or readings that turn it
 
     def __str__(self) -> str:
         if self.failed:
@@ -140,6 +141,7 @@ def decide(
     measured: Interval,
     readings: Mapping[str, Interval | None] | None = None,
     rivals: Mapping[str, Interval | None] | None = None,
+    refuters: Mapping[str, Interval | None] | None = None,
     controls: Mapping[str, bool] | None = None,
     rewritten: Mapping[str, Interval] | None = None,
     room: Mapping[str, bool] | None = None,
@@ -151,6 +153,8 @@ def decide(
     measured: the claim's quantity, in its unit.
     readings: the quantity under other readings that the paper leaves open.
     rivals: the paired difference to what knows nothing, in the claimed direction.
+    refuters: the paired difference to what knows nothing and misses as little, where the claim is that
+        something is missed: it fails only where this lies above 0.
     controls: whether the instrument passed it.
     rewritten: the quantity for the same model in other writings; None of a claim that is not asked them.
     room: whether the claim could hold, and fail, here at all.
@@ -173,11 +177,12 @@ def decide(
     highest = claim.reference + claim.smallest if claim.direction == "within" else math.inf
     if len({(by_interval(claim, one), one.low > highest) for one in writings}) > 1:
         return Verdict(ILL_POSED)  # an equivalence may fail on either side
-    others = [one for one in (readings or {}).values() if one is not None]
-    said = {outcome, *(by_interval(claim, one) for one in others)}
-    if {HOLDS, FAILS} <= said:  # an undecided one contradicts nothing
-        return Verdict(READING)
-    if outcome == HOLDS and not all(lead.low > 0 for lead in leads):
+    others = {name: by_interval(claim, one) for name, one in (readings or {}).items() if one is not None}
+    if {HOLDS, FAILS} <= {outcome, *others.values()}:  # an undecided one contradicts nothing
+        turned = FAILS if outcome != FAILS else HOLDS
+        return Verdict(READING, failed=tuple(name for name, said in others.items() if said == turned))
+    to_beat = leads if outcome == HOLDS else [lead for lead in (refuters or {}).values() if lead is not None]
+    if outcome in (HOLDS, FAILS) and not all(lead.low > 0 for lead in to_beat):
         return Verdict(RIVAL)
     unit, here, most = level
     needed = cases_needed(claim, measured, here) if outcome == TOO_FEW else math.inf

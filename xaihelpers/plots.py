@@ -204,7 +204,7 @@ def interval_table(
     """Long rows as a wide table of texts: "58.3 [52, 64]" or, with a chance level, "58.3 [52, 64] chance 25".
 
     frame: with `value`, `low` and `high`, and perhaps `chance`. NaN bounds and chance are left out, a NaN
-        value is a dash. Bounds less than 1 apart have as many digits as the value, others none.
+        value is a dash. Bounds less than 5 apart have as many digits as the value, others none.
     index: the columns that tell the lines apart. columns: the column whose values become columns, both in
         the order in which they come.
     """
@@ -230,7 +230,7 @@ def _interval(low: float, high: float, digits: int) -> str:
 def _value_with_interval(value: float, low: float, high: float, chance: float, digits: int) -> str:
     texts = [_number(value, digits)]
     if not pd.isna([value, low]).any():
-        texts.append(_interval(low, high, digits if high - low < 1 else 0))
+        texts.append(_interval(low, high, digits if high - low < 5 else 0))
     if not pd.isna([value, chance]).any():
         texts.append(f"chance {chance:.0f}")
     return " ".join(texts)

@@ -114,7 +114,7 @@ class Run:
         measured: the claim's quantity with its interval, in its unit, on data and model, in words.
         needs: as of `claims.decide`; a claim about people, a model or a generator has to say, by "", that
             one answered. figure: name of the figure that shows it. level: as of `claims.decide`.
-        asked: readings, rivals, controls, rewritten and room by name, as of `claims.decide`.
+        asked: readings, rivals, refuters, controls, rewritten and room by name, as of `claims.decide`.
         Raises ValueError for a verdict that was not asked all that its claim is to be asked.
         """
         about = load_claims()[claim]
@@ -122,7 +122,8 @@ class Run:
             raise ValueError(f"{claim} is about {about.about}: say by needs= who answered")
         asked = {kind: {} for kind in ASKED} | asked
         if not needs:
-            about.require_asked(**{kind: asked[kind] for kind in ASKED})
+            to_beat = asked["rivals"] | asked.get("refuters", {})
+            about.require_asked(**{kind: asked[kind] for kind in ASKED} | {"rivals": to_beat})
         verdict = decide(about, measured, needs=needs or "", level=level, **asked)
         controls = asked["controls"].items()
         asked["controls"] = {name: None if passed is None else bool(passed) for name, passed in controls}

@@ -18,6 +18,14 @@ from xaihelpers.kernels import coam
 from xaihelpers.outputs import ConceptOutputs
 
 CHUNK = 65536  # places at a time
+# Ways to fit the head of which paper alignment says nothing (section 2): the scale of its inputs, and for how
+# long; and as the released code of post-hoc bottlenecks does it.
+HEADS = {
+    "raw values": {"standardise": False},
+    "standardised values": {"standardise": True},
+    "few steps": {"solver": "few steps", "steps": 20},
+    "one class against the rest": {"solver": "one-vs-rest", "penalty": 2e-4},
+}
 
 
 class Draw(NamedTuple):
@@ -63,6 +71,27 @@ def fit_draws(
         present = concept_truth(dataset, names)[~dataset.train].to(device)
         found.append(Draw(outputs.of_concepts(names).to(device), present, centre[columns].to(device), model))
     return found
+
+
+def fit_with_heads(
+    name: str,
+    dataset: ConceptDataset,
+    draws: int = 8,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    **of_phcbm,
+) -> tuple[list[Draw], dict[str, list[Draw]]]:
+    """A model as of `fit_draws`, and the first three draws of a post-hoc one with other heads, by `HEADS`.
+
+    The concept vectors, and so the concept maps, are the same. of_phcbm: settings of a post-hoc bottleneck,
+    which others do not take; a head that is its own is left out of the others.
+    """
+    if name != "phcbm":
+        return fit_draws(name, dataset, draws, seed, device), {}
+    others = {way: of_phcbm | head for way, head in HEADS.items() if of_phcbm | head != of_phcbm}
+    fits = fit_draws(name, dataset, draws, seed, device, **of_phcbm)
+    few = min(3, draws)
+    return fits, {way: fit_draws(name, dataset, few, seed, device, **how) for way, how in others.items()}
 
 
 def concept_maps_of(draw: Draw, maps: torch.Tensor) -> torch.Tensor:

@@ -11,13 +11,14 @@ Paper alignment, section 2 (after Yuksekgonul et al. 2023), and as in the origin
 |---|---|---|
 | f(X) | `pooled` | (N, d) |
 | C, rows c_j | `bank` | (L, d) |
-| b_j of the hyperplanes, ‖c_j‖ | −`shift`, `scale` | (L,) |
+| b_j of the hyperplanes | `intercepts` | (L,) |
 | N_p = N_n | `n` | |
 | λ, the SVM's C | `svm_c` | |
 
 û, θ and b are those of `head`.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -71,8 +72,16 @@ def concept_samples(present: torch.Tensor, n: int, seed: int = 0) -> ConceptSamp
     return ConceptSamples(torch.stack(rows), torch.cat([ones, -ones]), kept, dropped)
 
 
+@dataclass(kw_only=True)
 class PosthocCBM(LinearBottleneck):
     """A post-hoc concept bottleneck; symbols and shapes as in the module's table."""
+
+    intercepts: torch.Tensor | None = None  # None of a bank without hyperplanes
+
+    def written(self, margin: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """What is to be taken from û, and then multiplied, (L,) each, for û with or without `margin`."""
+        shift, scale = _written(self.bank, self.intercepts, margin)
+        return (shift - self.shift) / self.scale, self.scale / scale
 
 
 def fit_posthoc_cbm(
@@ -107,8 +116,8 @@ def fit_posthoc_cbm(
     samples = concept_samples((dataset.present[dataset.train] >= 0.5).float().to(device), n, seed)
     svm = linear_svm(pooled[samples.rows], samples.labels.expand(len(samples.rows), -1), [svm_c])
     kept = [concepts[j] for j in samples.kept]
-    intercepts = svm.intercepts[:, 0] if margin else None
-    return posthoc_cbm(pooled, svm.normals[:, 0], labels, kept, dataset.classes, intercepts, **head)
+    planes = svm.intercepts[:, 0], margin
+    return posthoc_cbm(pooled, svm.normals[:, 0], labels, kept, dataset.classes, *planes, **head)
 
 
 def posthoc_cbm(
@@ -118,16 +127,24 @@ def posthoc_cbm(
     concepts: list[str],
     classes: list[str],
     intercepts: torch.Tensor | None = None,
+    margin: bool = False,
     **head,
 ) -> PosthocCBM:
     """The bottleneck of a bank of concept vectors (L, d): its head is fitted on training images.
 
     pooled: (N, d) features. labels: (N,) int64. All on one device.
-    intercepts: (L,), of hyperplanes, to which values are distances then; by default û is C f(X).
-    head: as of `fit_head`.
+    intercepts: (L,), of the hyperplanes, if there are any. margin: values are distances to these, and not
+        C f(X). head: as of `fit_head`.
     """
-    shift, scale = bank.new_zeros(len(bank)), bank.new_ones(len(bank))
-    if intercepts is not None:
-        shift, scale = -intercepts, bank.norm(dim=1).clamp(min=1e-12)
     fit = partial(fit_head, labels=labels, n_classes=len(classes), **head)
-    return PosthocCBM.of_bank(pooled, bank, shift, scale, fit, concepts, classes)
+    written = _written(bank, intercepts, margin)
+    model = PosthocCBM.of_bank(pooled, bank, *written, fit, concepts, classes)
+    model.intercepts = intercepts
+    return model
+
+
+def _written(bank, intercepts, margin: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Shift and scale (L,) of û = (C f − shift) / scale."""
+    if margin:
+        return -intercepts, bank.norm(dim=1).clamp(min=1e-12)
+    return bank.new_zeros(len(bank)), bank.new_ones(len(bank))

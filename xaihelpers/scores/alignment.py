@@ -25,14 +25,21 @@ Paper alignment, section 3, with φ the cosine and k the predicted class of imag
 | Ω, the ⌊α M₁ M₂/12⌋ highest pixels | rank < that number | |
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from scipy.stats import rankdata
 
-from xaihelpers.kernels.coam import location_rank
+from xaihelpers.bottlenecks.draws import Draw
+from xaihelpers.bottlenecks.posthoc import PosthocCBM
+from xaihelpers.kernels.coam import location_rank, upsample
 from xaihelpers.outputs import ConceptOutputs
+
+# How importance is read: section 3.3 ranks by "the descending order of the magnitude" of what has a sign, and
+# its lists show a concept that argues by its absence as if it were there.
+READ = ("by presence alone", "by size")
 
 
 def bases_of(outputs: ConceptOutputs) -> tuple[str, ...]:
@@ -64,14 +71,14 @@ def reparameterised(
     )
 
 
-def writings(outputs: ConceptOutputs, centre: torch.Tensor) -> dict[str, tuple[ConceptOutputs, torch.Tensor]]:
+def writings(fit: Draw) -> dict[str, Draw]:
     """The same model in words -> written so, with the centre that belongs to it; no prediction changes.
 
-    A concept's weights, values or their scale are moved by its standard deviation, by 1 where that is 0.
-
-    centre: ū (L,). A model without a linear head has one writing, the first.
+    A concept's weights, values or their scale are moved by its standard deviation, by 1 where that is 0. Of a
+    post-hoc bottleneck values are also written as projections or, as in the original code, as distances to
+    the hyperplanes, whichever they are not. A model without a linear head has one writing, the first.
     """
-    found = {"as fitted": (outputs, centre)}
+    (outputs, _, centre, model), found = fit, {"as fitted": fit}
     if outputs.class_weights is None:
         return found
     spreads = outputs.values.std(0), outputs.class_weights.std(1)
@@ -85,10 +92,47 @@ def writings(outputs: ConceptOutputs, centre: torch.Tensor) -> dict[str, tuple[C
         "values scaled to sd 1": {"scale": 1 / of_values},
         "weights scaled to sd 1": {"scale": of_weights},
     }
+    if isinstance(model, PosthocCBM) and model.intercepts is not None:
+        columns = [model.concepts.index(concept) for concept in outputs.concepts]
+        is_margin = bool((model.shift != 0).any())
+        zero, scale = (part[columns] for part in model.written(not is_margin))
+        name = "projections" if is_margin else "distances to the planes"
+        ways[f"values as {name}"] = {"zero": zero, "scale": scale}
     for name, way in ways.items():
         other = (centre - way.get("zero", 0.0)) * way.get("scale", 1.0)
-        found[name] = reparameterised(outputs, **way), other
+        found[name] = fit._replace(outputs=reparameterised(outputs, **way), centre=other)
     return found
+
+
+class View(NamedTuple):
+    """Fits of a model in one writing, and one way to read what its concepts are ranked by."""
+
+    fits: Sequence[Draw]
+    read: str = ""  # one of READ
+
+    def importance(self, basis: str) -> list[torch.Tensor]:
+        """Of each fit (N, L), as of `concept_importance`."""
+        found = []
+        for fit in self.fits:
+            ranked = concept_importance(fit.outputs, basis, fit.centre)
+            zero = fit.centre if basis == "contrast" else 0
+            if self.read == READ[0]:
+                ranked = ranked.where(fit.outputs.values > zero, -torch.inf)
+            found.append(ranked.abs() if self.read == READ[1] else ranked)
+        return found
+
+
+def views(
+    fits: Sequence[Draw], heads: Mapping[str, Sequence[Draw]]
+) -> tuple[dict[str, View], dict[str, View]]:
+    """What every claim about a model's importance is asked: all its writings, as fitted first; all readings.
+
+    heads: the model with other heads by name, as of `bottlenecks.draws.fit_with_heads`.
+    """
+    of_fits = [writings(fit) for fit in fits]
+    written = {way: View([ways[way] for ways in of_fits]) for way in of_fits[0]}
+    readings = {read: View(fits, read) for read in READ}
+    return written, readings | {f"another head: {name}": View(others) for name, others in heads.items()}
 
 
 def mean_values(outputs: ConceptOutputs, labels: torch.Tensor) -> torch.Tensor:
@@ -255,6 +299,61 @@ def concept_location(
     hits = ranks < int(alpha * pixels / 12)
     counted = (ranks < pixels) | (hidden == "miss")
     return (hits & counted).sum(1) / counted.sum(1)  # 0/0 is NaN
+
+
+def reached(
+    concept_maps: torch.Tensor, points: torch.Tensor, size: tuple[int, int], threshold: float
+) -> torch.Tensor:
+    """Whether a map reaches a share of its range at its concept's point, (N, l) of 0 and 1; NaN if hidden.
+
+    Then Ω is made by a threshold τ, as section 3.4 of paper alignment and its Algorithm 2 have it, and not of
+    a share of the pixels. The better one of left and right counts.
+
+    concept_maps, points, size: as of `location_ranks`. threshold: τ, from 0 to 1.
+    """
+    at, found = points.flatten(0, 1), []  # (P, 2, 2)
+    x, y = at.nan_to_num().long().unbind(2)
+    pixels = y.clamp(0, size[0] - 1) * size[1] + x.clamp(0, size[1] - 1)  # (P, 2)
+    for maps, here in zip(concept_maps.flatten(0, 1).split(64), pixels.split(64), strict=True):
+        maps = upsample(maps, size).flatten(1)
+        low, high = maps.aminmax(dim=1, keepdim=True)
+        found.append(maps.gather(1, here) - low >= threshold * (high - low))
+    found = torch.cat(found).double().masked_fill(at.isnan().any(2), -1).amax(1)
+    return found.where(found >= 0, torch.nan).view(concept_maps.shape[:2])
+
+
+def near_points(points: torch.Tensor, grid: tuple[int, int], size: tuple[int, int]) -> torch.Tensor:
+    """Maps (..., H, W) that fall from the nearer of two points (..., 2, 2): minus the distance in pixels.
+
+    points: x and y in an image of `size`; NaN, of what is hidden, lies far from it. grid: H and W.
+    """
+    sides = zip(grid, size, strict=True)
+    middles = [(torch.arange(n, device=points.device) + 0.5) * side / n for n, side in sides]
+    down, across = torch.meshgrid(*middles, indexing="ij")
+    cells = torch.stack([across, down], -1)  # (H, W, 2)
+    away = cells - points.nan_to_num(-1e4)[..., None, None, :]  # (..., 2, H, W, 2)
+    return -away.norm(dim=-1).amin(-3)
+
+
+def first_pair(
+    fit: Draw, ranked: torch.Tensor, parts: Sequence[Sequence[int]]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each image's two most important concepts on different parts (N, 2), and which way they speak (N, 2).
+
+    That is the sign of θ_jk − θ_jr for the predicted class k against the runner-up r: a map that is turned by
+    it is high where the bird is, whether its concept argues by presence or by absence. 1 without a head.
+
+    ranked: (N, L). parts: indices of each concept's parts, of one or two sides.
+    """
+    part = torch.tensor([of[0] if of else -1 for of in parts], device=ranked.device)
+    one = top_concepts(ranked, 1, part >= 0)  # (N, 1)
+    elsewhere = (part >= 0) & (part != part[one])  # (N, L)
+    pair = torch.cat([one, ranked.masked_fill(~elsewhere, -torch.inf).argmax(1, keepdim=True)], 1)
+    if fit.outputs.class_weights is None:
+        return pair, torch.ones_like(pair)
+    theta = fit.outputs.class_weights.T
+    k, r = fit.outputs.logits.topk(2, dim=1).indices.T
+    return pair, (theta[k] - theta[r]).gather(1, pair).sign()
 
 
 def region_iou(regions: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:

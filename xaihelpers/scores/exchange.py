@@ -22,11 +22,13 @@ species carries that doubt in its class scores, and who recites by these does no
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.scores.intervals import Interval, interval, ratio_interval
 
 SHIFTS = 10
@@ -143,6 +145,20 @@ def soft_reciters(scores: torch.Tensor, usual: torch.Tensor) -> Iterator[torch.T
         yield (scores / (temperature * spread)).softmax(1).to(usual) @ usual
 
 
+def saying(outputs: ConceptOutputs, shares: torch.Tensor) -> ConceptOutputs:
+    """The same decisions, explained through the same head by shares (N, L) of presence, 0 to 1.
+
+    The class weights are those of the model for values of this scale: a standard deviation becomes 1.
+    """
+    weights, scale = outputs.class_weights, outputs.values.std(0)
+    contributions = shares
+    if weights is not None:
+        weights = weights * scale.where(scale > 0, 1)[:, None]
+        contributions = shares * weights.T[outputs.predictions]
+    changed = {"values": shares, "contributions": contributions, "class_weights": weights}
+    return replace(outputs, concept_maps=None, thresholds=torch.full_like(scale, 0.5), **changed)
+
+
 class Ladder(NamedTuple):
     """The rungs of a model's explanations, of the soft reciter and of the truth, by one yardstick."""
 
@@ -156,7 +172,7 @@ class Ladder(NamedTuple):
         about = {"clusters": self.drawn.clusters, "bounds": (-2 * extent, 2 * extent)}
         return interval(cases.cpu().numpy(), **about)
 
-    def _beyond(self, rungs: Rungs) -> torch.Tensor:
+    def beyond(self, rungs: Rungs) -> torch.Tensor:
         """Picture parts (N,) beyond the soft reciter's."""
         return rungs.picture if self.soft is None else rungs.picture - self.soft.picture
 
@@ -189,12 +205,12 @@ class Ladder(NamedTuple):
     @property
     def ahead(self) -> Interval:
         """By how much the picture part leads that of the soft reciter, paired."""
-        return self._interval(self._beyond(self.own))
+        return self._interval(self.beyond(self.own))
 
     @property
     def room(self) -> Interval:
         """By how much the truth leads the soft reciter: where this holds 0, the yardstick sees no look."""
-        return self._interval(self._beyond(self.truth))
+        return self._interval(self.beyond(self.truth))
 
     @property
     def can_see(self) -> bool:
@@ -204,7 +220,7 @@ class Ladder(NamedTuple):
     @property
     def look(self) -> Interval:
         """The share of what the truth gains by looking; only where `can_see`."""
-        parts = [self._beyond(rungs).cpu().numpy() for rungs in (self.own, self.truth)]
+        parts = [self.beyond(rungs).cpu().numpy() for rungs in (self.own, self.truth)]
         return ratio_interval(*parts, clusters=self.drawn.clusters)
 
 

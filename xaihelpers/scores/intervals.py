@@ -108,14 +108,16 @@ def over_draws(
 ) -> Interval:
     """The mean of cases that every draw judges anew, with both in its interval.
 
-    values: (D, N), of D draws and the same N cases.
+    values: (D, N), of D draws and the same N cases, or a tuple of such arrays for another `statistic`.
     clusters: (N,), of the cases; None takes each case for itself. more: as of `interval`.
     """
-    values = np.asarray(values, dtype=np.float64)
-    n_draws, n_cases = values.shape
+    columns = [
+        np.asarray(one, dtype=np.float64) for one in (values if isinstance(values, tuple) else [values])
+    ]
+    n_draws, n_cases = columns[0].shape
     of_cases = np.arange(n_cases) if clusters is None else clusters
     clusters = [np.tile(np.asarray(one), n_draws) for one in _listed(of_cases)]
-    return interval(values, clusters=clusters, draws=np.arange(n_draws).repeat(n_cases), **more)
+    return interval(*columns, clusters=clusters, draws=np.arange(n_draws).repeat(n_cases), **more)
 
 
 def _listed(clusters) -> list:

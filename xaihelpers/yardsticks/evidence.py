@@ -188,18 +188,8 @@ class Evidence:
         return torch.where(usual.isnan(), self.prevalence, usual)
 
     def saying(self, shares: torch.Tensor) -> ConceptOutputs:
-        """The same decisions, explained by shares (n, L') of presence, 0 to 1.
-
-        The class weights are those of the model for values of this scale: a standard deviation becomes 1.
-        """
-        weights, scale = self.known.class_weights, self.known.values.std(0)
-        contributions = shares
-        if weights is not None:
-            weights = weights * scale.where(scale > 0, 1)[:, None]
-            contributions = shares * weights.T[self.known.predictions]
-        changed = {"values": shares, "contributions": contributions, "class_weights": weights}
-        halves = torch.full_like(scale, 0.5)
-        return replace(self.known, concept_maps=None, thresholds=halves, **changed)
+        """The same decisions, explained by shares (n, L') of presence (see `exchange.saying`)."""
+        return exchange.saying(self.known, shares)
 
     def partners(self, rows: np.ndarray, shifts: int = exchange.SHIFTS) -> exchange.Partners | None:
         """With whom some of the n images exchange their explanations; None without classes."""

@@ -44,7 +44,8 @@ def location(e: Evidence, names: Sequence[str]) -> Found:
         rivals = {"another concept's map": maps[index, columns[other]], **_blob(maps)}
         places = alignment.concept_points(part_points(world, e.rows[rows], SIZE), parts)  # (n, L', 2, 2)
         judge = judge_of(rows, top, places[index, top])
-        truth, shown = (lambda by: _near(places[by, top])), (lambda by: maps[by, top])
+        near = partial(alignment.near_points, grid=(28, 28), size=SIZE)
+        truth, shown = (lambda by: near(places[by, top])), (lambda by: maps[by, top])
         ladder = partial(_exchanged, e, rows, judge, shown, truth)
         return name, judged(judge, maps[index, top], rivals, e.classes_of(rows), ladder)
 
@@ -76,14 +77,6 @@ def _exchanged(
     if drawn is None:
         return None
     return exchange.ladder(lambda by: judge(maps_of(by)), drawn, lambda by: judge(truth_of(by)))
-
-
-def _near(points: torch.Tensor) -> torch.Tensor:
-    """Maps (n, 28, 28) that fall from one of two points (n, 2, 2), x and y; NaN lies far from the image."""
-    down, across = torch.meshgrid(torch.arange(28.0) + 0.5, torch.arange(28.0) + 0.5, indexing="ij")
-    cells = torch.stack([across, down], -1) * SIZE[0] / 28  # (28, 28, 2)
-    away = (cells - points.nan_to_num(-1e4)[:, :, None, None]).norm(dim=-1)  # (n, 2, 28, 28)
-    return -away.amin(1)
 
 
 def _blob(maps: torch.Tensor) -> dict[str, torch.Tensor]:
