@@ -4,16 +4,21 @@ A case goes through the functions that its notebook calls. "The rule" is that of
 of notebook 99, and 61 to 63 are the notebooks on yardsticks and on printed tables.
 """
 
+import json
+from dataclasses import replace
 from math import nan
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from notebook_nets import BASE, run_cells
 from test_scores_exchange import draw_world, headed, ladder_of, misread, usual_of
 
-from xaihelpers import claims, ledger, printed_readings
-from xaihelpers.scores import Interval, validity
+from xaihelpers import claims, datasets, ledger, models, printed_readings
+from xaihelpers.bottlenecks import concept_dataset, fit_head
+from xaihelpers.outputs import ConceptOutputs, save_outputs
+from xaihelpers.scores import Interval, alignment, validity
 from xaihelpers.yardsticks.card import _rungs
 from xaihelpers.yardsticks.reading import YARDSTICKS
 
@@ -98,3 +103,91 @@ def test_what_several_verdicts_of_a_column_come_to():
     assert settled(("a", "d", "holds"), ("a", "e", "fails")) == claims.OF_DATA
     assert settled(("a", "d", "holds"), ("b", "d", "holds"), ("a", "e", "fails")) == claims.OF_DATA
     assert settled(("a", "d", "holds"), ("a", "d", "fails")) == claims.TOO_FEW  # of another seed
+
+
+# Alignment: planted models, through notebooks 13 and 14
+
+
+@pytest.fixture(scope="module")
+def birds():
+    return concept_dataset.load_concept_dataset(clip="")
+
+
+@pytest.fixture(scope="module")
+def reader(birds):
+    """Outputs of one who reads all labels of the aviary's test birds, with a head that was fitted to them."""
+    theta, bias = fit_head(birds.truth[birds.train], birds.labels[birds.train], len(birds.classes))
+    values = birds.truth[~birds.train]
+    logits = values @ theta + bias
+    given = values, values * theta.T[logits.argmax(1)], theta, logits, birds.concepts, birds.classes
+    return ConceptOutputs(*given, birds.test_ids, thresholds=torch.full((values.shape[1],), 0.5))
+
+
+def verdicts_of(notebook, outputs, place):
+    """The outcome of each claim of a notebook that is run on a file of these outputs."""
+    model = str(save_outputs(outputs, place / "planted.safetensors"))
+    given = BASE[notebook] | {"first": [1, 3], "model": model} | ({"rival": ""} if notebook == "13" else {})
+    run_cells(notebook, given, place / "results")
+    (run,) = (place / "results").glob(f"{notebook}-*/run.json")
+    verdicts = json.loads(run.read_text())["verdicts"]
+    return {one["claim"].removeprefix("alignment-"): one["outcome"] for one in verdicts}
+
+
+def explained(outputs, how):
+    """The reader's outputs, explained otherwise by the same decisions."""
+    species, seen = outputs.predictions, outputs.values
+    if how == "recites":  # what the species that it names usually has
+        usual = torch.stack([seen[species == k].mean(0) for k in range(len(outputs.classes))])
+        seen = (usual[species] > 0.5).float()
+    if how == "misnamed":
+        seen = seen.roll(1, dims=1)
+    contributions = seen * outputs.class_weights.T[species]
+    return replace(outputs, values=seen, contributions=contributions)
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("how", ["reads", "recites", "misnamed"])
+def test_whose_list_shows_a_look_at_the_picture(reader, how, tmp_path):
+    outcome = verdicts_of("13", explained(reader, how), tmp_path)["existence-beyond-species"]
+    assert (outcome == claims.HOLDS) == (how == "reads"), outcome
+
+
+@pytest.mark.notebooks
+def test_without_a_head_no_writing_can_be_asked(reader, tmp_path):
+    verdicts = verdicts_of("13", replace(reader, class_weights=None), tmp_path)
+    assert verdicts.pop("existence-beyond-species") != claims.FAILS
+    assert set(verdicts.values()) == {claims.NOT_APPLICABLE}
+
+
+@pytest.fixture(scope="module")
+def maps_of(birds, reader):
+    """Concept maps (N, L, 7, 7) of one who knows each part's place, and of liars."""
+    world, network = datasets.load("aviary"), models.load_backbone("aviary_resnet")
+    test = (~birds.train).nonzero()[:, 0].numpy()
+    points = datasets.part_points(world, test, network.resize, network.crop)
+    attributes = datasets.find_attributes(birds.concepts, world.attributes.name)
+    parts = [
+        [world.parts.index(part) for part in datasets.parts_of(name, world.parts)] for name in attributes
+    ]
+    size = network.crop, network.crop
+    places = alignment.near_points(alignment.concept_points(points, parts), (7, 7), size)
+    features = models.extract_features(network, birds.images.path.iloc[test]).maps
+    energy = torch.nn.functional.adaptive_avg_pool2d(features.square().sum(1).sqrt(), 7)
+    sign = (reader.values - reader.values.mean(0)).sign()
+    found = {"knows the place": places * sign[..., None, None]}
+    found["the whole object"] = energy[:, None] * sign[..., None, None]
+    usual = (places / 20).exp().mean(0, keepdim=True).expand_as(places)
+    found["the usual place"] = usual * sign[..., None, None]
+    found["the centre"] = alignment.near_points(torch.full((2, 2), size[0] / 2), (7, 7), size)
+    found["the centre"] = found["the centre"].expand_as(places) * sign[..., None, None]
+    return found
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("who", ["knows the place", "the whole object", "the usual place", "the centre"])
+def test_whose_maps_refute_that_parts_are_missed(reader, maps_of, who, tmp_path):
+    """Three claims say that maps miss the part; only who finds it in this picture makes them fail."""
+    verdicts = verdicts_of("14", replace(reader, concept_maps=maps_of[who].float()), tmp_path)
+    asked = ["maps-not-specific", "part-outside-hottest-region-gauge-free"]
+    for claim in asked:
+        assert (verdicts[claim] == claims.FAILS) == (who == "knows the place"), (claim, verdicts)

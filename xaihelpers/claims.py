@@ -186,7 +186,7 @@ def decide(
         return Verdict(RIVAL)
     unit, here, most = level
     needed = cases_needed(claim, measured, here) if outcome == TOO_FEW else math.inf
-    return Verdict(outcome, f"{math.ceil(needed):,} {unit}" if needed <= most else "")
+    return Verdict(outcome, f"{math.ceil(needed):,} {unit}" if unit and needed <= most else "")
 
 
 def by_interval(claim: Claim, measured: Interval) -> str:

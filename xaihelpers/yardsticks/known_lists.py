@@ -3,6 +3,9 @@
 What does a score of concept lists reward: truth, rarity, its own taste, or what the species alone tells?
 """
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 
 FIVE = 5
@@ -45,3 +48,33 @@ def known_lists(
         "parrot": highest(liked),
     }
     return {name: indices if indices.ndim == 3 else indices[None] for name, indices in lists.items()}
+
+
+def unusual_pairs(
+    present: torch.Tensor, usual: torch.Tensor, groups: Sequence[str], seed: int = 0
+) -> torch.Tensor:
+    """Where a picture is unlike its species: what it has, and the usual, (N, 2) indices; −1 of none.
+
+    The first is true of the picture and unusual, the second usual and false of it, both values of one
+    attribute. Who recites the species finds the second better.
+
+    present: (N, L) of 0 and 1. usual: (N, L), the share of the picture's species that has a concept.
+    groups: L names of attributes. seed: of the choice where there are several.
+    """
+    rng, found = np.random.default_rng(seed), torch.full((len(present), 2), -1)
+    is_usual, has = (usual > 0.5).numpy(), (present == 1).numpy()
+    alike = np.equal.outer(np.asarray(groups), np.asarray(groups))  # (L, L)
+    for n in range(len(present)):
+        pairs = np.argwhere(np.outer(has[n] & ~is_usual[n], ~has[n] & is_usual[n]) & alike)
+        if len(pairs):
+            found[n] = torch.from_numpy(rng.choice(pairs))
+    return found
+
+
+def with_last(present: torch.Tensor, last: torch.Tensor, k: int = FIVE, seed: int = 0) -> torch.Tensor:
+    """k concepts of each picture, (N, k): true ones, drawn without those of `last`, and `last[:, 0]`.
+
+    present: (N, L) of 0 and 1. last: (N, m), of which the first is named and no other is.
+    """
+    order = torch.rand(present.shape, generator=torch.Generator().manual_seed(seed)) + 2 * present
+    return torch.cat([highest(order.scatter(1, last, -1), k - 1), last[:, :1]], 1)
