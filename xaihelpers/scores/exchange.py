@@ -239,3 +239,32 @@ def ladder(
     means = [float(rungs.picture.nanmean()) for rungs in reciters]
     strongest = reciters[int(np.nanargmax(means))] if np.isfinite(means).any() else None
     return Ladder(climb(own, drawn), drawn, strongest, truth and climb(truth, drawn))
+
+
+def paid_for(scores: torch.Tensor, drawn: Partners) -> torch.Tensor:
+    """What scores (N, N) of lists, a column each, beside pictures pay for the picture, and at all, (2, N).
+
+    All that is paid is the score of the own list less that of another class's picture's.
+    """
+    every = torch.arange(len(scores), device=scores.device)
+    rungs = climb(lambda rows: scores[every, rows], drawn)
+    return torch.stack([rungs.picture, rungs.picture + rungs.of_class])
+
+
+def picture_share(*paid: torch.Tensor, clusters: torch.Tensor) -> Interval:
+    """The picture's share in %, of what is paid, as of `paid_for`; with its interval over clusters (N,).
+
+    Of a second scorer, who cannot look, the share is taken off; with a third, who knows the truth, the rest
+    is in % of what that one has beyond the second.
+    """
+
+    def statistic(*columns):
+        own, *others = (
+            100 * above.mean() / below.mean()
+            for above, below in zip(columns[::2], columns[1::2], strict=True)
+        )
+        beyond = own - others[0] if others else own
+        return 100 * beyond / (others[1] - others[0]) if len(others) > 1 else beyond
+
+    columns = [one.cpu().numpy() for of in paid for one in of]
+    return interval(*columns, statistic=statistic, clusters=clusters.cpu().numpy())

@@ -78,3 +78,21 @@ def with_last(present: torch.Tensor, last: torch.Tensor, k: int = FIVE, seed: in
     """
     order = torch.rand(present.shape, generator=torch.Generator().manual_seed(seed)) + 2 * present
     return torch.cat([highest(order.scatter(1, last, -1), k - 1), last[:, :1]], 1)
+
+
+def exchanged_lists(
+    present: torch.Tensor, usual: torch.Tensor, groups: Sequence[str], seed: int = 0
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Five statements of each picture, (N, 5), to be exchanged; and rows (n,) of those unlike their species.
+
+    "true": drawn; "usual": of the species; "true, one unusual": where there is one, it is named.
+    "unlike, true" and "unlike, usual", (n, 5), differ in it and in what is usual in its place, and false.
+    present, usual, groups: as of `unusual_pairs`.
+    """
+    chance = torch.rand(present.shape, generator=torch.Generator().manual_seed(seed))
+    pair = unusual_pairs(present, usual, groups, seed)
+    (rows,) = torch.nonzero(pair[:, 0] >= 0, as_tuple=True)
+    lists = {"true": highest(2 * present + chance), "usual": highest(usual + 1e-3 * chance)}
+    of_rows = [with_last(present[rows], of, FIVE, seed) for of in (pair[rows], pair[rows].flip(1))]
+    lists["true, one unusual"] = lists["true"].index_copy(0, rows, of_rows[0])
+    return lists | dict(zip(("unlike, true", "unlike, usual"), of_rows, strict=True)), rows
