@@ -76,7 +76,8 @@ def test_every_entry_of_the_file_is_of_a_claim_and_gives_its_printed_value():
     verdicts, several = printed_readings.own_tables(held)
     assert verdicts.claim.tolist() == list(held)
     of_one_setting = {"conceptscore-label-free-first", "conceptscore-reference-same-winner"}
-    of_one_setting.add("conceptscore-words-say-the-opposite")
+    of_one_setting |= {"conceptscore-words-say-the-opposite", "conceptscore-own-concepts-higher"}
+    of_one_setting.add("conceptscore-own-concepts-higher-by-ref")
     for name in held.keys() - of_one_setting:
         printed = held[name].paper_value
         assert np.isnan(printed) == (not several[name]), f"{name}: a number is printed, or is not"

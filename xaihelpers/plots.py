@@ -199,19 +199,19 @@ def results_table(
 
 
 def interval_table(
-    frame: pd.DataFrame, index: list[str], columns: str = "metric", digits: int = 1
+    frame: pd.DataFrame, index: list[str], columns: str = "metric", digits: int = 1, narrow: float = 1.0
 ) -> pd.DataFrame:
     """Long rows as a wide table of texts: "58.3 [52, 64]" or, with a chance level, "58.3 [52, 64] chance 25".
 
     frame: with `value`, `low` and `high`, and perhaps `chance`. NaN bounds and chance are left out, a NaN
-        value is a dash. Bounds less than 5 apart have as many digits as the value, others none.
+        value is a dash. Bounds less than `narrow` apart have as many digits as the value, others none.
     index: the columns that tell the lines apart. columns: the column whose values become columns, both in
         the order in which they come.
     """
     numbers = frame.reindex(columns=["value", "low", "high", "chance"])
     if "chance" in index:
         numbers["chance"] = np.nan
-    texts = [_value_with_interval(*row, digits) for row in numbers.itertuples(index=False)]
+    texts = [_value_with_interval(*row, digits, narrow) for row in numbers.itertuples(index=False)]
     wide = frame[index].assign(column=frame[columns], text=texts)
     wide = wide.pivot(index=index, columns="column", values="text")
     lines = frame.set_index(index).index.unique()
@@ -227,10 +227,12 @@ def _interval(low: float, high: float, digits: int) -> str:
     return "–" if pd.isna(low) else f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def _value_with_interval(value: float, low: float, high: float, chance: float, digits: int) -> str:
+def _value_with_interval(
+    value: float, low: float, high: float, chance: float, digits: int, narrow: float
+) -> str:
     texts = [_number(value, digits)]
     if not pd.isna([value, low]).any():
-        texts.append(_interval(low, high, digits if high - low < 5 else 0))
+        texts.append(_interval(low, high, digits if high - low < narrow else 0))
     if not pd.isna([value, chance]).any():
         texts.append(f"chance {chance:.0f}")
     return " ".join(texts)
