@@ -19,10 +19,11 @@ from xaihelpers.outputs import ConceptOutputs
 
 CHUNK = 65536  # places at a time
 # Ways to fit the head of which paper alignment says nothing (section 2): the scale of its inputs, and for how
-# long; and as the released code of post-hoc bottlenecks does it.
+# long; and one class against the rest, as the solver of post-hoc bottlenecks' released code.
 HEADS = {
     "raw values": {"standardise": False},
     "standardised values": {"standardise": True},
+    "optimum": {"solver": "optimum"},
     "few steps": {"solver": "few steps", "steps": 20},
     "one class against the rest": {"solver": "one-vs-rest", "penalty": 2e-4},
 }
