@@ -141,7 +141,7 @@ def decide(
     measured: Interval,
     readings: Mapping[str, Interval | None] | None = None,
     rivals: Mapping[str, Interval | None] | None = None,
-    refuters: Mapping[str, Mapping[str, Interval]] | None = None,
+    refuters: Mapping[str, Interval | None] | None = None,
     controls: Mapping[str, bool] | None = None,
     rewritten: Mapping[str, Interval] | None = None,
     room: Mapping[str, bool] | None = None,
@@ -153,8 +153,8 @@ def decide(
     measured: the claim's quantity, in its unit.
     readings: the quantity under other readings that the paper leaves open.
     rivals: the paired difference to what knows nothing, in the claimed direction.
-    refuters: where the claim is that something is missed, the paired differences to what knows nothing and
-        misses as little: it fails only where these lie above 0. By reading, "" of what is measured.
+    refuters: the paired difference to what knows nothing and misses as little, where the claim is that
+        something is missed: it fails only where this lies above 0.
     controls: whether the instrument passed it.
     rewritten: the quantity for the same model in other writings; None of a claim that is not asked them.
     room: whether the claim could hold, and fail, here at all.
@@ -177,15 +177,12 @@ def decide(
     highest = claim.reference + claim.smallest if claim.direction == "within" else math.inf
     if len({(by_interval(claim, one), one.low > highest) for one in writings}) > 1:
         return Verdict(ILL_POSED)  # an equivalence may fail on either side
-    refuted = {of: all(lead.low > 0 for lead in led.values()) for of, led in (refuters or {}).items()}
     others = {name: by_interval(claim, one) for name, one in (readings or {}).items() if one is not None}
-    others = {name: said for name, said in others.items() if said != FAILS or refuted.get(name, True)}
     if {HOLDS, FAILS} <= {outcome, *others.values()}:  # an undecided one contradicts nothing
         turned = FAILS if outcome != FAILS else HOLDS
         return Verdict(READING, failed=tuple(name for name, said in others.items() if said == turned))
-    if outcome == HOLDS and not all(lead.low > 0 for lead in leads):
-        return Verdict(RIVAL)
-    if outcome == FAILS and not refuted.get("", True):
+    to_beat = leads if outcome == HOLDS else [lead for lead in (refuters or {}).values() if lead is not None]
+    if outcome in (HOLDS, FAILS) and not all(lead.low > 0 for lead in to_beat):
         return Verdict(RIVAL)
     unit, here, most = level
     needed = cases_needed(claim, measured, here) if outcome == TOO_FEW else math.inf

@@ -122,7 +122,7 @@ class Run:
             raise ValueError(f"{claim} is about {about.about}: say by needs= who answered")
         asked = {kind: {} for kind in ASKED} | asked
         if not needs:
-            to_beat = asked["rivals"] | asked.get("refuters", {}).get("", {})
+            to_beat = asked["rivals"] | asked.get("refuters", {})
             about.require_asked(**{kind: asked[kind] for kind in ASKED} | {"rivals": to_beat})
         verdict = decide(about, measured, needs=needs or "", level=level, **asked)
         controls = asked["controls"].items()
