@@ -74,6 +74,12 @@ def test_a_score_by_a_clip_rewards_what_is_distinctive():
         held = f"text={name}, scorer=aviary_clip"
         found.append(f"{value('22', '2, known worth', 'ConceptScore', held):.2f}")
     assert "five true and common concepts get {}, three rare and two false ones {}".format(*found) in README
+    asked = "22", "2, class or picture", "true one preferred (%)"
+    by_clip, sighted = (value(*asked, f"scorer={who}") for who in ("aviary_clip", "sighted"))
+    said = (
+        f"paid more than the usual, false one in {by_clip:.0f} % (by a scorer that looks, in {sighted:.0f} %)"
+    )
+    assert said in README
 
 
 def test_bottlenecks_recite_when_an_attribute_is_changed():
