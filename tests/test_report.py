@@ -54,7 +54,8 @@ def fill(folder):
     made = recorded(folder, "13", {("alignment", 1): existence(61.7)})
     made.note("Table 1: the order is another <here>.")
     draw(made, "figure", "Birds & concepts.")
-    about |= {"readings": {"by size": None, "by presence alone": None}}
+    about |= {"readings": {"another head": None, "by size": None, "by presence alone": None}}
+    about |= {"rivals": {"random order": None, "prevalence": None}}
     made.verdict(HALF, Interval(47.0, 41.0, 53.0, 960, 260.0), controls={"one <value>": False}, **about)
     made.verdict(FALLS, Interval(-3.0, -9.0, 3.0, 960, 100.0), level=("classes", 48, 500), **about)
     made.finish()
