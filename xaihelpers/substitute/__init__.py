@@ -38,4 +38,4 @@ from xaihelpers.substitute.pairs import (
     substitutable,
     write_exact,
 )
-from xaihelpers.substitute.tied_guidance import ALL_TIED, UNTIED, tie_anywhere, tied_scheduler, tied_share
+from xaihelpers.substitute.tied_guidance import ALL_TIED, UNTIED, tie_by, tied_scheduler, tied_share

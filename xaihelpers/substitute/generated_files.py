@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from filelock import FileLock
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -34,7 +35,8 @@ class GenerationJob(NamedTuple):
     attribute: str = ""  # `group::value` to be substituted; "" leaves the bird as it is
     guide: str = ""  # of `pair_prompts`
     tie: tuple[float, float, float] = (10.0, 0.2, 0.9)  # k, t_min and t_max of eta
-    rule: str = "tied"  # of `tied_scheduler`
+    rule: str = "tied"  # of `tie_by`
+    mask: tuple[tuple[float, ...], ...] = ()  # its places, rows of 0 to 1
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -110,7 +112,8 @@ def _generate_batch(pipe, jobs: Sequence[GenerationJob], settings: dict) -> list
         return [(image,) for image in images]
     k, t_min, t_max = jobs[0].tie
     share = partial(tied_share, t_min=t_min, t_max=t_max, k=k)
-    pairs = generate_pairs(pipe, prompts, seeds, share, rule=jobs[0].rule, **settings)
+    masks = torch.tensor([job.mask for job in jobs]) if jobs[0].mask else None
+    pairs = generate_pairs(pipe, prompts, seeds, share, rule=jobs[0].rule, masks=masks, **settings)
     return list(zip(pairs.references, pairs.guides, strict=True))
 
 
@@ -118,7 +121,7 @@ def _job_files(pipe, job: GenerationJob, *settings) -> tuple[Path, ...]:
     """Where the images of a job lie, named by all that they depend on."""
     drawn = isinstance(pipe, DrawnPipeline)
     asked = (job.bird, job.attribute) if drawn else job.prompts
-    tied = [job.tie, job.rule] if len(asked) > 1 and not drawn else []
+    tied = [job.tie, job.rule, *job.mask] if len(asked) > 1 and not drawn else []
     key = json.dumps([pipeline_identity(pipe), asked, job.seed, *tied, settings], default=str)
     stem = hashlib.sha256(key.encode()).hexdigest()[:24]
     endings = ("", "-guide") if tied else ("",)

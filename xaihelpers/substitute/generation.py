@@ -225,12 +225,13 @@ def generate_pairs(
     batch_size: int = 16,
     trajectory: bool = False,
     rule: str = "tied",
+    masks: torch.Tensor | None = None,
     **settings,
 ) -> Pairs:
     """A tied pair of images for each (c_R, c_G) and its seed: Tied Diffusion Guidance (section 3 of sub).
 
     share: eta as a function of t in [0, 1]. batch_size: images at a time, two to a pair.
-    trajectory: keep every step. rule: of `tied_scheduler`. settings: as of `generate`.
+    trajectory: keep every step. rule, masks (P, h, w): of `tie_by`. settings: as of `generate`.
     Raises SubstituteError as `generate` and `tied_scheduler` do.
     """
     pairs, original = Pairs([], [], []), pipe.scheduler
@@ -239,7 +240,8 @@ def generate_pairs(
         for start in range(0, len(prompts), n_pairs):
             batch = slice(start, start + n_pairs)
             steps = [] if trajectory else None
-            pipe.scheduler = tied_scheduler(original, share, rule, steps)
+            of_batch = None if masks is None else masks[batch]
+            pipe.scheduler = tied_scheduler(original, share, rule, steps, of_batch)
             references, guides = zip(*prompts[batch], strict=True)
             batch_seeds = 2 * list(seeds[batch])
             images = generate(pipe, [*references, *guides], batch_seeds, batch_size=2 * n_pairs, **settings)
