@@ -160,6 +160,9 @@ def check_23(records):
     followed = records[(records.score == "people") & (records.metric == "Kendall tau")]
     followed = followed.set_index("with").value
     assert followed["classmates' pictures"] < followed["true share"]
+    lead = records[records.metric == "τ less its rival"].set_index("with")
+    honest = "see the truth; the score is it"
+    assert lead.low[honest] > 0 and not (lead.low.drop([honest, lead.index[0]]) > 0).any() and len(lead) == 9
 
 
 def check_24(records):

@@ -32,7 +32,9 @@ def test_templates_of_a_file(tmp_path):
     file.write_text("\ufeff" + json.dumps([entry]))
     (mine,) = conceptscore.load_templates(file)
     said = conceptscore.describe(["red crown", "long bill"], [1, 0.5], mine)
-    assert said == "1 of red crown; 0.50 of long bill!"
+    assert said == "1 of red crown; 0.50 of long bill!" and not conceptscore.are_of_table3(file)
+    file.write_bytes((conceptscore.PROMPTS / conceptscore.PRINTED).read_bytes())
+    assert conceptscore.are_of_table3(file) and conceptscore.are_of_table3()
     for fault in ([entry, entry], [], [{"id": 1}], [entry | {"pair": "{concept} {weight} {rank}"}]):
         file.write_text(json.dumps(fault))
         with pytest.raises(ValueError, match="mine.json"):

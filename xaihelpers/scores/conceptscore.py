@@ -23,9 +23,11 @@ from typing import NamedTuple
 import torch
 
 from xaihelpers.outputs import ConceptOutputs
-from xaihelpers.paths import PROJECT, find
+from xaihelpers.paths import PROJECT, data_home, find
 from xaihelpers.text_files import read_text
 
+PROMPTS = PROJECT / "data" / "prompts"
+PRINTED = "conceptscore_templates_paper.json"  # Table 3 in its own words
 NAMING = ("value", "magnitude", "signed", "present", "non-zero")
 
 
@@ -46,12 +48,14 @@ NAMES_ALONE = Template(0, "names", "", "{concept}", ", ", "")  # without weights
 def load_templates(file: str | Path = "") -> list[Template]:
     """The five templates of Table 3, in our own words, or those of a JSON file of the same form.
 
+    file: a path, or a name under XAI_DATA or in data/prompts, as `PRINTED`, which has the table's own words.
+
     Raises ValueError: the file cannot be read, is not of this form, holds no template or an id twice, or a
         pair without its two fields.
     """
-    path = PROJECT / "data" / "prompts" / "conceptscore_templates.json"
+    path = PROMPTS / "conceptscore_templates.json"
     if str(file):
-        path = find(file) or Path(file)
+        path = find(file, data_home(), PROMPTS) or Path(file)
     try:
         templates = [Template(**entry) for entry in json.loads(read_text(path))]
         pairs = {one.id: one.pair.format(concept="{concept}", weight="{weight}") for one in templates}
@@ -64,6 +68,11 @@ def load_templates(file: str | Path = "") -> list[Template]:
             f"tail; the pair with {{concept}} and {{weight}}): {error}"
         ) from error
     return templates
+
+
+def are_of_table3(file: str | Path = "") -> bool:
+    """Whether the templates of a file are those of Table 3, in our words or in its own."""
+    return load_templates(file) in (load_templates(), load_templates(PRINTED))
 
 
 def load_template(number: int, file: str | Path = "") -> Template:
