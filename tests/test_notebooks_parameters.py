@@ -256,15 +256,15 @@ def check_44(records):
 
 
 def check_51(records):
-    """Where nothing is tied, the tie and random places are the prompt alone, and a perfect guide is not."""
-    measured = records[records.table == "tied diffusion"].set_index(["method", "kind", "metric"])
-    alone = measured.value["prompt alone"]
-    for way in ("tied", "tied at random places"):
-        of_schedules = measured.loc[way].groupby("schedule").value
-        assert all(np.allclose(found, alone) for _, found in of_schedules) and len(of_schedules) == 2
-    where = records[records.table == "tied diffusion, where alike"]
-    assert len(where) == 6 and np.allclose(where.value, 0)
-    exact = measured.value["exact"].unstack("kind")
+    """Where nothing is tied, every rule is the prompt alone and leads nobody; else they differ."""
+    measured = records[records.table == "tied diffusion"].set_index(["method", "schedule", "kind", "metric"])
+    measured = measured.value.sort_index()
+    alone, rules = measured["prompt alone", ""], ("alike first", "random numbers", "own places")
+    assert all(np.allclose(measured[rule, "the paper's"], alone) for rule in rules)
+    assert not any(np.allclose(measured[rule, "straight from 2"], alone) for rule in rules)
+    where = records[records.table == "tied diffusion, where"].set_index("schedule").value
+    assert len(where) == 24 and np.allclose(where["the paper's"], 0) and where["straight from 2"].any()
+    exact = measured["exact", ""].unstack("kind")
     assert exact.loc["species"].mean() > 50 < exact.loc["kept"].mean()
 
 
@@ -424,7 +424,8 @@ WRONG = [
     ("43", {"asked": "truth"}, 'asked must be "predicted" or "label", not \'truth\''),
     ("44", {"corner": "middle"}, "corner must be one of top right"),
     ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),
-    ("51", {"second": [1.0, 0.6]}, "second is [1.0, 0.6]: it has to be k, t_min and t_max"),
+    ("51", {"straight": []}, "straight is empty: name at least one t_max"),
+    ("51", {"masks": "no_such_folder"}, "is missing, a mask of the part of has_"),
     ("51", {"attributes": ["has_bill_shape::needle"]}, "in studio no species lacks one of ['has_bill_shape"),
     ("51", {"pipeline": "aviary_drawn"}, "aviary_drawn takes no steps that could be tied"),
     ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),

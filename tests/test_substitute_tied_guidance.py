@@ -11,7 +11,7 @@ from xaihelpers.substitute import (
     ALL_TIED,
     UNTIED,
     SubstituteError,
-    tie_anywhere,
+    tie_by,
     tied_scheduler,
     tied_share,
 )
@@ -51,18 +51,49 @@ def test_what_cannot_be_tied():
         tied.step(torch.full((2, 4), torch.nan), tied.timesteps[0], torch.zeros(2, 4))
 
 
-def test_tied_anywhere():
-    """As many places as by the tie, all pairs' the same ones, others in another step; the rest untouched."""
-    predictions = torch.randn(4, 3, 50, generator=torch.Generator().manual_seed(0))
-    for eta in (0.0, 0.3, 1.0):
-        tied = tie_anywhere(predictions, 0.5, eta)
-        own, guide = tied.flatten(1).chunk(2)
-        by_tie, other = tie(predictions, eta).flatten(1).chunk(2)
-        same = own == guide
-        assert torch.equal(same.sum(1), (by_tie == other).sum(1)) and torch.equal(*same)
-        mean = (predictions[:2] + predictions[2:]).flatten(1) / 2
-        assert torch.allclose(own[same], mean[same])
-        untied = predictions.flatten(1)[:2]
-        assert torch.equal(own[~same], untied[~same])
-    assert torch.equal(tie_anywhere(predictions, 0.5, 0.3), tie_anywhere(predictions, 0.5, 0.3))
-    assert not torch.equal(tie_anywhere(predictions, 0.5, 0.3), tie_anywhere(predictions, 0.4, 0.3))
+def tied_places(rule, predictions, eta, *masks):
+    """Where both of a pair are equal after a tie, (P, …); there they are the mean, elsewhere their own."""
+    tied = tie_by(rule, predictions, 0.5, eta, *masks)
+    own, guide = tied.chunk(2)
+    same, mean = own == guide, predictions.unflatten(0, (2, -1)).mean(0)
+    assert torch.allclose(own[same], mean[same])
+    both = torch.cat([same, same])
+    assert torch.equal(tied[~both], predictions[~both])
+    return same
+
+
+PREDICTIONS = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("rule", ["tied anywhere", "tied at whole places", "most different first"])
+@pytest.mark.parametrize("eta", [0.0, 0.25, 1.0])
+def test_other_places_are_as_many(rule, eta):
+    """Drawn places are all pairs' the same ones, and others in another step."""
+    by_tie, other = tie(PREDICTIONS, eta).flatten(1).chunk(2)
+    same = tied_places(rule, PREDICTIONS, eta)
+    assert torch.equal(same.flatten(1).sum(1), (by_tie == other).sum(1))
+    if eta == 0.25 and rule != "most different first":
+        assert torch.equal(*same)
+        again, later = (tie_by(rule, PREDICTIONS, t, eta) for t in (0.5, 0.4))
+        assert torch.equal(again, tie_by(rule, PREDICTIONS, 0.5, eta)) and not torch.equal(again, later)
+    if eta == 0.25 and rule == "tied at whole places":
+        assert torch.equal(same, same[:, :1].expand_as(same)) and same[0, 0].sum() == 16
+    if eta == 0.25 and rule == "most different first":
+        distance = (PREDICTIONS[:2] - PREDICTIONS[2:]).abs()
+        assert distance[0][same[0]].min() > distance[0][~same[0]].max()
+
+
+def test_own_places():
+    """Once less than all is tied, the places that a mask names; in Flux's packed latents the same ones."""
+    masks = torch.zeros(2, 64, 64)
+    masks[0, :, :24], masks[1, 8:16, 40:48] = 1, 1
+    same = tied_places("own places", PREDICTIONS, 0.7, masks)
+    wanted = torch.zeros(2, 8, 8, dtype=torch.bool)
+    wanted[0, :, :3], wanted[1, 1, 5] = True, True
+    assert torch.equal(same, wanted[:, None].expand_as(same))
+    packed = diffusers.FluxPipeline._pack_latents(PREDICTIONS, 4, 3, 8, 8)
+    tied = tie_by("own places", PREDICTIONS, 0.5, 0.7, masks)
+    of_packed = tie_by("own places", packed, 0.5, 0.7, masks)
+    assert torch.equal(of_packed, diffusers.FluxPipeline._pack_latents(tied, 4, 3, 8, 8))
+    for eta in (0.0, 1.0):
+        assert torch.equal(tie_by("own places", PREDICTIONS, 0.5, eta, masks), tie(PREDICTIONS, eta))
