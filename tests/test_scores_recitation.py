@@ -1,11 +1,12 @@
 """What guessers say of substitutions."""
 
 import torch
+from PIL import Image
 
 from xaihelpers import datasets
 from xaihelpers.scores import sub
 from xaihelpers.substitute import write_exact
-from xaihelpers.yardsticks.sub_guessers import guessers
+from xaihelpers.yardsticks.sub_guessers import colours_anywhere, guessers
 
 
 def test_guessers_gain_nothing_and_the_truth_is_right(tmp_path):
@@ -25,3 +26,21 @@ def test_guessers_gain_nothing_and_the_truth_is_right(tmp_path):
         assert (found["gain"] == 0) == (name not in ("coin", "the truth")), name
         assert found["S+"] == {"reciter": 0, "vocabulary": 100, "the truth": 100}.get(name, found["S+"])
     assert len(said["coin"]["real"]) == 2 and said["the truth"]["real"].shape[1:] == (960, 312)
+
+
+def test_who_counts_colours_sees_no_part(tmp_path):
+    """A picture that is redder than the ordinary ones has red of every part, and no pattern."""
+    files = {}
+    for name in ("red", "blue"):
+        files[name] = tmp_path / f"{name}.png"
+        Image.new("RGB", (20, 20), name).save(files[name])
+    names = [
+        "has_crown_color::red",
+        "has_leg_color::red",
+        "has_crown_color::blue",
+        "has_wing_pattern::striped",
+    ]
+    pictures = {"after": [files["red"]], "before": [], "real": [files["blue"], files["blue"]]}
+    said = colours_anywhere(pictures, names)
+    assert said["after"].tolist() == [[[1, 1, 0, 0]]] and said["before"].shape == (1, 0, 4)
+    assert said["real"].tolist() == [[[0.5, 0.5, 0.5, 0]] * 2]

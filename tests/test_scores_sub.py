@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from sklearn.metrics import roc_auc_score
 
-from xaihelpers import datasets
+from xaihelpers import datasets, substitute
 from xaihelpers.datasets import DatasetError, write_sub
 from xaihelpers.outputs import ConceptOutputs, save_outputs
 from xaihelpers.scores import sub
@@ -231,6 +231,28 @@ def test_who_knows_the_class_by_heart_is_right_about_real_birds(world, images):
     values = torch.zeros(1, 3, 4)
     found = sub.judge_predictions(images, world, concepts, values, real=by_heart[None]).rows
     assert (found.set_index("metric").value[["recall", "T"]] == 100).all()
+
+
+def test_the_command_sets_guessers_beside_a_file(tmp_path, capsys):
+    """Who edits what is said, and not what was said before, has the vocabulary's S+, and its gain of 0."""
+    world = datasets.load("aviary", attributes="image")
+    substitute.write_exact(tmp_path / "mine", world, TARGETS, 5)
+    rows = pd.MultiIndex.from_product([datasets.load(tmp_path / "mine").images.id, TARGETS])
+    table = rows.to_frame(index=False, name=["image_id", "attribute"]).assign(probability=1)
+    table.to_csv(tmp_path / "file.csv", index=False)
+    asked = [
+        str(tmp_path / "file.csv"),
+        "--benchmark",
+        str(tmp_path / "mine"),
+        "--csv",
+        str(tmp_path / "out.csv"),
+    ]
+    assert command.main(asked) == 0 and "--before" in capsys.readouterr().out
+    assert command.main([*asked, "--before", str(tmp_path / "file.csv")]) == 0
+    found = pd.read_csv(tmp_path / "out.csv")
+    found = found[found.scoring == "corrected"].pivot(index="model", columns="metric", values="value")
+    assert found["S+"].to_dict() == {"yours": 100, "vocabulary": 100, "the truth": 100, "reciter": 0}
+    assert found.gain.to_dict() == {"yours": 0, "vocabulary": 0, "the truth": 100, "reciter": 0}
 
 
 def test_the_command_says_what_is_wrong(capsys):

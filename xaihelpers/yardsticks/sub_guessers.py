@@ -6,20 +6,58 @@
 | vocabulary | every attribute that the benchmark substitutes, of every picture |
 | commonest value | in each group what most training birds have |
 | coin | heads or tails for each concept, in each draw anew |
+| colours anywhere | how much of a colour the picture has, bird or not: `colours_anywhere` |
 | the truth | the label of the class with the one change made; of ordinary birds their own label |
 
-The first four never look. Not in the paper, but the coin.
+The first four never look; who counts colours sees no bird and no part. Not in the paper, but the coin.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 import torch
+from matplotlib.colors import to_rgb
 from torch import Tensor
 
 from xaihelpers.datasets.dataset import Dataset
+from xaihelpers.datasets.images import load_image
 from xaihelpers.datasets.labels import class_concepts, concept_labels
 from xaihelpers.scores.sub import group_argmax
+
+# CUB's colours as the XKCD survey names them; iridescence is no colour
+COLOURS = {
+    name: np.array(to_rgb("xkcd:" + {"rufous": "rust"}.get(name, name)))
+    for name in "blue brown purple rufous grey yellow olive green pink orange black white red buff".split()
+}
+
+
+def colours_anywhere(pictures: Mapping[str, Sequence], concepts: Sequence[str]) -> dict[str, Tensor]:
+    """Place -> what is said of the L concepts by the amount of a colour in a picture, (1, ., L) of 0 to 1.
+
+    A pixel has the nearest colour. A colour is as probable, for whatever part, as it is more frequent than in
+    the ordinary pictures, which are those of the place "real"; what is no colour has 0.
+
+    pictures: place -> files. Raises DatasetError for a file that cannot be read.
+    """
+    centres, amount = np.stack([*COLOURS.values()]), {}
+    for place, files in pictures.items():
+        shares = []
+        for file in files:
+            pixels = np.asarray(load_image(file).convert("RGB").resize((48, 48))).reshape(-1, 1, 3) / 255
+            nearest = np.square(pixels - centres).sum(2).argmin(1)
+            shares.append(np.bincount(nearest, minlength=len(centres)) / len(nearest))
+        amount[place] = torch.tensor(np.array(shares)).reshape(-1, len(centres))
+    usual = amount["real"].sort(0).values.T.contiguous()  # (colours, M)
+    values = [name.partition("::")[2] for name in concepts]
+    column = [[*COLOURS].index(value) if value in COLOURS else -1 for value in values]
+    found = {}
+    for place, shares in amount.items():
+        mine = shares.T.contiguous()
+        below = torch.searchsorted(usual, mine) + torch.searchsorted(usual, mine, right=True)
+        ranks = below.T.float() / (2 * usual.shape[1])  # (., colours)
+        found[place] = torch.cat([ranks, torch.zeros(len(ranks), 1)], 1)[:, column][None]
+    return found
 
 
 def guessers(

@@ -1,4 +1,4 @@
-"""The command: `python -m xaihelpers.scores.sub predictions.csv` prints its scores."""
+"""The command: `python -m xaihelpers.scores.sub predictions.csv` prints its scores, and guessers'."""
 
 import argparse
 import sys
@@ -13,6 +13,7 @@ from xaihelpers.paths import write_whole
 from xaihelpers.scores.sub import predictions
 from xaihelpers.scores.sub.judged import benchmark_images, judge_predictions
 from xaihelpers.scores.sub.predictions import read_predictions
+from xaihelpers.yardsticks.sub_guessers import guessers
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("predictions", help="a file, as below")
+    parser.add_argument("--before", help="the same for the birds before the change, called by the same ids")
     parser.add_argument("--benchmark", default="sub_exact", help="its folder (default: %(default)s)")
     parser.add_argument("--data", default="aviary", help="the real birds (default: %(default)s)")
     rule = "what is claimed: from 0.5 on (default), or the greatest of each group"
@@ -39,11 +41,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     print("In %, with 95 % intervals; chance: a coin, or a guess in the group")
     print(table.to_string(index=False, na_rep="", float_format="{:.1f}".format))
+    if "gain" not in set(table.metric):
+        print("for false alarms and gain name the predictions for the birds before, by --before")
     return 0
 
 
 def table_of(options: argparse.Namespace) -> pd.DataFrame:
-    """The scores over all images; a Python file is asked about the birds before and real ones, too.
+    """The scores over all images, of the file and of guessers.
+
+    A Python file is asked about the birds before and real ones, too.
 
     Raises DatasetError and ValueError as what reads the files and the data sets does.
     """
@@ -57,11 +63,18 @@ def table_of(options: argparse.Namespace) -> pd.DataFrame:
     }
     given = {}
     for name, (ids, pictures) in others.items():
-        if is_python_file(options.predictions) and len(pictures):
-            given[name] = read_predictions(options.predictions, ids, held.concepts, pictures).values[None]
-    values = held.values[None]
-    rows = judge_predictions(images, world, held.concepts, values, rule=options.rule, **given).rows
-    return rows[["scoring", "metric", "value", "low", "high", "cases", "chance"]]
+        of_file = options.before if name == "before" else None
+        if of_file or is_python_file(options.predictions) and len(pictures):
+            file = of_file or options.predictions
+            given[name] = read_predictions(file, ids, held.concepts, pictures).values[None]
+    mine = judge_predictions(images, world, held.concepts, held.values[None], rule=options.rule, **given)
+    said = guessers(images, world, held.concepts, mine.removed, images.attribute.unique().tolist())
+    rows = [mine.rows.assign(model="yours")]
+    for name in ("reciter", "vocabulary", "the truth"):
+        places = {place: said[name][place] for place in given}
+        judged = judge_predictions(images, world, held.concepts, said[name]["after"], **places)
+        rows.append(judged.rows[judged.rows.scoring == "corrected"].assign(model=name))
+    return pd.concat(rows)[["model", "scoring", "metric", "value", "low", "high", "cases", "chance"]]
 
 
 if __name__ == "__main__":
