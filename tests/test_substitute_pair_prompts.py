@@ -30,6 +30,46 @@ def test_prompts_are_the_papers_three_forms():
         pair_prompts("Blue Jay", "has_bill_shape::cone")
 
 
+@pytest.mark.parametrize(
+    ("bird", "attribute", "reference", "guide"),
+    [
+        ("European Goldfinch", "has_crown_color::black", "{} with {}", "a bird with {}"),
+        ("Downy Woodpecker", "has_breast_color::red", "{} with {}", "a bird with {}"),
+        (
+            "Western Grebe",
+            "has_tail_pattern::solid",
+            "{} with {} like a Gray Catbird",
+            "a Gray Catbird with {}",
+        ),
+        (
+            "Cardinal",
+            "has_breast_pattern::spotted",
+            "{} with {} like a Brown Thrasher",
+            "a Brown Thrasher with {}",
+        ),
+        (
+            "Blue Jay",
+            "has_bill_shape::needle",
+            "{} with the body of a Blue Jay and {} like a Hummingbird",
+            "a Hummingbird",
+        ),
+    ],
+)
+def test_prompts_as_appendix_d_prints_them(bird, attribute, reference, guide):
+    words = {
+        "crown_color": "black colored feathers on the crown of its head",
+        "breast_color": "a red colored breast",
+    }
+    words |= {"tail_pattern": "a solid tail", "breast_pattern": "a spotted belly", "bill_shape": "a beak"}
+    said = words[substitute.group_of(attribute)]
+    an = "a European" if bird.startswith("European") else f"a {bird.split()[0]}"
+    wanted = (
+        f"A photo of {reference.format(an + bird[len(bird.split()[0]) :], said)}",
+        f"A photo of {guide.format(said)}",
+    )
+    assert pair_prompts(bird, attribute, forms="sub_pairs_paper.json") == wanted
+
+
 def test_counterfactual_pairs(monkeypatch):
     """A blue jay with a red crown: the truth differs at the crown alone, and so does the picture."""
     crown = torch.tensor([substitute.group_of(name) == "crown_color" for name in aviary.ATTRIBUTES])

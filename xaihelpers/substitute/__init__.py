@@ -27,7 +27,6 @@ from xaihelpers.substitute.generation import (
     reconstruct,
 )
 from xaihelpers.substitute.pairs import (
-    FORMS,
     SubstituteError,
     category,
     class_shows,
@@ -35,6 +34,7 @@ from xaihelpers.substitute.pairs import (
     group_of,
     pair_prompts,
     portrait_of,
+    read_forms,
     substitutable,
     write_exact,
 )

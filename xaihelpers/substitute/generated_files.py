@@ -21,7 +21,7 @@ from xaihelpers.datasets.attribute_names import with_article
 from xaihelpers.datasets.dataset import DatasetError, class_name
 from xaihelpers.substitute.drawn_pipeline import DRAWN, DrawnPipeline
 from xaihelpers.substitute.generation import generate, generate_pairs, pipeline_identity
-from xaihelpers.substitute.pairs import pair_prompts
+from xaihelpers.substitute.pairs import FORMS, pair_prompts
 from xaihelpers.substitute.tied_guidance import tied_share
 
 log = logging.getLogger(__name__)
@@ -37,12 +37,13 @@ class GenerationJob(NamedTuple):
     tie: tuple[float, float, float] = (10.0, 0.2, 0.9)  # k, t_min and t_max of eta
     rule: str = "tied"  # of `tie_by`
     mask: tuple[tuple[float, ...], ...] = ()  # its places, rows of 0 to 1
+    forms: str = FORMS  # of `read_forms`
 
     @property
     def prompts(self) -> tuple[str, ...]:
         """(reference,) of a bird as it is, else (reference, guide)."""
         if self.attribute:
-            return pair_prompts(self.bird, self.attribute, self.guide)
+            return pair_prompts(self.bird, self.attribute, self.guide, self.forms)
         return (f"a photo of {with_article(class_name(self.bird))}",)
 
 

@@ -11,13 +11,20 @@ from PIL import Image
 
 from worlds.aviary import aviary_files, bird_renderer, individuals
 from xaihelpers import paths
-from xaihelpers.datasets.attribute_names import known_attribute, normalise_attribute, phrase, with_article
+from xaihelpers.datasets.attribute_names import (
+    known_attribute,
+    normalise_attribute,
+    phrase,
+    plain_value,
+    with_article,
+)
 from xaihelpers.datasets.dataset import Dataset, DatasetError, class_name, require_annotations
 from xaihelpers.datasets.images import crop_to_box
 from xaihelpers.datasets.labels import class_concepts, image_attributes
 from xaihelpers.datasets.sub_benchmark import write_sub
+from xaihelpers.text_files import read_text
 
-FORMS = paths.PROJECT / "data" / "prompts" / "sub_pairs.json"
+PROMPTS, FORMS = paths.PROJECT / "data" / "prompts", "sub_pairs.json"
 # attribute groups of the form "shape", each with the part that the reference takes from its guide
 SHAPE_PARTS = {
     "bill_shape": "a beak",
@@ -73,17 +80,25 @@ def substitutable(world: Dataset) -> torch.Tensor:
     return ~class_shows(world) & (n_visible >= n_images[:, None] / 2)
 
 
-def pair_prompts(reference: str, attribute: str, guide: str = "") -> tuple[str, str]:
-    """The prompts c_R and c_G of a substitution (sub, section 4.1, appendix D), as `FORMS` has them.
+def read_forms(forms: str = FORMS) -> dict:
+    """The prompts of a file of data/prompts or a path: of a color, pattern and shape, guides and wordings.
+
+    Raises ValueError as `text_files.read_text`.
+    """
+    return json.loads(read_text(paths.find(forms, paths.data_home(), PROMPTS) or Path(forms)))
+
+
+def pair_prompts(reference: str, attribute: str, guide: str = "", forms: str = FORMS) -> tuple[str, str]:
+    """The prompts c_R and c_G of a substitution (sub, section 4.1, appendix D).
 
     reference: a bird's name. attribute: `group::value` or `group--value`.
     guide: a bird that has the attribute; "" takes "bird" for colours, and for shapes and patterns the paper's
-        guide (appendix B).
+        guide (appendix B). forms: as of `read_forms`.
     Raises SubstituteError: the paper names no guide for the attribute.
     Raises DatasetError: an unknown attribute.
     """
     attribute = known_attribute(attribute)
-    kind, forms = category(attribute), json.loads(FORMS.read_text())
+    kind, forms = category(attribute), read_forms(forms)
     if not guide:
         guide = "bird" if kind == "color" else forms["guides"].get(attribute)
     if not guide:
@@ -91,10 +106,11 @@ def pair_prompts(reference: str, attribute: str, guide: str = "") -> tuple[str, 
             f"{attribute}: a {kind} is taken from a guide bird, and the paper names none for this one: pass "
             "guide= with a bird that has it"
         )
+    wording, value = forms.get("wordings", {}).get(group_of(attribute)), plain_value(attribute.split("::")[1])
     fields = {
         "reference": with_article(class_name(reference)),
         "guide": with_article(class_name(guide)),
-        "attribute": phrase(attribute),
+        "attribute": phrase(attribute) if wording is None else wording.format(value=value),
         "part": SHAPE_PARTS.get(group_of(attribute), ""),
     }
     return forms[kind]["reference"].format(**fields), forms[kind]["guide"].format(**fields)
