@@ -26,6 +26,8 @@ from torch import Tensor
 from xaihelpers.datasets.dataset import DatasetError
 from xaihelpers.scores.intervals import PERCENT, Interval, over_draws
 
+FOLLOW = ("has_primary_color", "has_upperparts_color", "has_underparts_color")  # from colours of parts
+
 
 def groups_of(attributes: Sequence[str]) -> np.ndarray:
     """The attribute group of each name, (L,) of str: has_crown_color::red -> has_crown_color."""
@@ -201,17 +203,22 @@ def paired_rise(
 ) -> dict[str, np.ndarray]:
     """Whether the new attribute is more probable after the change than before: "rise", (D, N) in %.
 
-    Beside it "rise of absent", the blind comparison: the mean of the same over the other attributes of the
-    group that the bird lacks both times, which rise as well where a model notices a change and not which.
-    Ties count half; NaN where an image's attribute is none of the concepts, and where there is no other.
+    Beside it the mean of the same over attributes that the bird lacks both times: "rise of absent", the
+    others of the group, rise as well where a model notices a change and not which; "rise elsewhere", the same
+    value of other parts, where it notices a colour and not whose. Ties count half; NaN where an image's
+    attribute is none of the concepts, and where there is no other.
 
     before, after: (D, N, L), probabilities. absent: bool (N, L), what the birds lack before and after.
     """
     targets = images.attribute.tolist()
     own = own_attribute(targets, concepts)
-    others = absent & same_group(targets, concepts) & ~own & own.any(1, keepdim=True)
+    of_group, known = same_group(targets, concepts), absent & ~own & own.any(1, keepdim=True)
+    values = (np.array([name.partition("::")[2] for name in names]) for names in (targets, concepts))
+    of_parts = (~np.isin(groups_of(names), FOLLOW) for names in (targets, concepts))
+    alike = np.equal.outer(*values) & np.logical_and.outer(*of_parts)
+    elsewhere = known & ~of_group & torch.from_numpy(alike)
     rises = 50 + 50 * (after - before).sign()
-    chosen = {"rise": own, "rise of absent": others}
+    chosen = {"rise": own, "rise of absent": known & of_group, "rise elsewhere": elsewhere}
     return {name: ((rises * some).sum(2).double() / some.sum(1)).numpy() for name, some in chosen.items()}
 
 
