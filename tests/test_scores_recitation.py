@@ -1,10 +1,12 @@
-"""What guessers say of substitutions."""
+"""What guessers say of substitutions, and which liars a yardstick of them finds out."""
 
+import pytest
 import torch
 from PIL import Image
 
 from xaihelpers import datasets
 from xaihelpers.scores import sub
+from xaihelpers.scores.conceptscore import PROMPTS
 from xaihelpers.substitute import write_exact
 from xaihelpers.yardsticks.sub_guessers import colours_anywhere, guessers
 
@@ -44,3 +46,46 @@ def test_who_counts_colours_sees_no_part(tmp_path):
     said = colours_anywhere(pictures, names)
     assert said["after"].tolist() == [[[1, 1, 0, 0]]] and said["before"].shape == (1, 0, 4)
     assert said["real"].tolist() == [[[0.5, 0.5, 0.5, 0]] * 2]
+
+
+@pytest.fixture(scope="module")
+def substituted(tmp_path_factory):
+    """Exact substitutions, and what guessers, liars and two honest models say of them after and before."""
+    world = datasets.load("aviary", attributes="image")
+    place, SUB = tmp_path_factory.mktemp("exact"), PROMPTS / "sub_attributes.txt"
+    vocabulary = SUB.read_text().split()
+    write_exact(place, world, vocabulary, 100, seed=5)
+    images = sub.benchmark_images(datasets.load(place), world)
+    names = world.attributes.name.tolist()
+    removed = torch.tensor([[name in gone for name in names] for gone in images.removed])
+    said = guessers(images, world, names, removed, vocabulary)
+    real = world.images.path[~world.train.numpy()][::8]
+    counted = colours_anywhere({"after": images.path, "before": images.before, "real": real}, names)
+    truth, of_class = said["the truth"], said["reciter"]["after"]
+    known, generator = said["vocabulary"]["after"], torch.Generator().manual_seed(0)
+    some = torch.rand(known.shape, generator=generator)
+    liars = {name: said[name] for name in ("reciter", "vocabulary", "commonest value")}
+    liars["colours anywhere"] = counted
+    liars["its prompt alone was changed"] = dict.fromkeys(("after", "before"), truth["before"])
+    liars["all that the class lacks"] = dict.fromkeys(("after", "before"), 1 - of_class)
+    liars["a part of the list, by chance"] = {"after": known * some, "before": known * some.roll(1, 1)}
+    liars["colours of the list"] = {when: counted[when] * known for when in ("after", "before")}
+    wrong = (torch.rand(known.shape, generator=generator) < 0.2).float()
+    misread = {when: (truth[when] - wrong).abs() for when in ("after", "before")}
+    lacked = sub.lacking(images, datasets.class_concepts(world, names, "hard"), names, False)
+    return images, names, removed, lacked, liars, {"the truth": truth, "misreads a fifth": misread}
+
+
+def sees_the_part(said, images, names, removed, lacked):
+    """Whether the new attribute is claimed more often than before, and rises more often than elsewhere."""
+    after, before = said["after"], said["before"]
+    rises = sub.paired_rise(before, after, images, names, lacked)
+    gain = sub.image_scores(after, images, removed, names, before)["gain"]
+    found = gain, rises["rise"] - rises["rise elsewhere"]
+    return all(sub.score_interval(one, images, "gain").low > 0 for one in found)
+
+
+def test_who_sees_a_substituted_part(substituted):
+    *about, liars, honest = substituted
+    assert {name: sees_the_part(said, *about) for name, said in liars.items()} == dict.fromkeys(liars, False)
+    assert {name: sees_the_part(said, *about) for name, said in honest.items()} == dict.fromkeys(honest, True)

@@ -205,8 +205,9 @@ def paired_rise(
 
     Beside it the mean of the same over attributes that the bird lacks both times: "rise of absent", the
     others of the group, rise as well where a model notices a change and not which; "rise elsewhere", the same
-    value of other parts, where it notices a colour and not whose. Ties count half; NaN where an image's
-    attribute is none of the concepts, and where there is no other.
+    value of other parts, where it notices a colour and not whose. These are parts of which the images have
+    that value substituted, so that who knows the benchmark's list of attributes has nothing of it. Ties count
+    half; NaN where an image's attribute is none of the concepts, and where there is no other.
 
     before, after: (D, N, L), probabilities. absent: bool (N, L), what the birds lack before and after.
     """
@@ -216,7 +217,7 @@ def paired_rise(
     values = (np.array([name.partition("::")[2] for name in names]) for names in (targets, concepts))
     of_parts = (~np.isin(groups_of(names), FOLLOW) for names in (targets, concepts))
     alike = np.equal.outer(*values) & np.logical_and.outer(*of_parts)
-    elsewhere = known & ~of_group & torch.from_numpy(alike)
+    elsewhere = known & ~of_group & torch.from_numpy(alike & np.isin(concepts, targets))
     rises = 50 + 50 * (after - before).sign()
     chosen = {"rise": own, "rise of absent": known & of_group, "rise elsewhere": elsewhere}
     return {name: ((rises * some).sum(2).double() / some.sum(1)).numpy() for name, some in chosen.items()}
