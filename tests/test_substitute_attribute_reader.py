@@ -43,7 +43,7 @@ def test_plumage_preserved_by_hand():
 def test_what_is_no_reader(weights, tmp_path):
     file = save_weights(aviary_resnet(48), tmp_path / "small.safetensors")
     for name in (str(file), "nobody"):
-        with pytest.raises(substitute.SubstituteError, match=f"{name}: no reader of attributes and species"):
+        with pytest.raises(ModelError, match=f"{name}: no reader of attributes and species"):
             substitute.load_reader(name)
     cut = save_weights(substitute.AttributeReader(5, width=16).species, tmp_path / "cut.safetensors")
     save_file({f"species.{key}": value for key, value in load_file(cut).items()}, cut)

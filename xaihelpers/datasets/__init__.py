@@ -3,6 +3,7 @@
 from xaihelpers.datasets.attribute_names import (
     cbm_concepts,
     find_attributes,
+    group_of,
     known_attribute,
     normalise_attribute,
     parts_of,

@@ -43,6 +43,11 @@ def normalise_attribute(name: str) -> str:
     return name if "::" in name else name.replace("--", "::", 1)
 
 
+def group_of(attribute: str) -> str:
+    """The attribute group: crown_color of has_crown_color::red."""
+    return normalise_attribute(attribute).removeprefix("has_").split("::")[0]
+
+
 def known_attribute(name: str) -> str:
     """`group::value` of one of CUB's 312 attributes. Raises DatasetError, with the nearest, for any other."""
     attribute = normalise_attribute(name)

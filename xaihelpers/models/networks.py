@@ -13,6 +13,7 @@ from torch import nn
 
 from xaihelpers import paths
 from xaihelpers.datasets import imagenet_names
+from xaihelpers.models.attribute_reader import SpeciesReader, load_reader
 from xaihelpers.models.weights import ModelError, carried_class_names, load_weights, own_names, read_weights
 from xaihelpers.names import OWN, SHIPPED, families_of, how_to_install
 
@@ -100,8 +101,6 @@ def load_network(family: str, name: str, file: str | Path = "") -> tuple[nn.Modu
         cannot be had.
     """
     if family == "reader":
-        from xaihelpers.substitute.attribute_reader import SpeciesReader, load_reader
-
         return SpeciesReader(load_reader(str(file) or name)), None
     if str(file) or family == "aviary":
         place = paths.find_model(file or f"{SHIPPED}.safetensors")

@@ -1,7 +1,7 @@
 """Substitute one attribute of a generated image, on any diffusers pipeline: Tied Diffusion Guidance (sub)."""
 
-from xaihelpers.substitute.ask_attributes import answered_with, ask_groups, ask_species
-from xaihelpers.substitute.attribute_reader import (
+from xaihelpers.datasets.attribute_names import group_of
+from xaihelpers.models.attribute_reader import (
     SHOWN_FROM,
     WHOLE,
     AttributeReader,
@@ -12,6 +12,7 @@ from xaihelpers.substitute.attribute_reader import (
     plumage_preserved,
     read_attributes,
 )
+from xaihelpers.substitute.ask_attributes import answered_with, ask_groups, ask_species
 from xaihelpers.substitute.drawn_pipeline import FAILURES, GOOD, DrawnPipeline, read_drawn
 from xaihelpers.substitute.generated_files import GenerationJob, generate_files, shared_choice
 from xaihelpers.substitute.generation import (
@@ -31,7 +32,6 @@ from xaihelpers.substitute.pairs import (
     category,
     class_shows,
     counterfactual_pair,
-    group_of,
     pair_prompts,
     portrait_of,
     read_forms,

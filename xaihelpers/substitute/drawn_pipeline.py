@@ -26,7 +26,7 @@ from PIL import Image, ImageFilter
 from worlds.aviary import aviary_files, bird_renderer, individuals
 from xaihelpers.datasets.attribute_names import known_attribute
 from xaihelpers.datasets.dataset import class_name
-from xaihelpers.substitute.attribute_reader import affected_groups
+from xaihelpers.models.attribute_reader import affected_groups
 from xaihelpers.substitute.pairs import MAX_TRIES, NOT_SHOWN, SubstituteError, category, portrait_of
 
 GOOD = "good"

@@ -12,8 +12,8 @@ from PIL import Image
 from worlds.aviary import aviary_files, bird_renderer, individuals
 from xaihelpers import paths
 from xaihelpers.datasets.attribute_names import (
+    group_of,
     known_attribute,
-    normalise_attribute,
     phrase,
     plain_value,
     with_article,
@@ -42,11 +42,6 @@ NOT_SHOWN = "no bird of {} lacks {} and would show it: choose another bird or at
 
 class SubstituteError(ValueError):
     """A pipeline, a pair, a prompt or a reader is not as needed; the message names it and the remedy."""
-
-
-def group_of(attribute: str) -> str:
-    """The attribute group: crown_color of has_crown_color::red."""
-    return normalise_attribute(attribute).removeprefix("has_").split("::")[0]
 
 
 def category(attribute: str) -> str:

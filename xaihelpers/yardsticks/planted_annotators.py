@@ -27,14 +27,13 @@ import pandas as pd
 import torch
 from sklearn.feature_extraction.text import CountVectorizer
 
-from xaihelpers.datasets import class_concepts, normalise_attribute
+from xaihelpers.datasets import class_concepts, group_of, normalise_attribute
 from xaihelpers.fastslow import Pool
 from xaihelpers.fastslow.chains import STAGES
 from xaihelpers.fastslow.label_chains import UNKNOWN
 from xaihelpers.scores.exchange import Judge, ladder, partners
 from xaihelpers.scores.fse import CASE
 from xaihelpers.scores.intervals import PERCENT, interval
-from xaihelpers.substitute import group_of
 from xaihelpers.yardsticks.annotator_card import substituted_birds
 from xaihelpers.yardsticks.ideal_reader import (
     GENERAL_OF,

@@ -13,9 +13,9 @@ from torch import nn
 from worlds.aviary.individuals import ATTRIBUTES, GROUPS
 from xaihelpers import paths
 from xaihelpers.ask.messages import open_image
+from xaihelpers.datasets.attribute_names import group_of
 from xaihelpers.devices import resolve_device
-from xaihelpers.models.weights import load_weights, read_weights
-from xaihelpers.substitute.pairs import SubstituteError, group_of
+from xaihelpers.models.weights import ModelError, load_weights, read_weights
 
 PIXELS = 64  # side of the images that a reader takes
 SIZES = [len(values) for values in GROUPS.values()]  # attributes of each group
@@ -101,18 +101,17 @@ class SpeciesReader(nn.Module):
 def load_reader(name: str = "aviary_reader", device: str | torch.device = "cpu") -> AttributeReader:
     """A reader of recipes/flux.py, in evaluation mode: the shipped one by its name, or a file of weights.
 
-    Raises SubstituteError: no such reader, no such device. Raises ModelError: a damaged file, weights of
-        another network.
+    Raises ModelError: no such reader, no such device, a damaged file, weights of another network.
     """
     file = paths.find(f"{name}.safetensors", paths.models_home()) or paths.find(name)
     state = read_weights(file) if file and file.is_file() else {}
     if "species.weight" not in state:
-        raise SubstituteError(
+        raise ModelError(
             f"{name}: no reader of attributes and species, neither among the shipped weights nor as a file "
             "of weights; recipes/flux.py trains one"
         )
     reader = load_weights(AttributeReader(*state["species.weight"].shape), state, file, "a reader")
-    return reader.eval().requires_grad_(False).to(resolve_device(device, SubstituteError))
+    return reader.eval().requires_grad_(False).to(resolve_device(device, ModelError))
 
 
 def read_attributes(
