@@ -162,7 +162,8 @@ def check_23(records):
     assert followed["classmates' pictures"] < followed["true share"]
     lead = records[records.metric == "τ less its rival"].set_index("with")
     honest = "see the truth; the score is it"
-    assert lead.low[honest] > 0 and not (lead.low.drop([honest, lead.index[0]]) > 0).any() and len(lead) == 9
+    liars = lead.drop([honest, lead.index[0]])
+    assert lead.value[honest] > 0 and len(liars) == 7 and not (liars.low > 0).any()
 
 
 def check_24(records):
