@@ -86,6 +86,18 @@ def test_bottlenecks_recite_when_an_attribute_is_changed():
     asked = "bottleneck=cbm, labels=class, label_kind=hard"
     s_plus, right = (value("53", "1", metric, asked) for metric in ("S+", "T"))
     assert f"right in {right:.0f} % of its statements sees {s_plus:.0f} % of the substituted" in README
+    counts = value("53", "1, corrected", "S+", "bottleneck=colours anywhere")
+    assert f"and sees neither bird nor part, claims {counts:.0f} % of them." in README
+
+
+def test_where_two_images_are_tied():
+    held = "tied diffusion, where", "shown at equal plumage kept, less random numbers"
+    own, alike = (
+        value("51", *held, f"rule={rule}", "kind=mean", "schedule=straight from 0.6")
+        for rule in ("own places", "alike first")
+    )
+    assert f"show it in {own:.0f} % more of the images that keep as much plumage" in README
+    assert f"what differs least in {alike:.0f} %." in README
 
 
 def test_a_decision_beside_the_concepts_is_praised():
