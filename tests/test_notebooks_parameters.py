@@ -161,9 +161,9 @@ def check_23(records):
     followed = followed.set_index("with").value
     assert followed["classmates' pictures"] < followed["true share"]
     lead = records[records.metric == "τ less its rival"].set_index("with")
-    honest = "see the truth; the score is it"
+    honest = "see; a score of the truth"
     liars = lead.drop([honest, lead.index[0]])
-    assert lead.value[honest] > 0 and len(liars) == 7 and not (liars.low > 0).any()
+    assert lead.low[honest] > 0 and len(liars) == 8 and not (liars.low > 0).any()
 
 
 def check_24(records):
@@ -426,7 +426,7 @@ WRONG = [
     ("44", {"corner": "middle"}, "corner must be one of top right"),
     ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),
     ("51", {"straight": []}, "straight is empty: name at least one t_max"),
-    ("51", {"masks": "no_such_folder"}, "is missing, a mask of the part of has_"),
+    ("51", {"masks": "no_such_folder"}, "masks: no_such_folder lacks 80 masks, each of its picture"),
     ("51", {"attributes": ["has_bill_shape::needle"]}, "in studio no species lacks one of ['has_bill_shape"),
     ("51", {"pipeline": "aviary_drawn"}, "aviary_drawn takes no steps that could be tied"),
     ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),

@@ -8,7 +8,7 @@ from xaihelpers import datasets
 from xaihelpers.scores import sub
 from xaihelpers.scores.conceptscore import PROMPTS
 from xaihelpers.substitute import write_exact
-from xaihelpers.yardsticks.sub_guessers import colours_anywhere, guessers
+from xaihelpers.yardsticks.sub_guessers import colour_shares, colours_anywhere, guessers
 
 
 def test_guessers_gain_nothing_and_the_truth_is_right(tmp_path):
@@ -43,7 +43,7 @@ def test_who_counts_colours_sees_no_part(tmp_path):
         "has_wing_pattern::striped",
     ]
     pictures = {"after": [files["red"]], "before": [], "real": [files["blue"], files["blue"]]}
-    said = colours_anywhere(pictures, names)
+    said = colours_anywhere({place: colour_shares(files) for place, files in pictures.items()}, names)
     assert said["after"].tolist() == [[[1, 1, 0, 0]]] and said["before"].shape == (1, 0, 4)
     assert said["real"].tolist() == [[[0.5, 0.5, 0.5, 0]] * 2]
 
@@ -60,7 +60,8 @@ def substituted(tmp_path_factory):
     removed = torch.tensor([[name in gone for name in names] for gone in images.removed])
     said = guessers(images, world, names, removed, vocabulary)
     real = world.images.path[~world.train.numpy()][::8]
-    counted = colours_anywhere({"after": images.path, "before": images.before, "real": real}, names)
+    pictures = {"after": images.path, "before": images.before, "real": real}
+    counted = colours_anywhere({place: colour_shares(files) for place, files in pictures.items()}, names)
     truth, of_class = said["the truth"], said["reciter"]["after"]
     known, generator = said["vocabulary"]["after"], torch.Generator().manual_seed(0)
     some = torch.rand(known.shape, generator=generator)

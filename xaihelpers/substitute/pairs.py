@@ -105,7 +105,9 @@ def pair_prompts(reference: str, attribute: str, guide: str = "", forms: str = F
     fields = {
         "reference": with_article(class_name(reference)),
         "guide": with_article(class_name(guide)),
-        "attribute": phrase(attribute) if wording is None else wording.format(value=value),
+        "attribute": phrase(attribute)
+        if wording is None
+        else wording.format(value=value, a_value=with_article(value)),
         "part": SHAPE_PARTS.get(group_of(attribute), ""),
     }
     return forms[kind]["reference"].format(**fields), forms[kind]["guide"].format(**fields)

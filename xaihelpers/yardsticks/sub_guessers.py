@@ -32,28 +32,33 @@ COLOURS = {
 }
 
 
-def colours_anywhere(pictures: Mapping[str, Sequence], concepts: Sequence[str]) -> dict[str, Tensor]:
+def colour_shares(files: Sequence) -> Tensor:
+    """The share of each picture's pixels to which each of `COLOURS` is the nearest, (N, colours).
+
+    Raises DatasetError for a file that cannot be read.
+    """
+    centres, shares = np.stack([*COLOURS.values()]), []
+    for file in files:
+        pixels = np.asarray(load_image(file).convert("RGB").resize((48, 48))).reshape(-1, 1, 3) / 255
+        nearest = np.square(pixels - centres).sum(2).argmin(1)
+        shares.append(np.bincount(nearest, minlength=len(centres)) / len(nearest))
+    return torch.tensor(np.array(shares)).reshape(-1, len(centres))
+
+
+def colours_anywhere(shares: Mapping[str, Tensor], concepts: Sequence[str]) -> dict[str, Tensor]:
     """Place -> what is said of the L concepts by the amount of a colour in a picture, (1, ., L) of 0 to 1.
 
-    A pixel has the nearest colour. A colour is as probable, for whatever part, as it is more frequent than in
-    the ordinary pictures, which are those of the place "real"; what is no colour has 0.
+    A colour is as probable, for whatever part, as it is more frequent than in the ordinary pictures, which
+    are those of the place "real"; what is no colour has 0.
 
-    pictures: place -> files. Raises DatasetError for a file that cannot be read.
+    shares: place -> of `colour_shares`.
     """
-    centres, amount = np.stack([*COLOURS.values()]), {}
-    for place, files in pictures.items():
-        shares = []
-        for file in files:
-            pixels = np.asarray(load_image(file).convert("RGB").resize((48, 48))).reshape(-1, 1, 3) / 255
-            nearest = np.square(pixels - centres).sum(2).argmin(1)
-            shares.append(np.bincount(nearest, minlength=len(centres)) / len(nearest))
-        amount[place] = torch.tensor(np.array(shares)).reshape(-1, len(centres))
-    usual = amount["real"].sort(0).values.T.contiguous()  # (colours, M)
+    usual = shares["real"].sort(0).values.T.contiguous()  # (colours, M)
     values = [name.partition("::")[2] for name in concepts]
     column = [[*COLOURS].index(value) if value in COLOURS else -1 for value in values]
     found = {}
-    for place, shares in amount.items():
-        mine = shares.T.contiguous()
+    for place, of_place in shares.items():
+        mine = of_place.T.contiguous()
         below = torch.searchsorted(usual, mine) + torch.searchsorted(usual, mine, right=True)
         ranks = below.T.float() / (2 * usual.shape[1])  # (., colours)
         found[place] = torch.cat([ranks, torch.zeros(len(ranks), 1)], 1)[:, column][None]

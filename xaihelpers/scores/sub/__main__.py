@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     print("In %, with 95 % intervals; chance: a coin, or a guess in the group")
     print(table.to_string(index=False, na_rep="", float_format="{:.1f}".format))
     if "gain" not in set(table.metric):
-        print("for false alarms and gain name the predictions for the birds before, by --before")
+        print("false alarms and gain need pictures before the change, and --before, the predictions for them")
     return 0
 
 
@@ -72,7 +72,8 @@ def table_of(options: argparse.Namespace) -> pd.DataFrame:
     rows = [mine.rows.assign(model="yours")]
     for name in ("reciter", "vocabulary", "the truth"):
         places = {place: said[name][place] for place in given}
-        judged = judge_predictions(images, world, held.concepts, said[name]["after"], **places)
+        after = said[name]["after"]
+        judged = judge_predictions(images, world, held.concepts, after, rule=options.rule, **places)
         rows.append(judged.rows[judged.rows.scoring == "corrected"].assign(model=name))
     return pd.concat(rows)[["model", "scoring", "metric", "value", "low", "high", "cases", "chance"]]
 
