@@ -1,9 +1,9 @@
 """What the notebooks have recorded at their defaults is what is kept of them, to the last digits.
 
 Libraries choose their kernels by who made the processor, whatever instructions they are told to use, and sums
-come out otherwise. On the processors of another maker than those kept are of, a number may be off by a
-hundredth of the greatest in its table: with plain instructions alone, rows of 12, 13, 62 and A6 move by a
-quarter of that.
+come out otherwise. On the processors of another maker than those that a notebook's rows are kept of, a number
+may be off by a hundredth of the greatest in its table, and of a hundred rows one by more: a case that turns
+moves a share of sixty by two points.
 """
 
 import os
@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from xaihelpers.records import read_records, read_runs
 
 RECORDED = Path(os.environ["XAI_RESULTS"])  # by the notebooks that nbval has run
 KEPT = Path(__file__).parent / "recorded" / "rows.csv.gz"
 KEYS = ["notebook", "paper", "table", "row", "metric", "data", "model"]
-KEPT_ON = (KEPT.parent / "maker.txt").read_text().strip()
+KEPT_ON = yaml.safe_load((KEPT.parent / "makers.yaml").read_text())  # maker -> notebooks
 OF_THIS_MACHINE = ("81",)  # notebooks that measure times
 
 
@@ -51,7 +52,10 @@ def test_recorded_rows_are_those_kept():
     # texts that are embedded in batches of other sizes differ by 1e-8, percentages of their scores by 2e-6
     sizes = both["value kept"].abs().where(np.isfinite(both["value kept"]))
     greatest = sizes.groupby([both["notebook"], both["table"]]).transform("max").fillna(0)
-    off = 1e-5 if maker() == KEPT_ON else 0.01 * greatest
+    of_maker = both.notebook.isin(KEPT_ON.get(maker(), []))
+    off = (0.01 * greatest).where(~of_maker, 1e-5)
     equal = np.isclose(both["value kept"], both["value now"], rtol=1e-6, atol=off, equal_nan=True)
     differ = both[~equal | (both["in"] != "both")]
-    assert len(kept) and not len(differ), f"{len(differ)} rows differ:\n{differ.head(40).to_string()}"
+    told = f"{len(differ)} of {len(both)} rows differ:\n{differ.head(40).to_string()}"
+    assert len(kept) and not (of_maker[differ.index] | (differ["in"] != "both")).any(), told
+    assert len(differ) <= 0.01 * (~of_maker).sum(), told
