@@ -161,9 +161,10 @@ def check_23(records):
     followed = followed.set_index("with").value
     assert followed["classmates' pictures"] < followed["true share"]
     lead = records[records.metric == "τ less its rival"].set_index("with")
-    honest = "see; a score of the truth"
+    honest, recites = "see; a score of the truth", "recite; a score of the truth"
     liars = lead.drop([honest, lead.index[0]])
-    assert lead.low[honest] > 0 and len(liars) == 8 and not (liars.low > 0).any()
+    assert len(liars) == 8 and not (liars.low > 0).any()
+    assert lead.value[honest] > max(0, lead.value[recites])  # of two models no interval tells
 
 
 def check_24(records):
