@@ -427,7 +427,7 @@ WRONG = [
     ("44", {"corner": "middle"}, "corner must be one of top right"),
     ("51", {"pipeline": "no_such_pipeline"}, "the pipeline 'no_such_pipeline' could not be loaded"),
     ("51", {"straight": []}, "straight is empty: name at least one t_max"),
-    ("51", {"masks": "no_such_folder"}, "masks: no_such_folder lacks 80 masks, each of its picture"),
+    ("51", {"masks": "no_such_folder"}, "masks: no_such_folder lacks 4 masks, each of its picture"),
     ("51", {"attributes": ["has_bill_shape::needle"]}, "in studio no species lacks one of ['has_bill_shape"),
     ("51", {"pipeline": "aviary_drawn"}, "aviary_drawn takes no steps that could be tied"),
     ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
