@@ -83,13 +83,13 @@ def test_a_score_by_a_clip_rewards_what_is_distinctive():
 
 
 def test_bottlenecks_recite_when_an_attribute_is_changed():
-    asked = "bottleneck=cbm, labels=class, label_kind=hard"
-    s_plus, right = (value("53", "1", metric, asked) for metric in ("S+", "T"))
-    assert f"right in {right:.0f} % of its statements sees {s_plus:.0f} % of the substituted" in README
-    both = asked, "bottleneck=colours anywhere"
-    gains = [value("53", "1, corrected", "gain", held) for held in both]
-    said = "Beside the same birds before the change it sees {:.0f} % more; who counts the pixels of a colour"
-    assert (said + ", and sees neither bird nor part, {:.0f} %.").format(*gains) in README
+    asked, corrected = "bottleneck=cbm, labels=class, label_kind=hard", ("53", "1, corrected")
+    right, s_plus = value("53", "1", "T", asked), value(*corrected, "S+", asked)
+    gain, counted = (value(*corrected, "gain", held) for held in (asked, "bottleneck=colours anywhere"))
+    said = f"right in {right:.0f} % of its statements sees {s_plus:.0f} % of the substituted attributes, "
+    said += f"{gain:.0f} points more than of the same birds before the change"
+    assert said in README
+    assert f"and sees neither bird nor part, {counted:.0f} points." in README
 
 
 def test_where_two_images_are_tied():

@@ -70,6 +70,13 @@ def test_prompts_as_appendix_d_prints_them(bird, attribute, reference, guide):
     assert pair_prompts(bird, attribute, forms="sub_pairs_paper.json") == wanted
 
 
+@pytest.mark.parametrize("text", ["", "[]", '{"color": {"reference": "a bird"}}'])
+def test_a_file_of_other_forms_is_named(tmp_path, text):
+    (tmp_path / "mine.json").write_text(text)
+    with pytest.raises(SubstituteError, match="mine.json holds no forms of prompts"):
+        pair_prompts("Cardinal", "has_leg_color::black", forms=str(tmp_path / "mine.json"))
+
+
 def test_counterfactual_pairs(monkeypatch):
     """A blue jay with a red crown: the truth differs at the crown alone, and so does the picture."""
     crown = torch.tensor([substitute.group_of(name) == "crown_color" for name in aviary.ATTRIBUTES])

@@ -95,5 +95,7 @@ def test_own_places():
     tied = tie_by("own places", PREDICTIONS, 0.5, 0.7, masks)
     of_packed = tie_by("own places", packed, 0.5, 0.7, masks)
     assert torch.equal(of_packed, diffusers.FluxPipeline._pack_latents(tied, 4, 3, 8, 8))
+    with pytest.raises(SubstituteError, match="no rule 'anywhere'"):
+        tie_by("anywhere", PREDICTIONS, 0.5, 0.7)
     for eta in (0.0, 1.0):
         assert torch.equal(tie_by("own places", PREDICTIONS, 0.5, eta, masks), tie(PREDICTIONS, eta))

@@ -78,9 +78,15 @@ def substitutable(world: Dataset) -> torch.Tensor:
 def read_forms(forms: str = FORMS) -> dict:
     """The prompts of a file of data/prompts or a path: of a color, pattern and shape, guides and wordings.
 
-    Raises ValueError as `text_files.read_text`.
+    Raises SubstituteError: no such file, or one of another form.
     """
-    return json.loads(read_text(paths.find(forms, paths.data_home(), PROMPTS) or Path(forms)))
+    try:
+        found = json.loads(read_text(paths.find(forms, paths.data_home(), PROMPTS) or Path(forms)))
+        _ = [found[kind][side] for kind in ("color", "pattern", "shape") for side in ("reference", "guide")]
+        _ = found["guides"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise SubstituteError(f"{forms} holds no forms of prompts as {FORMS} does: {error}") from error
+    return found
 
 
 def pair_prompts(reference: str, attribute: str, guide: str = "", forms: str = FORMS) -> tuple[str, str]:

@@ -105,6 +105,7 @@ def tie_by(
 
     rule: of the module's list. masks: (P, h, w) of 0 to 1 for "own places", of any resolution; a place is
     named from `NAMED_FROM` on.
+    Raises SubstituteError for another rule.
     """
     if rule == "tied" or eta in (0, 1):
         return tie(prediction, eta)
@@ -118,8 +119,10 @@ def tie_by(
             order = torch.randperm(n, generator=generator).argsort()[None]
         elif rule == "tied at whole places":
             order = _of_places(torch.rand(1, *_side(prediction), generator=generator), prediction)
-        else:
+        elif rule == "most different first":
             order = -(pairs[0].float() - pairs[1].float()).abs()
+        else:
+            raise SubstituteError(f"there is no rule {rule!r} of where a pair is tied: see tied_guidance")
         first = order.argsort(dim=1, stable=True)[:, : int(eta * (n - 1)) + 1]
         chosen = torch.zeros(order.shape, dtype=torch.bool, device=order.device).scatter(1, first, True)
     mean = pairs.float().mean(0).to(pairs.dtype)
