@@ -72,7 +72,7 @@ def fill(folder):
         accuracy = [{"classifier": "probe", "metric": "accuracy", "value": 10.0 * draws + seed}]
         recorded(folder, "11", {("alignment", 3): accuracy}, draws=draws, seed=seed).finish()
     made = recorded(folder, "51", {}, data="studio")
-    asked = {"readings": {"another schedule": None}, "rivals": {"tied at random places": None}}
+    asked = {"readings": {"another schedule": None}, "rivals": {"random numbers": None}}
     made.verdict(KEEPS, Interval(-21.0, -31.0, -11.0, 600, 200.0), "studio", "flux", needs="", **asked)
     made.finish()
     printed = {"claim": HALF, "verdict": claims.UNDOCUMENTED, "why": "5,794 test birds", "metric": "%"}
