@@ -11,15 +11,15 @@ import torch
 from xaihelpers import long_runs
 from xaihelpers.models import two_classes
 from xaihelpers.saliency import red_dots
-from xaihelpers.scores import experiments, intervals
+from xaihelpers.scores import intervals, pairs_of_classes
 
 
 def test_statistics_of_an_experiment():
     kind, values = np.array([1.0, 1, 0, 0]), np.array([3.0, 2, 2, 1])
     assert intervals.auc(kind, values) == 3.5 / 4  # one tie
-    assert experiments.gap(kind, values) == 1
-    assert experiments.pearson(kind, np.ones(4)) == 0  # a constant tells nothing
-    assert experiments.pearson(kind, values) == pytest.approx(1 / math.sqrt(2))
+    assert pairs_of_classes.gap(kind, values) == 1
+    assert pairs_of_classes.pearson(kind, np.ones(4)) == 0  # a constant tells nothing
+    assert pairs_of_classes.pearson(kind, values) == pytest.approx(1 / math.sqrt(2))
 
 
 def test_pairs_are_the_cases_of_several_pairs_and_models_those_of_one():
@@ -28,14 +28,14 @@ def test_pairs_are_the_cases_of_several_pairs_and_models_those_of_one():
         for dot, value in ((0.1, first), (0.2, second)):
             rows += [{"pair": pair, "dot": dot, "seed": 0, "model": n, "x": value} for n in range(3)]
     rows = pd.DataFrame(rows)
-    found = experiments.over_experiments(rows, np.mean, "x")
+    found = pairs_of_classes.over_experiments(rows, np.mean, "x")
     of_pairs = np.array([0.8, 0.2, 0.5])  # t of 2 degrees of freedom on three means
     assert found.value == pytest.approx(0.5)
     assert found.high - 0.5 == pytest.approx(4.302653 * of_pairs.std(ddof=1) / math.sqrt(3))
     one = rows[rows.pair == "a"].assign(x=lambda part: part.x + 0.1 * part.model)
-    found = experiments.over_experiments(one, np.mean, "x")
+    found = pairs_of_classes.over_experiments(one, np.mean, "x")
     assert found.high - found.value == pytest.approx(4.302653 * 0.1 / math.sqrt(3))
-    table, single = experiments.of_each_pair(rows, np.mean, "x")
+    table, single = pairs_of_classes.of_each_pair(rows, np.mean, "x")
     assert table.value.tolist() == pytest.approx(of_pairs) and single[0] == pytest.approx([0.9, 0.7])
 
 
@@ -74,7 +74,7 @@ def test_use_and_show_of_a_network_that_sees_nothing_but_red():
     marked = red_dots.add_dot(black, 0.2, "top right")
     assert found["used"] is False and found["use"] == pytest.approx(100 * marked[0, 0].float().mean() / 255)
     place = red_dots.place_of(marked, 0.2, "top right")
-    shown = red_dots.show_of(network, marked, place, True, "gradcam", draws=2)
+    shown = red_dots.show_of(network, marked, place, True, "gradcam", n_random=2)
     assert shown["ceiling"] == 100 and shown["centre prior"] == 0 and 0 < shown["random map"] < 30
     exact = (marked[:, 0] > 0).float()
     rows = red_dots.detectors_of(network, test._replace(pixels=marked), exact, place)

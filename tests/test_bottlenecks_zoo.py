@@ -13,7 +13,7 @@ from toy_concepts import CLASSES, L, N, accuracy, toy_dataset
 
 from xaihelpers import paths
 from xaihelpers.bottlenecks import concept_dataset, zoo
-from xaihelpers.bottlenecks.draws import fit_draws, local_values
+from xaihelpers.bottlenecks.fits import fit_several, local_values
 from xaihelpers.outputs import ConceptOutputs, save_outputs
 
 
@@ -134,14 +134,14 @@ def test_what_a_model_cannot_be_fitted_to(monkeypatch):
     with pytest.raises(TypeError, match="epoch"):
         zoo.fit_or_load("cbm", toy_dataset(), epoch=3)
     with pytest.raises(ValueError, match="label_free holds top_activation, similarity, penalty: 3 numbers"):
-        zoo.load_draws(["cbm"], 1, label_free=[0.2])
+        zoo.load_fits(["cbm"], 1, label_free=[0.2])
     # shipped networks learnt from drawn birds, and would give numbers for anything
     monkeypatch.setattr(zoo, "load_concept_dataset", lambda device, **_: toy_dataset(**unlabelled))
     with pytest.raises(ValueError, match="aviary_resnet, aviary_clip learnt from drawn birds alone, and toy"):
-        zoo.load_draws(["lfcbm"], 1)
+        zoo.load_fits(["lfcbm"], 1)
     for asked in ({"foreign": True}, {"backbone": "resnet18", "clip": "ViT-B-32"}):
         with pytest.raises(ValueError, match="toy has no concept labels"):
-            zoo.load_draws(["lfcbm"], 1, need_labels=True, **asked)
+            zoo.load_fits(["lfcbm"], 1, need_labels=True, **asked)
 
 
 # Draws
@@ -149,7 +149,7 @@ def test_what_a_model_cannot_be_fitted_to(monkeypatch):
 
 def test_draws_differ_and_are_those_of_the_zoo(tmp_path):
     dataset = toy_dataset()
-    first, second = fit_draws("phcbm", dataset, 2, seed=5, n=50, svm_c=0.1)
+    first, second = fit_several("phcbm", dataset, 2, seed=5, n=50, svm_c=0.1)
     assert not torch.equal(first.outputs.values, second.outputs.values)
     again = zoo.fit_or_load("phcbm", dataset, zoo.seed_of(5, 1), n=50, svm_c=0.1)
     assert torch.equal(again.outputs.values, second.outputs.values)
@@ -157,7 +157,7 @@ def test_draws_differ_and_are_those_of_the_zoo(tmp_path):
     torch.testing.assert_close(second.centre, training.mean(0))
     assert torch.equal(second.present, dataset.truth[~dataset.train])
     file = save_outputs(second.outputs, tmp_path / "own.safetensors")
-    (draw,) = fit_draws(str(file), dataset, 8)  # a file is one draw
+    (draw,) = fit_several(str(file), dataset, 8)  # a file is one draw
     assert draw.model is None and torch.equal(draw.outputs.values, second.outputs.values)
     torch.testing.assert_close(draw.centre, second.outputs.values.mean(0))
 
@@ -166,7 +166,7 @@ def test_draws_differ_and_are_those_of_the_zoo(tmp_path):
 def test_values_of_places(name):
     """Where all places are alike, each has the value of the whole, but for a post-hoc map's factor 1/d."""
     dataset = toy_dataset()
-    (draw,) = fit_draws(name, dataset, 1, **({"epochs": 1} if name[0] == "c" else {}))
+    (draw,) = fit_several(name, dataset, 1, **({"epochs": 1} if name[0] == "c" else {}))
     pooled = dataset.pooled[~dataset.train][:7]
     found = local_values(draw.model, pooled[:, :, None, None].expand(-1, -1, 2, 3).contiguous())
     whole = draw.outputs.values[:7] / (pooled.shape[1] if name == "phcbm" else 1)
@@ -222,6 +222,6 @@ def test_finished_outputs_need_no_network(tmp_path, monkeypatch):
     for name in ("load_backbone", "load_clip"):
         monkeypatch.setattr(concept_dataset, name, no_network)
     data = str(tmp_path / "images")
-    dataset, (found,) = zoo.load_draws([str(file)], 1, data=data, backbone="nowhere", clip="nothing")
+    dataset, (found,) = zoo.load_fits([str(file)], 1, data=data, backbone="nowhere", clip="nothing")
     assert dataset.test_ids == ["a.png", "b.png"] and list(found) == ["my-model.v2"]
     assert torch.equal(found["my-model.v2"].values, values.flip(0)) and dataset.pooled.shape == (2, 0)

@@ -36,11 +36,15 @@ OWN, SCALE = [(PROJECT / "docs" / name).read_text() for name in ("YOUR_OWN.md", 
 RUNS = {
     "13": ({}, "model", "my_model"),
     "14": ({}, "model", "my_model"),
-    "22": ({"seed": 0, "n_images": 12, "second_scorer": "", "draws": 1}, "bottleneck", "outputs"),
+    "22": ({"seed": 0, "n_images": 12, "second_scorer": "", "n_fits": 1}, "bottleneck", "outputs"),
     "31": ({"n_cases": 6}, "model", "python:my_model.py"),
     "33": ({"n_cases": 4}, "model", "server:my-model"),
-    "41": ({"methods": ["gradcam"], "n_images": 12, "n_trained": 48, "draws": 1}, "method", "my_attention"),
-    "43": ({"n_images": 4, "draws": 1}, "of", "my_attention"),
+    "41": (
+        {"methods": ["gradcam"], "n_images": 12, "n_trained": 48, "n_random": 1},
+        "method",
+        "my_attention",
+    ),
+    "43": ({"n_images": 4, "n_fits": 1}, "of", "my_attention"),
 }
 
 
@@ -154,7 +158,7 @@ def of_float64(folder):
 @pytest.mark.notebooks
 def test_a_function_and_its_file_give_the_same_numbers(of_float64, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    given = BASE["13"] | {"data": "aviary", "draws": 1}
+    given = BASE["13"] | {"data": "aviary", "n_fits": 1}
     found = []
     for name in of_float64:
         results = folder / "results" / f"13 of {name}"

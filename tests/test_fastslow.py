@@ -15,8 +15,8 @@ from PIL import Image
 
 from xaihelpers import ask, fastslow
 from xaihelpers.fastslow.candidates import Pool
-from xaihelpers.fastslow.dictionary import Dictionary
 from xaihelpers.fastslow.letters import parse_letter
+from xaihelpers.fastslow.lookalikes import Dictionary
 
 TEXTS = ("a branch", "perching bird", "crown, wings", "red crown", "small")
 CHAIN = dict(zip(fastslow.STAGES, TEXTS, strict=True))

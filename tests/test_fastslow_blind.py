@@ -11,7 +11,7 @@ import torch
 from xaihelpers import fastslow
 from xaihelpers.datasets import Dataset
 from xaihelpers.fastslow.candidates import Pool
-from xaihelpers.fastslow.dictionary import Dictionary
+from xaihelpers.fastslow.lookalikes import Dictionary
 
 NAMES = [f"class {k}" for k in range(30)]
 LABELS = np.repeat(np.arange(30), 10)
@@ -94,7 +94,7 @@ def backbone(monkeypatch):
         columns = [NAMES.index(name) for name in network.class_names]
         return SimpleNamespace(pooled=known, logits=known[:, columns])
 
-    monkeypatch.setattr(fastslow.dictionary, "extract_features", features)
+    monkeypatch.setattr(fastslow.lookalikes, "extract_features", features)
     return SimpleNamespace(name="a network", n_classes=30, class_names=NAMES)
 
 

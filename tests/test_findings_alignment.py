@@ -5,7 +5,7 @@ import torch
 
 from xaihelpers import scores
 from xaihelpers.bottlenecks import concept_dataset
-from xaihelpers.bottlenecks.draws import fit_draws
+from xaihelpers.bottlenecks.fits import fit_several
 from xaihelpers.scores import alignment
 
 pytestmark = pytest.mark.xdist_group("findings of alignment")
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group("findings of alignment")
 def runs():
     """Six runs of three draws each."""
     birds = concept_dataset.load_concept_dataset(clip="")
-    return [fit_draws("phcbm", birds, 3, seed) for seed in range(6)]
+    return [fit_several("phcbm", birds, 3, seed) for seed in range(6)]
 
 
 def test_the_interval_of_cem_covers_fresh_seeds(runs):

@@ -419,7 +419,7 @@ WRONG = [
     ("34", {"cut": "lines"}, 'cut must be "steps" or "words", not \'lines\''),
     ("34", {"choose_prompt": "fse_choose_nothing"}, "the prompt has no place for {concepts}"),
     ("32", {"n_drawn": 0}, "n_drawn is 0: it has to be 1 or more"),
-    ("41 53", {"draws": 0}, "draws is 0: it has to be 1 or more"),
+    ("43 53", {"n_fits": 0}, "n_fits is 0: it has to be 1 or more"),
     ("42", {"other_alphas": []}, "each further mask needs one of both"),
     ("42", {"people": "no_such_ratings.csv"}, "no_such_ratings.csv"),
     ("42", {"class_names": ["", "a.txt", ""]}, "class_names names 3, for 2 networks"),
@@ -430,6 +430,7 @@ WRONG = [
     ("51", {"masks": "no_such_folder"}, "masks: no_such_folder lacks 4 masks, each of its picture"),
     ("51", {"attributes": ["has_bill_shape::needle"]}, "in studio no species lacks one of ['has_bill_shape"),
     ("51", {"pipeline": "aviary_drawn"}, "aviary_drawn takes no steps that could be tied"),
+    ("11", {"draws": 3}, "no parameter .draws.: did you mean .n_fits."),
     ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
     ("52", {"candidates": ["Cardinel"]}, "did you mean 'Cardinal'"),
     ("52", {"shard": 2, "shards": 2}, "shard 2 of 2: shards are numbered from 0 to 1"),
@@ -542,7 +543,7 @@ def test_attention_without_boxes(photographs, tmp_path):
 def test_raters_who_know_only_who_speaks(tmp_path):
     """They are followed, and found out by who speaks; an LLM that always says the same judges nothing."""
     given, table = BASE["23"] | {"ratings": "liars.csv", "llm": "ones.csv"}, []
-    dataset, (outputs,) = zoo.load_draws(given["models"], 1, given["seed"], clip="")
+    dataset, (outputs,) = zoo.load_fits(given["models"], 1, given["seed"], clip="")
     for row in concept_dataset.draw_test_rows(dataset, 40).tolist():
         for model, rating in zip(given["models"], (4, 1), strict=True):
             words, _ = conceptscore.named_concepts(outputs[model], 8).pairs(row, outputs[model].concepts)
@@ -564,7 +565,7 @@ def test_raters_who_know_only_who_speaks(tmp_path):
     outcome = {verdict["claim"]: verdict["outcome"] for verdict in run["verdicts"]}
     assert outcome["conceptscore-follows-people"] == "not told from its rival"
     assert outcome["conceptscore-reference-closer-to-llm"] == "instrument failed"
-    assert values(records, metric="constant maps").iloc[0] == given["draws"]
+    assert values(records, metric="constant maps").iloc[0] == given["n_repeats"]
 
 
 @pytest.mark.xdist_group("cells of 25")

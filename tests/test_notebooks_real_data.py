@@ -36,7 +36,7 @@ def some_birds(real_data, tmp_path):
 def test_real_birds(number, some_birds, weights, tmp_path):
     """Labels are by class where the images have none."""
     given = {"data": str(some_birds), "backbone": "squeezenet1_0", "weights": weights}
-    given |= {"train_labels": "class", "draws": 2, "n_samples": [30] if number == "11" else 30}
+    given |= {"train_labels": "class", "n_fits": 2, "n_samples": [30] if number == "11" else 30}
     if number != "12":
         given["test_labels"] = "class"
     records = run_cells(number, given, tmp_path)
@@ -47,7 +47,7 @@ def test_real_birds(number, some_birds, weights, tmp_path):
 def test_what_needs_a_clip_of_photographs(some_birds, weights, tmp_path):
     """Without one the ledger is told so, and with what command who has one goes on."""
     given = {"data": str(some_birds), "backbone": "squeezenet1_0", "weights": weights, "labels": "class"}
-    given |= {"clip": "", "models": ["phcbm"], "draws": 2, "corrected": [0, 100]}
+    given |= {"clip": "", "models": ["phcbm"], "n_fits": 2, "corrected": [0, 100]}
     records = run_cells("21", given, tmp_path)
     (run,) = read_runs(tmp_path)
     outcomes = {verdict["claim"]: verdict["outcome"] for verdict in run["verdicts"]}

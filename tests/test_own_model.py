@@ -108,16 +108,16 @@ def test_the_zoo_asks_it_once_about_the_test_images(write, tmp_path):
     counting = GREY.replace("def outputs_of(images):", "def outputs_of(images):\n    note(len(images))", 1)
     counting += f"\ndef note(n):\n    open({str(tmp_path / 'asked')!r}, 'a').write(str(n))\n"
     file, data = str(write(counting)), str(tmp_path / "data")
-    dataset, draws = zoo.load_draws([file], 3, data=data)
+    dataset, draws = zoo.load_fits([file], 3, data=data)
     assert [list(outputs) for outputs in draws] == [["mine"]] * 3
     assert draws[0]["mine"].image_ids == dataset.test_ids and len(dataset.test_ids) == 2
     assert (tmp_path / "asked").read_text() == "21"  # two images, and the first by itself
     assert outputs_of_data(file, datasets.load(data)).image_ids == dataset.test_ids
     with pytest.raises(ValueError, match="two models are called mine"):
-        zoo.load_draws([file, "elsewhere/mine.safetensors"], 1, data=data)
+        zoo.load_fits([file, "elsewhere/mine.safetensors"], 1, data=data)
     write(GREY.replace('"day"', '"owl"'))
     with pytest.raises(ValueError, match="holds 2 classes, .'owl'. not among the data's"):
-        zoo.load_draws([file], 1, data=data)
+        zoo.load_fits([file], 1, data=data)
 
 
 TORCH = """

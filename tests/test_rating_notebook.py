@@ -60,7 +60,7 @@ def test_ratings_go_into_notebook_23(tmp_path, monkeypatch):
     Models may have any name, such as those that look like numbers or gaps.
     """
     monkeypatch.setattr(rating, "DOUBLE_CLICK", 0)
-    _, (outputs,) = zoo.load_draws(["cbm", "phcbm"], 1, clip="")
+    _, (outputs,) = zoo.load_fits(["cbm", "phcbm"], 1, clip="")
     files = [str(tmp_path / f"{name}.safetensors") for name in ("2.0", "NA")]
     for file, model in zip(files, ("cbm", "phcbm"), strict=True):
         save_outputs(outputs[model], file)
@@ -71,7 +71,7 @@ def test_ratings_go_into_notebook_23(tmp_path, monkeypatch):
     rating.export(study.file, tmp_path / "rated.csv", "birds")
     table = pd.read_csv(tmp_path / "rated.csv", dtype=str, keep_default_na=False)
     assert table.features.str.count(":").eq(8).all() and {"2.0", "NA"} <= set(table["model"])
-    given = {"models": files, "ratings": str(tmp_path / "rated.csv"), "calibration": 5, "draws": 1}
+    given = {"models": files, "ratings": str(tmp_path / "rated.csv"), "calibration": 5, "n_repeats": 1}
     given |= {"naming": "signed", "k": 8}
     records = run_cells("23", given, tmp_path / "used")
     assert records.model.str.contains("ratings: people").all()

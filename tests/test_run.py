@@ -54,7 +54,7 @@ def test_what_a_command_line_asks_for(folder):
     write_notebook(folder / "notebooks/appendix", name="A1_more")
     (folder / "notebooks/presets/A1.long.yaml").write_text("a: 5\n")
     assert asked(folder, "A1", "-f", "long") == [{"a": 5.0}] and asked(folder) == [{}, {}]
-    assert asked(folder, "11", "-f", "paper", "--draws", 2) == [{"a": 7.0, "seed": 3}, {"a": 7.0, "seed": 4}]
+    assert asked(folder, "11", "-f", "paper", "--seeds", 2) == [{"a": 7.0, "seed": 3}, {"a": 7.0, "seed": 4}]
     assert asked(folder, "11", "-p", "a=1,2,3", "--part", "2/2") == [{"a": 2.0}]
     grid = folder / "grid.yaml"
     grid.write_text("[{notebook: 11, preset: paper, fixed: {mark: x}, grid: {a: [1, 2]}}, {notebook: '11'}]")
@@ -78,12 +78,12 @@ def test_what_cannot_be_run_is_said_before_anything_runs(folder, capsys, monkeyp
         ("11 -p results=x", "results and device do not tell runs apart"),
         ("-p a=1", "Name the notebooks that -p"),
         ("11 -f papre", "There is no preset papre of 11_tiny.ipynb; there are: 11.paper.yaml"),
-        ("11 --draws -2", "11_tiny.ipynb: seed has no value: give one or more"),
+        ("11 --seeds -2", "11_tiny.ipynb: seed has no value: give one or more"),
         ("11 --part 3/2", "--part 3/2: write i/n"),
         ("missing.yaml", "missing.yaml"),
         ("twice.yaml", "twice.yaml: 'fixed' stands twice.*\n.*line 3"),
         ("11 -f twice", "11.twice.yaml: 'a' stands twice.*\n.*line 3"),
-        ("unknown.yaml", "the keys notebook, preset, fixed, grid, draws, not .*girds"),
+        ("unknown.yaml", "the keys notebook, preset, fixed, grid, seeds, not .*girds"),
         ("11 --ray 127.0.0.1:1", "No Ray cluster answers at 127.0.0.1:1 .*refused"),
         ("11 --ray host:port", "No Ray cluster answers at host:port"),
     ):

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 
-from xaihelpers.bottlenecks.draws import Draw
+from xaihelpers.bottlenecks.fits import Fit
 from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.scores import alignment
 
@@ -100,7 +100,7 @@ def test_a_model_in_other_writings():
     assert other.values.tolist() == [[0, 1]] and other.class_weights.tolist() == [[6.5, 5], [6, 8]]
     assert other.contributions.tolist() == [[0, 8]] and other.thresholds.tolist() == [-2, 0.5]
     outputs, centre = outputs_of([[1, 2], [1, 4]], [1, 0], [[3, 1], [0, 0]]), torch.full((2,), 0.7)
-    fit = Draw(outputs, torch.zeros(2, 2), centre, None)
+    fit = Fit(outputs, torch.zeros(2, 2), centre, None)
     found = alignment.writings(fit)
     (before,) = alignment.View([fit]).importance("contrast")
     for other in found.values():
@@ -116,7 +116,7 @@ def test_a_model_in_other_writings():
 def test_readings_by_hand():
     """Contributions −3, 2 and 1; the third concept is absent, by its value, and argues by that."""
     outputs = outputs_of([[1, 2, -1]], [0], [[-3, 0], [1, 0], [-1, 0]])
-    fit = Draw(outputs, torch.zeros(1, 3), torch.tensor([2.0, 0.0, 0.0]), None)
+    fit = Fit(outputs, torch.zeros(1, 3), torch.tensor([2.0, 0.0, 0.0]), None)
     written, readings = alignment.views([fit], {"raw values": [fit]})
     assert list(readings) == ["by presence alone", "by size", "another head: raw values"]
     asked = {name: view.importance("product")[0][0].tolist() for name, view in readings.items()}

@@ -2,7 +2,7 @@
 
 A point is one run of a notebook with its parameters. An entry of a file of grids names a `notebook`, perhaps
 a `preset`, what is `fixed`, which values each name of its `grid` takes (all combinations), and how many
-`draws`, that is seeds, there are of each.
+`seeds` there are of each.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import yaml
 from xaihelpers.parameters import Parameter, complete_parameters, declared_parameters, parameters_hash
 from xaihelpers.text_files import read_yaml
 
-ENTRY = ("notebook", "preset", "fixed", "grid", "draws")
+ENTRY = ("notebook", "preset", "fixed", "grid", "seeds")
 
 
 class Point(NamedTuple):
@@ -80,9 +80,9 @@ def read_values(text: str, kind: str) -> list:
 
 def asked_entries(options: argparse.Namespace) -> list[dict]:
     """What the command line asks for, as entries of a file of grids. Raises ValueError."""
-    varied, entries, grid = options.assignments or options.presets or options.draws, [], {}
+    varied, entries, grid = options.assignments or options.presets or options.seeds, [], {}
     if varied and (not options.ids or any(name.endswith(".yaml") for name in options.ids)):
-        raise ValueError("Name the notebooks that -p, -f or --draws are for: run 11 -p seed=1,2")
+        raise ValueError("Name the notebooks that -p, -f or --seeds are for: run 11 -p seed=1,2")
     for text in options.assignments:
         parameter, equals, values = text.partition("=")
         if not equals or parameter in grid:
@@ -94,13 +94,13 @@ def asked_entries(options: argparse.Namespace) -> list[dict]:
             entries += content if isinstance(content, list) else [content]
         else:
             entries.append(
-                {"notebook": name, "preset": options.presets, "grid": grid, "draws": options.draws}
+                {"notebook": name, "preset": options.presets, "grid": grid, "seeds": options.seeds}
             )
     return entries
 
 
 def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
-    """All points of an entry: each combination of the values in its `grid`, each with its `draws` of seeds.
+    """All points of an entry: each combination of the values in its `grid`, each with its number of `seeds`.
 
     Raises ValueError: an unknown key, notebook or name, a wrong type, a value off its scale, no value.
     """
@@ -122,10 +122,10 @@ def points_of(entry: dict, notebooks: Path, results: Path) -> list[Point]:
         if "results" in fixed or {"results", "device"} & grid.keys():
             raise ValueError("results and device do not tell runs apart: name the folder by --results.")
         defaults, given = complete_parameters(declared, {}), complete_parameters(declared, fixed)
-        if draws := entry.get("draws"):
-            grid["seed"] = [given["seed"] + draw for draw in range(draws)]
+        if seeds := entry.get("seeds"):
+            grid["seed"] = [given["seed"] + number for number in range(seeds)]
         if empty := [name for name, values in grid.items() if not values]:
-            raise ValueError(f"{empty[0]} has no value: give one or more, and draws of 1 or more")
+            raise ValueError(f"{empty[0]} has no value: give one or more, and seeds of 1 or more")
         for values in itertools.product(*grid.values()):
             given = complete_parameters(declared, fixed | dict(zip(grid, values, strict=True)))
             changed = {name: value for name, value in given.items() if value != defaults[name]}

@@ -14,10 +14,11 @@ from math import inf
 from typing import NamedTuple
 
 TYPES = {"int": int, "float": (int, float), "str": str, "bool": bool}
+RENAMED = {"draws": ("n_fits", "n_random", "n_repeats", "n_planted")}  # what earlier runs called it
 NOT_IDENTITY = ("results", "device")  # where and on what a run was made, not what was run
 # Whole numbers that count something; 0 of them only where the comment says what 0 means
 COUNTS = re.compile(
-    r"n_\w+|batch_size|birds_per_attribute|calibration|code_steps|draws|epochs|first|images_per_class|k|largest|"
+    r"n_\w+|batch_size|birds_per_attribute|calibration|code_steps|epochs|first|images_per_class|k|largest|"
     r"letter_tokens|max_tokens|permutations|raters|rounds|shards|shuffles|sides?|size|steps|top|top_k"
 )
 SHARES = re.compile(
@@ -98,12 +99,13 @@ def complete_parameters(declared: dict[str, Parameter], given: dict[str, object]
     """All parameters of a run that is given some of them: name -> value, as `check_parameters` returns them.
 
     declared: as of `declared_parameters`. 1 and 1.0 are the same value of a float, and so the same run.
-    Raises ParameterError: an unknown name, with the nearest known one; a wrong type; a number off its scale,
-        as of `_scale`.
+    Raises ParameterError: an unknown name, with its new one or the nearest known; a wrong type; a number off
+        its scale, as of `_scale`.
     """
     for name in given:
         if name not in declared:
-            near = difflib.get_close_matches(name, declared, n=1, cutoff=0.5)
+            near = [new for new in RENAMED.get(name, ()) if new in declared]
+            near = near or difflib.get_close_matches(name, declared, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(declared)}."
             raise ParameterError(f"This notebook has no parameter {name!r}: {hint}")
     values = {}

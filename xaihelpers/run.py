@@ -1,6 +1,6 @@
 """Run notebooks: `python -m xaihelpers.run [IDS...]`, or `make run`.
 
-Without options every notebook is run at its defaults; `-p`, `-f`, `--draws` and files of grids ask for more.
+Without options every notebook is run at its defaults; `-p`, `-f`, `--seeds` and files of grids ask for more.
 Executed copies go to `<results>/notebooks/`, what they find to `<results>/`. A point of it is skipped while
 its results are there, made by the present notebook, package and data.
 """
@@ -264,7 +264,7 @@ def make_parser() -> argparse.ArgumentParser:
     option("ids", nargs="*", metavar="ID|GRID.yaml", help="notebooks (default: all), or files of grids")
     option("-p", dest="assignments", action="append", default=[], metavar="NAME=VALUE[,VALUE...]")
     option("-f", dest="presets", action="append", default=[], metavar="PRESET", help="a file, or as paper")
-    option("--draws", type=int, default=0, metavar="N", help="seeds of each point")
+    option("--seeds", type=int, default=0, metavar="N", help="seeds of each point")
     option("--part", default="1/1", metavar="I/N", help="only this part of the points, for array jobs")
     option("--jobs", type=int, default=min(joblib.cpu_count(), 4), help="at a time (default: %(default)s)")
     option("--ray", default="", metavar="ADDRESS", help="on a Ray cluster: host:port, auto or local")

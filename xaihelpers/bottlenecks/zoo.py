@@ -136,9 +136,9 @@ def _key(name, dataset, seed, device, settings) -> str:
     return joblib.hash([part.numpy() if isinstance(part, torch.Tensor) else part for part in parts])
 
 
-def load_draws(
+def load_fits(
     names: Iterable[str],
-    draws: int,
+    n_fits: int,
     seed: int = 0,
     device: str | torch.device = "cpu",
     label_free: Sequence[float] = (),
@@ -146,9 +146,9 @@ def load_draws(
     foreign: bool = False,
     **dataset_settings,
 ) -> tuple[ConceptDataset, list[dict[str, ConceptOutputs]]]:
-    """A data set of concepts, and for each of `draws` seeds the outputs of several models fitted with it.
+    """A data set of concepts, and for each of `n_fits` seeds the outputs of several models fitted with it.
 
-    names: models of the zoo, or files as of `own_outputs`, which are the same in every draw.
+    names: models of the zoo, or files as of `own_outputs`, which are the same in every fit.
     label_free: top_activation, similarity and penalty of the label-free models; empty takes their defaults.
     need_labels: whether a data set without concept labels is an error, raised before any model is fitted.
     foreign: as of `check_shipped`.
@@ -159,8 +159,8 @@ def load_draws(
     """
     if label_free and len(label_free) != len(LABEL_FREE):
         raise ValueError(f"label_free holds {', '.join(LABEL_FREE)}: 3 numbers, not {list(label_free)}")
-    if draws < 1:
-        raise ValueError(f"draws must be 1 or more, not {draws}")
+    if n_fits < 1:
+        raise ValueError(f"n_fits must be 1 or more, not {n_fits}")
     names = list(names)
     if names and all(map(is_own, names)):
         dataset_settings |= {"backbone": "", "clip": ""}
@@ -170,23 +170,23 @@ def load_draws(
     if need_labels and dataset.truth is None:
         raise ValueError(f"{dataset.name} has no concept labels: which concepts are wrong is not known there")
     settings = dict(zip(LABEL_FREE, label_free, strict=False))
-    own = own_outputs(names, dataset)  # asked once, whatever the number of draws
+    own = own_outputs(names, dataset)  # asked once, whatever the number of fits
     found = []
-    for draw in range(draws):
+    for number in range(n_fits):
         outputs = {}
         for name in names:
             how = settings if name.startswith("lf") else {}
             if is_own(name):
                 outputs[Path(name).stem] = own[Path(name).stem]
             else:
-                outputs[name] = fit_or_load(name, dataset, seed_of(seed, draw), device, **how).outputs
+                outputs[name] = fit_or_load(name, dataset, seed_of(seed, number), device, **how).outputs
         found.append(outputs)
     return dataset, found
 
 
-def seed_of(seed: int, draw: int) -> int:
-    """The seed of one draw of a run; two runs with seeds that differ share none, up to 1,000 draws."""
-    return 1000 * seed + draw
+def seed_of(seed: int, number: int) -> int:
+    """The seed of one fit of a run; two runs with seeds that differ share none, up to 1,000 fits."""
+    return 1000 * seed + number
 
 
 def is_own(name: str) -> bool:

@@ -17,10 +17,10 @@ from xaihelpers.fastslow.chains import (
     reasoning_steps,
     segment_reasoning,
 )
-from xaihelpers.fastslow.dictionary import class_neighbours, similarity_dictionary
 from xaihelpers.fastslow.guessers import blind_floor, guess_blind, rotations, share_right
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes, chains_from_labels
 from xaihelpers.fastslow.letters import LETTERS
+from xaihelpers.fastslow.lookalikes import class_neighbours, similarity_dictionary
 from xaihelpers.fastslow.pools import Pool, fine_grained, load_pools
 from xaihelpers.fastslow.questions import (
     THE_IMAGE,

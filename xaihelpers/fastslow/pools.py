@@ -8,7 +8,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from xaihelpers.datasets import Dataset, load
 from xaihelpers.datasets.loading import DRAWN
-from xaihelpers.fastslow.dictionary import Dictionary, class_neighbours
+from xaihelpers.fastslow.lookalikes import Dictionary, class_neighbours
 from xaihelpers.models import load_backbone
 from xaihelpers.models.clip import Clip, embed_texts, load_clip
 from xaihelpers.parameters import ParameterError

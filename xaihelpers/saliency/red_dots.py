@@ -19,9 +19,9 @@ from xaihelpers.kernels.masking import upsample_maps
 from xaihelpers.models import read_pixels
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.parameters import ParameterError
-from xaihelpers.saliency.explained import objects_in
 from xaihelpers.saliency.hooks import network_inputs
 from xaihelpers.saliency.methods import attention_maps
+from xaihelpers.saliency.networks_compared import objects_in
 from xaihelpers.saliency.nulls import NULLS, null_maps
 from xaihelpers.scores.autoxplain import attention_inside, inside_at_equal_area
 from xaihelpers.scores.intervals import interval
@@ -120,18 +120,18 @@ def show_of(
     place: torch.Tensor,
     used: bool,
     method: str,
-    draws: int = 3,
+    n_random: int = 3,
     seed: int = 0,
 ) -> dict[str, float]:
     """Show in % of pictures with a dot, by kind of map: mean over pictures and draws, for the first class.
 
     place: P. used: whether the network uses the dot, which the "ceiling" knows: P if it does, else the rest.
-    draws: of the nulls that are random.
+    n_random: draws of the nulls that are random.
     """
     first = torch.zeros(len(pixels), dtype=torch.long)
     maps = {method: [looks_of(network, pixels, method, first)[1]]}
     for name in NULLS:
-        for draw in range(draws if name.startswith("random") else 1):
+        for draw in range(n_random if name.startswith("random") else 1):
             found = null_maps(network, network_inputs(network, pixels), name, method, seed + draw)
             maps.setdefault(name, []).append(found.cpu())
     maps["ceiling"] = [(place if used else ~place).float()]

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import torch
 from scipy.stats import rankdata
 
-from xaihelpers.bottlenecks.draws import Draw
+from xaihelpers.bottlenecks.fits import Fit
 from xaihelpers.bottlenecks.posthoc import PosthocCBM
 from xaihelpers.kernels.coam import location_rank, upsample
 from xaihelpers.outputs import ConceptOutputs
@@ -71,7 +71,7 @@ def reparameterised(
     )
 
 
-def writings(fit: Draw) -> dict[str, Draw]:
+def writings(fit: Fit) -> dict[str, Fit]:
     """The same model in words -> written so, with the centre that belongs to it; no prediction changes.
 
     A concept's weights, values or their scale are moved by its standard deviation, by 1 where that is 0. Of a
@@ -107,7 +107,7 @@ def writings(fit: Draw) -> dict[str, Draw]:
 class View(NamedTuple):
     """Fits of a model in one writing, and one way to read what its concepts are ranked by."""
 
-    fits: Sequence[Draw]
+    fits: Sequence[Fit]
     read: str = ""  # one of READ
 
     def importance(self, basis: str) -> list[torch.Tensor]:
@@ -122,12 +122,10 @@ class View(NamedTuple):
         return found
 
 
-def views(
-    fits: Sequence[Draw], heads: Mapping[str, Sequence[Draw]]
-) -> tuple[dict[str, View], dict[str, View]]:
+def views(fits: Sequence[Fit], heads: Mapping[str, Sequence[Fit]]) -> tuple[dict[str, View], dict[str, View]]:
     """What every claim about a model's importance is asked: all its writings, as fitted first; all readings.
 
-    heads: the model with other heads by name, as of `bottlenecks.draws.fit_with_heads`.
+    heads: the model with other heads by name, as of `bottlenecks.fits.fit_with_heads`.
     """
     of_fits = [writings(fit) for fit in fits]
     written = {way: View([ways[way] for ways in of_fits]) for way in of_fits[0]}
@@ -336,7 +334,7 @@ def near_points(points: torch.Tensor, grid: tuple[int, int], size: tuple[int, in
 
 
 def first_pair(
-    fit: Draw, ranked: torch.Tensor, parts: Sequence[Sequence[int]]
+    fit: Fit, ranked: torch.Tensor, parts: Sequence[Sequence[int]]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Each image's two most important concepts on different parts (N, 2), and which way they speak (N, 2).
 

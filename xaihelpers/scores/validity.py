@@ -31,8 +31,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from xaihelpers.scores.experiments import pearson
 from xaihelpers.scores.intervals import Interval, interval
+from xaihelpers.scores.pairs_of_classes import pearson
 
 TOLD = 0.9
 ROUNDING = 1e-6  # relative to the scores: what differs by less, as float32 does, is equal

@@ -18,8 +18,8 @@ from xaihelpers.datasets import Dataset, class_name
 from xaihelpers.kernels.masking import attention_mask, mask_images, upsample_maps
 from xaihelpers.models import crop_masks
 from xaihelpers.models.layers import logits_of
-from xaihelpers.saliency.explained import BATCH, Attended, Explained, attend_all
 from xaihelpers.saliency.hooks import network_inputs
+from xaihelpers.saliency.networks_compared import BATCH, Attended, Compared, attend_all
 from xaihelpers.saliency.perturbation import perturb
 from xaihelpers.scores.agreement import leave_one_rater_out
 from xaihelpers.scores.autoxplain import coverage_and_precision, soft_iou
@@ -86,7 +86,7 @@ def lit_cases(
 
 
 def taught_by_maps(
-    explained: Mapping[str, Explained], data: Dataset, rows: Sequence[int], method: str, *mask: float
+    explained: Mapping[str, Compared], data: Dataset, rows: Sequence[int], method: str, *mask: float
 ) -> Taught | None:
     """What maps of other pictures teach whoever sees none: their overlap, by form and usual place.
 
