@@ -39,9 +39,7 @@ def toy(number, label, log=None):
 
 
 def ensure(name="toys", wanted=WANTED, jobs=1, draw=toy, **more):
-    fixed = ("seed", "images_per_class")
-    draw_one = partial(draw, **more)
-    return ensure_world(name, "odd world", wanted, fixed, CLASSES, PARTS, ATTRIBUTES, draw_one, jobs)
+    return ensure_world(name, "odd", wanted, CLASSES, PARTS, ATTRIBUTES, partial(draw, **more), jobs)
 
 
 @pytest.fixture
@@ -117,32 +115,13 @@ ensure(draw=killed)""",
     assert sorted(path.name for path in home.iterdir()) == ["toys", "toys.lock", "toys2.partial-x"]
 
 
-def test_no_image_of_a_class_is_refused(home):
-    for count in (0, -5):
-        with pytest.raises(ValueError, match=f"images_per_class is {count}: draw 1 image of each class"):
-            ensure(wanted={**WANTED, "images_per_class": count})
-
-
-def test_other_settings_are_refused_and_an_older_drawing_is_replaced_whole(home):
-    root = ensure(wanted={**WANTED, "renderer": "older"})
-    before = content(root)
-    with pytest.raises(ValueError, match=r"toys holds an odd world of other settings .*choose another name"):
-        ensure(wanted={**WANTED, "seed": 99})
-    assert content(root) == before
-    (root / "images/from_then.jpg").touch()
-    root.rename(home / "elsewhere")
-    root.symlink_to(home / "elsewhere", target_is_directory=True)
-    assert ensure() == root and root.is_symlink()  # the link stays, and what it leads to is drawn again
-    assert json.loads((root / "odd.json").read_text()) == WANTED
-    assert not (root / "images/from_then.jpg").exists() and not list(home.glob("*.old"))
-
-
-def test_a_folder_without_whole_settings_is_left_alone(home):
-    (home / "toys").mkdir(parents=True)
-    (home / "toys/thesis.txt").write_text("years of work")
-    message = r"toys exists and is no odd world \(no whole odd.json in it\); move it away"
-    for written in ("", '{"seed": 3'):
-        with pytest.raises(ValueError, match=message):
-            ensure()
-        (home / "toys/odd.json").write_text(written)
-    assert (home / "toys/thesis.txt").read_text() == "years of work"
+def test_a_folder_of_other_settings_or_with_something_else_is_left_alone(home):
+    before = content(ensure())
+    with pytest.raises(ValueError, match="toys is no drawn world of these settings.*choose another name"):
+        ensure(wanted={**WANTED, "renderer": "newer"})
+    assert content(ensure()) == before
+    (home / "mine").mkdir()
+    (home / "mine/thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match="mine is no drawn world.*odd.json tells others or is missing"):
+        ensure("mine")
+    assert (home / "mine/thesis.txt").read_text() == "years of work"

@@ -107,19 +107,10 @@ def _class_percentages(images: list[DrawnImage], per_class: int) -> list[str]:
     return lines
 
 
-def _settings(file: Path) -> dict | None:
-    """What a whole world was drawn with; None where there is none, or its file is damaged."""
-    try:
-        return json.loads(file.read_text())
-    except (OSError, ValueError):
-        return None
-
-
 def ensure_world(
     name: str,
     kind: str,
     wanted: dict,
-    fixed: Sequence[str],
     classes: Sequence[str],
     parts: Sequence[str],
     attributes: Sequence[str],
@@ -129,41 +120,31 @@ def ensure_world(
     """The folder `name` of a world under `data_home()`, drawn (with a progress bar) if it is not there yet.
 
     The folder appears only when it is whole: images are drawn to a folder of its own, which is then renamed,
-    and a second process waits for the first. Where `name` is a symbolic link, the link stays and its target
-    is drawn.
+    and a second process waits for the first.
 
-    kind: "aviary" or "everyday world"; the settings lie in a file of its first word, aviary.json or
-        everyday.json.
-    wanted: the settings, among them the seed and images_per_class.
-    fixed: names of settings in which a folder that is there must agree. One that differs in another setting
-        (the version of the renderer) is drawn again.
+    kind: "aviary" or "everyday"; the settings lie in a file of this name, aviary.json or everyday.json.
+    wanted: the settings, among them the seed, images_per_class and the version of the renderer.
     draw_one: called with an image's number and its label, both from 0.
     jobs: number of worker processes, as joblib's `n_jobs`.
-    Raises ValueError: no image of a class is wanted, the folder holds a world of other settings, or something
-        else.
+    Raises ValueError: the folder holds a world of other settings, or something else.
     """
-    if wanted["images_per_class"] < 1:
-        raise ValueError(
-            f"images_per_class is {wanted['images_per_class']}: draw 1 image of each class, or more"
-        )
-    place, settings_name = data_home() / name, f"{kind.split()[0]}.json"
-    if _settings(place / settings_name) == wanted:
-        return place
-    root = place.resolve()  # the target of a symbolic link
+    root, settings_name = data_home() / name, f"{kind}.json"
+
+    def is_there() -> bool:
+        """Whether this very world is drawn."""
+        file = root / settings_name
+        return file.exists() and json.loads(file.read_text()) == wanted
+
+    if is_there():
+        return root
     root.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{root}.lock"):
-        existing = _settings(root / settings_name)
-        if existing == wanted:
-            return place
-        if existing and any(existing.get(key) != wanted.get(key) for key in fixed):
+        if is_there():  # by now: another process has drawn it
+            return root
+        if root.exists():
             raise ValueError(
-                f"{root} holds an {kind} of other settings ({existing}); choose another name for this one "
-                f"({wanted})"
-            )
-        if root.exists() and not existing:
-            raise ValueError(
-                f"{root} exists and is no {kind} (no whole {settings_name} in it); move it away or choose "
-                "another name"
+                f"{root} is no drawn world of these settings, {wanted}: its {settings_name} tells others or "
+                "is missing. Move it away or choose another name."
             )
         # of a killed run, whose last workers may still be writing there
         for leftover in root.parent.glob(f"{root.name}.partial-*"):
@@ -180,10 +161,5 @@ def ensure_world(
         images = list(tqdm(drawn, f"drawing {name}", len(paths), unit="image"))
         _write_tables(partial, images, paths, classes, parts, attributes, wanted["seed"])
         (partial / settings_name).write_text(json.dumps(wanted))
-        if root.exists():  # an older drawing: moved aside in one step, so that no moment shows half of it
-            older = root.with_name(f"{root.name}.old")
-            shutil.rmtree(older, ignore_errors=True)
-            os.replace(root, older)
-            shutil.rmtree(older)
         os.replace(partial, root)
-    return place
+    return root

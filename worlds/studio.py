@@ -61,10 +61,7 @@ def studio_bird(
 
     place: which of the four `PLACES`. species: one of `studio_species`.
     share: probability with which each of the eight groups is set to a value that some species has, by `rng`.
-    Raises ValueError: a species that is not of the studio.
     """
-    if species not in studio_species():
-        raise ValueError(f"species {species} is not of the studio, which has {studio_species()}")
     seed, index = PLACES[place]
     usual = usual_individual(species)
     values = usual.values | _FIXED

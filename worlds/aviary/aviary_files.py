@@ -20,8 +20,8 @@ from worlds.aviary.parts import PARTS, REST
 from worlds.aviary.pose import FREE_SEATS
 from worlds.cub_writer import DrawnImage, ensure_world
 
-RENDERER_VERSION = "1"  # of drawing, species and tables: another one has the world drawn again
-SCENES_VERSION = "1"  # another one has worlds with free scenes drawn again
+RENDERER_VERSION = "1"  # of drawing, species and tables: a world of another one is not taken for this one
+SCENES_VERSION = "1"  # the same of free scenes
 SMALL_PART = 40  # pixels: of a part that shows less, an annotator is only probably certain
 NOT_VISIBLE, PROBABLY, DEFINITELY = 1, 3, 4
 
@@ -95,6 +95,5 @@ def ensure(
         wanted["decorrelated"] = decorrelated
     if free_scenes:
         wanted |= {"seats": list(FREE_SEATS), "scenes": SCENES_VERSION}
-    fixed = ("seed", "images_per_class", "decorrelated", "seats")
     draw_one = partial(_drawn_bird, seed=seed, decorrelated=decorrelated, free_scenes=free_scenes)
-    return ensure_world(name, "aviary", wanted, fixed, species, PARTS, ATTRIBUTES, draw_one, jobs)
+    return ensure_world(name, "aviary", wanted, species, PARTS, ATTRIBUTES, draw_one, jobs)

@@ -9,7 +9,7 @@ from worlds.cub_writer import DrawnImage, ensure_world
 from worlds.everyday.thing_renderer import ATTRIBUTES, draw, thing, true_attributes
 from worlds.everyday.things import CATEGORIES, PARTS
 
-RENDERER_VERSION = "1"  # of drawing and tables: another one has the world drawn again
+RENDERER_VERSION = "1"  # of drawing and tables: a world of another one is not taken for this one
 DEFINITELY = 4
 
 
@@ -27,7 +27,7 @@ def ensure(name: str = "everyday", images_per_class: int = 50, seed: int = 0, jo
 
     Raises ValueError as `ensure_world` does.
     """
-    fixed = {"seed": seed, "images_per_class": images_per_class}
-    wanted = fixed | {"categories": len(CATEGORIES), "renderer": RENDERER_VERSION}
+    wanted = {"seed": seed, "images_per_class": images_per_class}
+    wanted |= {"categories": len(CATEGORIES), "renderer": RENDERER_VERSION}
     names, draw_one = list(CATEGORIES), partial(_drawn_thing, seed=seed)
-    return ensure_world(name, "everyday world", wanted, [*fixed], names, PARTS, ATTRIBUTES, draw_one, jobs)
+    return ensure_world(name, "everyday", wanted, names, PARTS, ATTRIBUTES, draw_one, jobs)
