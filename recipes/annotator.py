@@ -14,12 +14,13 @@
    object is or must be, what is both, its parts, its name (`judge_lessons.judge_loss`).
 5. Both are examined on birds that nobody has seen, and their cards say what came of it.
 
-A killed run goes on from the last checkpoint in --save.
+A killed run draws its pictures again and goes on from the last checkpoint in --save.
 """
 
 import argparse
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,8 @@ from recipes.annotator_training import examination as exam
 from recipes.annotator_training.attention_maps import attended_pictures
 from recipes.annotator_training.eye_lessons import close_loss, eye_loss, located
 from recipes.annotator_training.judge_lessons import judge_loss
-from recipes.annotator_training.lesson_pictures import DRAWN, Picture, gather_pictures
-from recipes.shared import command_line, run_script, write_card
+from recipes.annotator_training.lesson_pictures import DRAWN, Picture
+from recipes.shared import command_line, drawn_in_parallel, write_card
 from xaihelpers import models
 from xaihelpers.devices import resolve_device
 from xaihelpers.fastslow import chain_prefix
@@ -102,10 +103,9 @@ def write_reader(texts: Sequence[str], names: Sequence[str], file: Path, least: 
 def make_annotator(settings: argparse.Namespace) -> list[Path]:
     """Draw, teach, write both, examine them, write cards; returns the folders."""
     torch.manual_seed(settings.seed)
-    counts = {kind: getattr(settings, kind) for kind in DRAWN}
     pictures = {}
-    for kind, count in counts.items():
-        pictures[kind] = gather_pictures(kind, count, settings.seed, settings.save)
+    for kind, draw_one in DRAWN.items():
+        pictures[kind] = drawn_in_parallel(partial(draw_one, settings.seed), getattr(settings, kind))
     history, eye, judge = [], Eye(), JudgingEye()
     begin_as_backbone(eye.tower)
     seconds = taught("eye", eye, eye_loss, pictures, settings, history)
@@ -120,10 +120,10 @@ def make_annotator(settings: argparse.Namespace) -> list[Path]:
     write_reader(*lessons_in_words(eye, pictures, settings.seed), folders[0] / "reader.safetensors")
     save_file(usual_shares(pictures), folders[0] / "usual.safetensors")
     judge.tower.load_state_dict(eye.tower.state_dict())
-    attended = attended_pictures(pictures["ordinary"], settings.networks, settings.seed, settings.save)
+    attended = attended_pictures(pictures["ordinary"], settings.networks, settings.seed)
     seconds += taught("judge", judge, judge_loss, (pictures, attended), settings, history)
     models.save_weights(judge, folders[1] / "eye.safetensors")
-    drawn = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    drawn = ", ".join(f"{len(some)} {kind}" for kind, some in pictures.items())
     told = {"made_here": True, "trained on": f"pictures drawn for it: {drawn}", "pictures a step": CASES}
     told["steps"] = {stage: getattr(settings, f"{stage}_steps") for stage in CASES}
     told["maps of networks"] = (
@@ -176,4 +176,4 @@ def options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    run_script(make_annotator, options())
+    make_annotator(options().parse_args())

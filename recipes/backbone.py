@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from tqdm.auto import tqdm
 
-from recipes.shared import command_line, n_parameters, run_script, seed_all, write_card
+from recipes.shared import command_line, n_parameters, write_card
 from xaihelpers import datasets, models, scores
 from xaihelpers.devices import resolve_device
 from xaihelpers.models.image_network import ImageNetwork
@@ -57,19 +57,6 @@ def augment(network: ImageNetwork, batch: torch.Tensor, side: int) -> torch.Tens
     contrast = (1 + 0.4 * (torch.rand(n, 1, 1, 1) - 0.5)).to(device)
     brightness = (0.2 * (torch.rand(n, 1, 1, 1) - 0.5)).to(device)
     return network.normalised(255 * (warped * contrast + brightness).clamp(0, 1))
-
-
-def correct(network: ImageNetwork, pixels: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Whether each picture (N, 3, crop, crop) uint8 is classified right at full size, (N,) float."""
-    network.model.eval()
-    device = next(network.model.parameters()).device
-    hits = []
-    with torch.inference_mode():
-        for batch, batch_labels in zip(pixels.split(128), labels.split(128), strict=True):
-            inputs = network.normalised(batch.to(device))
-            logits = network.model(inputs.contiguous(memory_format=torch.channels_last))
-            hits.append(logits.argmax(1).cpu() == batch_labels)
-    return torch.cat(hits).float()
 
 
 def train_epoch(network, pixels, labels, side, batch_size, optimiser, schedule) -> float:
@@ -121,11 +108,11 @@ def train_stage(network, pixels, labels, epochs, side, batch_size, peak, history
 
 
 def make_backbone(settings: argparse.Namespace) -> Path:
-    """Train, measure on the test split, write weights and card; returns the file of the weights.
+    """Train, write weights, measure them on the test split, write a card; returns the file of the weights.
 
     Raises DatasetError for data without classes or a split, ModelError as `models.new_backbone`.
     """
-    seed_all(settings.seed)
+    torch.manual_seed(settings.seed)
     device, folder = resolve_device(settings.device), Path(settings.save)
     world = datasets.load(settings.data, attributes="class")
     is_train = world.images["train"]
@@ -133,8 +120,7 @@ def make_backbone(settings: argparse.Namespace) -> Path:
         raise datasets.DatasetError(f"{world!r}: a classifier needs classes, and images for both")
     network = models.new_backbone(settings.backbone, len(world.class_names), settings.start, device)
     pixels = models.read_pixels(network, world.images["path"][is_train])
-    labels, is_test = world.labels[world.train], ~world.train
-    name = settings.backbone.replace("/", "_")
+    labels, name = world.labels[world.train], settings.backbone.replace("/", "_")
     folder.mkdir(parents=True, exist_ok=True)
     history = []
     for stage, epochs, side, peak in (
@@ -143,10 +129,11 @@ def make_backbone(settings: argparse.Namespace) -> Path:
     ):
         checkpoint = folder / f"{name}.{stage}.checkpoint"
         train_stage(network, pixels, labels, epochs, side, settings.batch_size, peak, history, checkpoint)
-    test_pixels = models.read_pixels(network, world.images["path"][~is_train])
-    hits = correct(network, test_pixels, world.labels[is_test])
-    right = scores.interval(100 * hits, bounds=scores.PERCENT)
     file = models.save_weights(network.model, folder / f"{name}.safetensors", world.class_names)
+    written = models.load_backbone(settings.backbone, file, device=device)
+    logits = models.extract_features(written, world.images["path"][~is_train], maps=False).logits
+    hits = (logits.argmax(1) == world.labels[~world.train]).float()
+    right = scores.interval(100 * hits, bounds=scores.PERCENT)
     told = {
         "parameters": n_parameters(network.model),
         "features": [network.n_features, *network.map_size],
@@ -160,7 +147,6 @@ def make_backbone(settings: argparse.Namespace) -> Path:
     }
     table = pd.DataFrame([right._asdict() | {"metric": "right (%)"}])
     write_card(file, table, "right (%)", settings, **told)
-    print(f"right on the test split: {right.value:.1f} % (chance {100 / len(world.class_names):.1f} %)")
     return file
 
 
@@ -182,4 +168,4 @@ def options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    run_script(make_backbone, options())
+    make_backbone(options().parse_args())

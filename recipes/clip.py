@@ -29,21 +29,13 @@ import open_clip
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from torchvision.transforms.functional import normalize
 from transformers import PreTrainedTokenizerFast
 
-from recipes.clip_training.captions import FORMS, TEMPLATES, WORDINGS, Words, a_caption, corpus, words_of
+from recipes.clip_training import captions, clip_networks
 from recipes.clip_training.clip_birds import Birds, training_birds
 from recipes.clip_training.clip_measures import held_out_birds, measured_rows
-from recipes.clip_training.clip_networks import (
-    CONTEXT,
-    PREPROCESS,
-    WIDTH,
-    clip_config,
-    learnt_clip_tokenizer,
-    new_clip,
-    tokens,
-)
-from recipes.shared import command_line, n_parameters, run_script, seed_all, write_card
+from recipes.shared import command_line, n_parameters, write_card
 from xaihelpers import datasets
 from xaihelpers.devices import resolve_device
 from xaihelpers.models import save_weights
@@ -56,7 +48,7 @@ class Lessons(NamedTuple):
     """What a CLIP is taught with."""
 
     birds: Birds
-    words: Words
+    words: captions.Words
     wording: str
     groups: list[list[int]]  # the columns of each attribute group
     tokenizer: PreTrainedTokenizerFast
@@ -67,8 +59,8 @@ class Lessons(NamedTuple):
 
 def normalised(pixels: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Pictures (B, 3, SIZE, SIZE) uint8 as the image tower takes them."""
-    mean, std = (torch.tensor(PREPROCESS[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
-    return (pixels.to(device).float() / 255 - mean) / std
+    settings = clip_networks.PREPROCESS
+    return normalize(pixels.to(device).float() / 255, settings["mean"], settings["std"])
 
 
 def augmented(lessons: Lessons, rows: torch.Tensor) -> torch.Tensor:
@@ -110,12 +102,10 @@ def caption_batch(
     shares = np.array(list(forms.values()))
     form = rng.choice(list(forms), p=shares / sum(forms.values()))
     k = int(rng.choice(lengths))
-    template = TEMPLATES[rng.integers(len(TEMPLATES))]
-    which = int(rng.integers(2))
-    captions = [
-        a_caption(lessons.words, birds, lessons.wording, rng, j, form, k, template, which) for j in rows
-    ]
-    return torch.from_numpy(rows), tokens(lessons.tokenizer, captions, limit)
+    template = captions.TEMPLATES[rng.integers(len(captions.TEMPLATES))]
+    style = captions.Style(form, k, template, int(rng.integers(2)))
+    texts = [captions.a_caption(lessons.words, birds, lessons.wording, rng, j, style) for j in rows]
+    return torch.from_numpy(rows), clip_networks.tokens(lessons.tokenizer, texts, limit)
 
 
 def caption_loss(
@@ -139,18 +129,18 @@ def train_clip(
 
     history: as of `training.train`.
     """
-    head = torch.nn.Linear(WIDTH, lessons.birds.present.shape[1]).to(lessons.device)
+    head = torch.nn.Linear(clip_networks.WIDTH, lessons.birds.present.shape[1]).to(lessons.device)
     rate, folder, few = settings.learning_rate, settings.save, [1, 2, 3, 4, 5, 6]
 
     def seen_loss():
         return attribute_loss(model, head, lessons)
 
     def locked_loss():
-        rows, token_lists = caption_batch(lessons, CONTEXT, FORMS, few)
+        rows, token_lists = caption_batch(lessons, clip_networks.CONTEXT, captions.FORMS, few)
         return caption_loss(model, model, locked[rows] @ model.visual.proj, token_lists)
 
     def joint_loss():
-        rows, token_lists = caption_batch(lessons, CONTEXT, FORMS, few)
+        rows, token_lists = caption_batch(lessons, clip_networks.CONTEXT, captions.FORMS, few)
         return caption_loss(model, model, model.visual(augmented(lessons, rows)), token_lists)
 
     both = torch.nn.ModuleDict({"model": model, "head": head})
@@ -174,7 +164,7 @@ def train_long(
         if lessons.rng.random() < 0.7:
             forms, lengths = {"list": 1.0}, [5, 8, 12, 15, 30]
         else:  # short captions stay in its diet
-            forms, lengths = FORMS, [1, 2, 3, 5]
+            forms, lengths = captions.FORMS, [1, 2, 3, 5]
         rows, token_lists = caption_batch(lessons, long_model.text.context_length, forms, lengths)
         images = (locked[rows] @ model.visual.proj).detach()
         return caption_loss(model, long_model, images, token_lists)
@@ -189,8 +179,8 @@ def save_forms(model, long_model, tokenizer, folder: Path, name: str) -> list[Pa
     for form, place in zip((model, long_model), folders, strict=True):
         place.mkdir(parents=True, exist_ok=True)
         tokenizer.save_pretrained(str(place))
-        config = clip_config(len(tokenizer), form.text.context_length)
-        settings = {"model_cfg": config, "preprocess_cfg": PREPROCESS}
+        config = clip_networks.clip_config(len(tokenizer), form.text.context_length)
+        settings = {"model_cfg": config, "preprocess_cfg": clip_networks.PREPROCESS}
         (place / CONFIG_FILE).write_text(json.dumps(settings, indent=2) + "\n")
         save_weights(form.float().eval(), place / WEIGHTS_FILE)
     return folders
@@ -201,24 +191,25 @@ def make_clip(settings: argparse.Namespace) -> list[Path]:
 
     Raises DatasetError: no such data; ModelError: no such eye.
     """
-    seed_all(settings.seed)
+    torch.manual_seed(settings.seed)
     device, folder = resolve_device(settings.device), Path(settings.save)
-    dataset = datasets.load(settings.data, attributes=settings.labels)
-    rng, words, wording = np.random.default_rng(settings.seed), words_of(dataset), settings.wording
-    birds = training_birds(dataset, settings.drawn, settings.seed, need_areas=wording == "sentences")
-    for form in FORMS:
-        print(f"{form}: {a_caption(words, birds, wording, rng, 0, form, 3, TEMPLATES[0], 1)!r}")
-    tokenizer = learnt_clip_tokenizer(corpus(words, birds, wording, rng))
+    dataset = datasets.load(settings.data, attributes="image")
+    rng, words, wording = np.random.default_rng(settings.seed), captions.words_of(dataset), settings.wording
+    birds = training_birds(dataset, settings.drawn, settings.seed)
+    for form in captions.FORMS:
+        style = captions.Style(form, 3, captions.TEMPLATES[0])
+        print(f"{form}: {captions.a_caption(words, birds, wording, rng, 0, style)!r}")
+    tokenizer = clip_networks.learnt_clip_tokenizer(captions.corpus(words, birds, wording, rng))
     columns = dataset.attributes.index.to_series() - 1
     groups = [part.tolist() for _, part in columns.groupby(dataset.attributes.group, sort=False)]
     lessons = Lessons(birds, words, wording, groups, tokenizer, rng, settings.batch_size, device)
-    model, history = new_clip(len(tokenizer), device), []
+    model, history = clip_networks.new_clip(len(tokenizer), device), []
     if settings.eye:  # two CLIPs with one eye differ in their words alone
         model.visual.load_state_dict(load_clip(settings.eye, device=device).model.visual.state_dict())
     seconds = train_clip(model, lessons, settings, history)
     long_model, of_long = train_long(model, lessons, settings, history)
-    folders = save_forms(model, long_model, tokenizer, folder, WORDINGS[wording])
-    held_out = held_out_birds(dataset, words, settings.n_test)
+    folders = save_forms(model, long_model, tokenizer, folder, captions.WORDINGS[wording])
+    held_out = held_out_birds(dataset, words)
     about = f"{dataset.name}, training split, {dataset.images.train.sum()} images, and {settings.drawn} birds"
     steps = ("attribute_steps", "caption_steps", "joint_steps", "long_steps")
     stages = zip(("attributes", "captions", "both towers", "long texts"), steps, strict=True)
@@ -243,9 +234,8 @@ def options() -> argparse.ArgumentParser:
         __doc__,
         {
             "data": ("aviary", "a name or a path, in CUB-200-2011's format"),
-            "labels": ("image", "whose attributes captions tell", "image", "class"),
             "drawn": (14000, "birds drawn besides; 0 for photographs"),
-            "wording": ("concepts", "of the captions", *WORDINGS),
+            "wording": ("concepts", "of the captions", *captions.WORDINGS),
             "eye": ("", "a CLIP whose image tower is taken; none trains one"),
             "attribute-steps": (1400, "of attributes"),
             "caption-steps": (2500, "of captions"),
@@ -253,10 +243,9 @@ def options() -> argparse.ArgumentParser:
             "long-steps": (400, "of long texts"),
             "batch-size": (256, "captions a step"),
             "learning-rate": (0.001, "its peak"),
-            "n-test": (0, "held-out birds that are measured; 0 takes all"),
         },
     )
 
 
 if __name__ == "__main__":
-    run_script(make_clip, options())
+    make_clip(options().parse_args())

@@ -37,7 +37,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from recipes import flux_training as flux
-from recipes.shared import command_line, group_slices, n_parameters, run_script, seed_all, write_card
+from recipes.shared import command_line, group_slices, n_parameters, write_card
 from worlds import aviary
 from xaihelpers import substitute
 from xaihelpers.devices import resolve_device
@@ -227,20 +227,6 @@ def reader_loss(
     return group_loss(logits, targets, SLICES) + 0.3 * named
 
 
-def train_reader(
-    vae: diffusers.AutoencoderKL, bird_sets: tuple[list, list], settings: argparse.Namespace, history: list
-) -> tuple[substitute.AttributeReader, float]:
-    """The reader and the seconds of its stages: the second has changed birds in half of its batches."""
-    torch.manual_seed(settings.seed + 2)
-    network, seconds = substitute.AttributeReader(len(flux.SPECIES)).to(vae.device), 0.0
-    rng, count = np.random.default_rng([settings.seed, 2]), 3 * settings.batch_size // 2
-    for n, (steps, changed) in enumerate(zip(settings.reader_steps, (0, 0.5), strict=True), 1):
-        loss_of = partial(reader_loss, network, vae, bird_sets, rng, count, changed)
-        rate = 2 * settings.learning_rate
-        seconds += train(f"reader {n}", steps, network, loss_of, history, rate, settings.save)
-    return network, seconds
-
-
 def write_pipeline(pipe: diffusers.FluxPipeline, reader: str, settings: argparse.Namespace, **told) -> Path:
     """Write a pipeline in half precision, measure what was written, write its card; returns the folder."""
     folder = Path(settings.save) / "studio_flux"
@@ -265,15 +251,24 @@ def told_by(settings: argparse.Namespace) -> dict:
 def make_reader(
     pipe: diffusers.FluxPipeline, birds: list[np.ndarray], settings: argparse.Namespace, history: list
 ) -> Path:
-    """Train the reader, write it, measure what was written, write its card; returns the file."""
+    """Train the reader, write it, measure what was written, write its card; returns the file.
+
+    Its second stage has changed birds in half of its batches.
+    """
     world, seed, save, n_test = settings.world, settings.seed, settings.save, settings.n_test
-    both = birds, flux.drawn_birds(world, seed, settings.changed, flux.CHANGED, save)
-    network, seconds = train_reader(pipe.vae, both, settings, history)
+    both = birds, flux.drawn_birds(world, seed, settings.changed, flux.CHANGED)
+    torch.manual_seed(seed + 2)
+    network, seconds = substitute.AttributeReader(len(flux.SPECIES)).to(pipe.vae.device), 0.0
+    rng, count = np.random.default_rng([seed, 2]), 3 * settings.batch_size // 2
+    for n, (steps, changed) in enumerate(zip(settings.reader_steps, (0, 0.5), strict=True), 1):
+        loss_of = partial(reader_loss, network, pipe.vae, both, rng, count, changed)
+        seconds += train(f"reader {n}", steps, network, loss_of, history, 2 * settings.learning_rate, save)
     file = save_weights(network, Path(save) / f"{READERS[world]}.safetensors")
     reader = substitute.load_reader(str(file), device=settings.device)
-    held = flux.drawn_birds(world, seed, 8 * n_test, flux.HELD, save)
-    trials = flux.reader_trials(np.random.default_rng(flux.HELD), world, seed, held, 2 * n_test)
-    pictures = {"rendered": trials.portraits, "restored": substitute.reconstruct(pipe, trials.portraits)}
+    held = flux.drawn_birds(world, seed, 8 * n_test, flux.HELD)
+    rng = np.random.default_rng(flux.HELD)
+    portraits, trials = flux.reader_trials(rng, world, seed, held, 2 * n_test)
+    pictures = {"rendered": portraits, "restored": substitute.reconstruct(pipe, portraits)}
     read = flux.reading_table(reader, pictures, trials)
     told = {"parameters": n_parameters(network), "seconds": round(seconds)}
     told |= {"steps": sum(settings.reader_steps), "changed": settings.changed, **told_by(settings)}
@@ -285,10 +280,10 @@ def make_flux(settings: argparse.Namespace) -> list[Path]:
     """Train, write, measure what was written, write cards; returns the folder, if any, and the file."""
     if settings.start:
         return [go_on(settings)]
-    seed_all(settings.seed)
+    torch.manual_seed(settings.seed)
     world, seed, history = settings.world, settings.seed, []
     rng = np.random.default_rng(seed)
-    birds = flux.drawn_birds(world, seed, settings.drawn, flux.TRAINED, settings.save)
+    birds = flux.drawn_birds(world, seed, settings.drawn, flux.TRAINED)
     for i in range(12 if world == "studio" else 0):
         print(flux.caption(rng, birds[1][i], birds[2][i], i % 3 == 0))
     vae, seconds = train_autoencoder(birds, settings, rng, history)
@@ -314,7 +309,7 @@ def go_on(settings: argparse.Namespace) -> Path:
     """Train on from a pipeline, write what came of it, measure it, write its card; returns the folder."""
     device, seed = resolve_device(settings.device), settings.seed
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    birds = flux.drawn_birds("studio", seed, settings.drawn, flux.FURTHER, settings.save)
+    birds = flux.drawn_birds("studio", seed, settings.drawn, flux.FURTHER)
     pipe = substitute.load_pipeline(settings.start, "cpu").to(device, torch.float32)
     parts = {"transformer": pipe.transformer, "t5": pipe.text_encoder_2, "clip": pipe.text_encoder}
     flow = nn.ModuleDict(parts).requires_grad_(True)
@@ -353,4 +348,4 @@ def options() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    run_script(make_flux, options())
+    make_flux(options().parse_args())

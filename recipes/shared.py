@@ -1,9 +1,8 @@
-"""What the recipes share: the command line, the seed, drawing in parallel, the card of the weights."""
+"""What the recipes share: the command line, drawing in parallel, the card of the weights."""
 
 import argparse
 import hashlib
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,11 +12,8 @@ import torch
 from joblib import Parallel, delayed
 from tqdm.auto import tqdm
 
-from xaihelpers.datasets import DatasetError
 from xaihelpers.devices import resolve_device
-from xaihelpers.models import ModelError
 from xaihelpers.paths import write_whole
-from xaihelpers.text_files import TextFileError
 
 
 def command_line(about: str, options: dict[str, tuple]) -> argparse.ArgumentParser:
@@ -40,21 +36,6 @@ def command_line(about: str, options: dict[str, tuple]) -> argparse.ArgumentPars
             how["type"] = type(default)
         parser.add_argument(f"--{name}", default=default, **how)
     return parser
-
-
-def run_script(make: Callable, parser: argparse.ArgumentParser) -> None:
-    """Make weights as the command line says; data or a model that are not there end it with their message."""
-    try:
-        make(parser.parse_args())
-    except (DatasetError, ModelError, TextFileError) as error:
-        parser.error(str(error))
-
-
-def seed_all(seed: int) -> None:
-    """Seed Python's, numpy's and torch's own random numbers."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
 
 
 def drawn_in_parallel(draw_one: Callable, count: int) -> list:

@@ -45,6 +45,7 @@ def red_and_blue(tmp_path):
 
 def test_a_backbone_of_a_folder_of_one_s_own(red_and_blue, tmp_path, monkeypatch):
     """Killed in the last pass and begun again, it ends with the very weights of a run in one piece."""
+    monkeypatch.setenv("XAI_DATA", str(tmp_path))
     options = ["--data", red_and_blue, "--epochs", "2", "--size", "32", "--final-epochs", "2"]
 
     def make(folder):
@@ -69,7 +70,7 @@ def test_a_clip_goes_on_after_a_kill(tmp_path, monkeypatch):
     monkeypatch.setenv("XAI_DATA", str(tmp_path))
     aviary.ensure("few_birds", images_per_class=2, jobs=1)
     settings = ["--data", "few_birds", "--drawn", "4", "--batch-size", "8", "--attribute-steps", "2"]
-    settings += ["--caption-steps", "2", "--joint-steps", "1", "--long-steps", "1", "--n-test", "24"]
+    settings += ["--caption-steps", "2", "--joint-steps", "1", "--long-steps", "1"]
     settings = clip.options().parse_args([*settings, "--save", str(tmp_path / "made")])
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(clip, "train", killed_at(4, train))  # the stage of long texts

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import torch.nn.functional as F
-from joblib import Memory, Parallel, delayed
+from joblib import Parallel, delayed
 from PIL import Image, ImageFilter
 from scipy.ndimage import distance_transform_edt
 
@@ -122,30 +122,24 @@ class UnderMap(NamedTuple):
     heat: np.ndarray
 
 
-def attended_pictures(
-    pictures: Sequence[Picture], networks: int, seed: int, folder: str = ""
-) -> list[UnderMap]:
+def attended_pictures(pictures: Sequence[Picture], networks: int, seed: int) -> list[UnderMap]:
     """Birds under the maps of small networks, each of which was taught two species, and as many under those
     of the shipped backbone.
 
     Every second network has seen a red dot on all pictures of one species; the birds have it too.
 
-    pictures: of birds with a label. folder: as of `gather_pictures`.
+    pictures: of birds with a label.
     """
-    labels, pairs = np.array([picture.label for picture in pictures]), []
+    labels, jobs = np.array([picture.label for picture in pictures]), []
     for number in range(networks):
         rng = np.random.default_rng([seed, number, 96])
         known = np.flatnonzero(np.isin(labels, rng.choice(np.unique(labels), 2, replace=False)))
-        pairs.append(np.sort(rng.choice(known, min(BIRDS, len(known)), replace=False)))
-    maps_of = Memory(folder or None, verbose=0).cache(_attended_pair, ignore=["pictures"])
-    jobs = (
-        delayed(maps_of)([pictures[row] for row in pair], pair.tolist(), seed, number)
-        for number, pair in enumerate(pairs)
-    )
+        pair = np.sort(rng.choice(known, min(BIRDS, len(known)), replace=False))
+        jobs.append(delayed(_attended_pair)([pictures[row] for row in pair], seed, number))
     return [one for some in Parallel(n_jobs=-1 if networks > 8 else 1)(jobs) for one in some]
 
 
-def _attended_pair(pictures: list[Picture], rows: list[int], seed: int, number: int) -> list[UnderMap]:
+def _attended_pair(pictures: list[Picture], seed: int, number: int) -> list[UnderMap]:
     """Pictures of two species under the maps of a network that was taught them, and of the backbone's."""
     rng = np.random.default_rng([seed, number, 97])
     images = torch.from_numpy(np.stack([picture.image for picture in pictures])).permute(0, 3, 1, 2)

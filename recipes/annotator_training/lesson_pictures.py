@@ -5,13 +5,11 @@ What is to be seen are the attributes of a world that are visible, and after the
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from joblib import Memory, Parallel, delayed
 
 from recipes.shared import group_slices
 from worlds import aviary, everyday
@@ -19,7 +17,6 @@ from worlds.aviary.pose import Pose
 from xaihelpers.instruments.eye import GROUPS, SEATS, SIZE, SPECIES, THINGS
 
 NEVER = ("bill_shape", "back_pattern", "crown_color")  # groups that no lesson substitutes
-SHARD = 500  # pictures that are drawn and kept together
 FIRST_SEED = 5000  # of individuals that are drawn for training: no other world has these
 
 
@@ -104,22 +101,6 @@ DRAWN = {
     "ordinary": drawn_bird,
     "things": drawn_thing,
 }
-
-
-def gather_pictures(kind: str, count: int, seed: int, folder: str | Path = "") -> list[Picture]:
-    """`count` pictures of one of DRAWN.
-
-    folder: where they are kept, `SHARD` a file, and found again; "" keeps none.
-    """
-    shard_of = Memory(folder or None, verbose=0).cache(_drawn_shard)
-    starts = range(0, count, SHARD)
-    jobs = (delayed(shard_of)(kind, start, min(SHARD, count - start), seed) for start in starts)
-    return [picture for shard in Parallel(n_jobs=-1 if count > SHARD else 1)(jobs) for picture in shard]
-
-
-def _drawn_shard(kind: str, start: int, count: int, seed: int) -> list[Picture]:
-    """Pictures start … start + count of a kind."""
-    return [DRAWN[kind](seed, number) for number in range(start, start + count)]
 
 
 def cropped(picture: Picture, rng: np.random.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:

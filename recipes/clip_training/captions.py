@@ -12,6 +12,7 @@ bird that the sentence is about, the largest first:
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,15 @@ class Words(NamedTuple):
     said: list[list[str]]  # two sentences of each attribute
 
 
+class Style(NamedTuple):
+    """How a caption is written."""
+
+    form: str  # one of FORMS
+    k: int  # attributes at most
+    template: conceptscore.Template | None = None  # of a list with weights
+    which: int = 1  # attributes by their names (0) or phrases (1)
+
+
 def sentence_of(attribute: str, which: int) -> str:
     """An attribute in a sentence of its own: "has_crown_color::red" -> "its crown is red".
 
@@ -72,78 +82,60 @@ def enumerated(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def caption_of(
-    words: Words,
-    rng: np.random.Generator,
-    shown: np.ndarray,
-    label: int,
-    form: str,
-    k: int,
-    template: object,
-    which: int,
-) -> str:
-    """One caption in the words of concepts: at most k attributes, by their names (which: 0) or phrases (1).
+def caption_of(words: Words, rng: np.random.Generator, shown: np.ndarray, label: int, style: Style) -> str:
+    """One caption in the words of concepts.
 
-    shown: (A,), the attributes that can be seen. label: its species. form: one of FORMS.
+    shown: (A,), the attributes that can be seen. label: its species.
     """
-    chosen = rng.permutation(np.flatnonzero(shown))[:k]
-    called = [(words.names, words.phrases)[which][j] for j in chosen]
-    if form == "species":
+    chosen = rng.permutation(np.flatnonzero(shown))[: style.k]
+    called = [(words.names, words.phrases)[style.which][j] for j in chosen]
+    if style.form == "species":
         return str(rng.choice(SPECIES_CAPTIONS)).format(words.species[label])
-    if form == "both":
+    if style.form == "both":
         return f"a photo of a {words.species[label]} with {enumerated(called)}"
-    if form == "attributes" and which:
+    if style.form == "attributes" and style.which:
         return str(rng.choice(ATTRIBUTE_CAPTIONS)).format(enumerated(called))
-    if form == "attributes":
+    if style.form == "attributes":
         return ", ".join(called)
     scale = np.exp(rng.normal())
     weights = np.sort(rng.exponential(scale, len(called)))[::-1].tolist()
     if rng.random() < 0.25:
         weights = [1] * len(called)
-    return conceptscore.describe(called, weights, template)
+    return conceptscore.describe(called, weights, style.template)
 
 
 def sentences_of(
-    words: Words, rng: np.random.Generator, shown: np.ndarray, area: np.ndarray, label: int, form: str, k: int
+    words: Words, rng: np.random.Generator, shown: np.ndarray, area: np.ndarray, label: int, style: Style
 ) -> str:
     """The same in sentences; in a list each with the share of the bird that it is about. area: a (A,)."""
-    chosen = rng.permutation(np.flatnonzero(shown))[:k]
-    if form == "species":
+    chosen = rng.permutation(np.flatnonzero(shown))[: style.k]
+    if style.form == "species":
         return str(rng.choice(SPECIES_CAPTIONS)).format(words.species[label])
-    if form == "list":
+    if style.form == "list":
         chosen = chosen[np.argsort(-area[chosen], kind="stable")]
     called = [words.said[j][rng.integers(2)] for j in chosen]
-    if form == "both":
+    if style.form == "both":
         return f"this is a {words.species[label]}: {enumerated(called)}"
-    if form == "attributes":
+    if style.form == "attributes":
         return f"a bird; {enumerated(called)}"
     shares = area[chosen] / area[chosen].sum()
     return "; ".join(f"{called[n]} {share:.2f}" for n, share in enumerate(shares))
 
 
 def a_caption(
-    words: Words,
-    birds: Birds,
-    wording: str,
-    rng: np.random.Generator,
-    j: int,
-    form: str,
-    k: int,
-    template: object,
-    which: int,
+    words: Words, birds: Birds, wording: str, rng: np.random.Generator, j: int, style: Style
 ) -> str:
     """A caption of bird j in one of WORDINGS."""
     if wording == "sentences":
-        return sentences_of(words, rng, birds.present[j], birds.areas[j], birds.species[j], form, k)
-    return caption_of(words, rng, birds.present[j], birds.species[j], form, k, template, which)
+        return sentences_of(words, rng, birds.present[j], birds.areas[j], birds.species[j], style)
+    return caption_of(words, rng, birds.present[j], birds.species[j], style)
 
 
 def corpus(words: Words, birds: Birds, wording: str, rng: np.random.Generator) -> list[str]:
     """What a tokenizer learns from: captions of every eighth bird in all forms, all words twenty times."""
     read = []
-    for form in FORMS:
-        for template in TEMPLATES:
-            for which in (0, 1):
-                for j in range(0, len(birds.present), 8):
-                    read.append(a_caption(words, birds, wording, rng, j, form, 8, template, which))
+    for form, template, which in product(FORMS, TEMPLATES, (0, 1)):
+        style = Style(form, 8, template, which)
+        for j in range(0, len(birds.present), 8):
+            read.append(a_caption(words, birds, wording, rng, j, style))
     return [*read, *20 * (words.names + words.phrases + words.species)]

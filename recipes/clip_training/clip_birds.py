@@ -73,10 +73,10 @@ def stacked(pictures: Iterable[Image.Image]) -> torch.Tensor:
     return torch.from_numpy(arrays).permute(0, 3, 1, 2).contiguous()
 
 
-def training_birds(dataset: datasets.Dataset, drawn: int, seed: int, need_areas: bool) -> Birds:
+def training_birds(dataset: datasets.Dataset, drawn: int, seed: int) -> Birds:
     """The training split of a data set in CUB's format, and `drawn` birds of the aviary.
 
-    need_areas: whether masks are read; without, or where there are none, all areas are 1.
+    Where the data set has no masks, all areas are 1.
     """
     is_train = dataset.images.train.to_numpy()
     parts = parts_of_attributes(dataset)
@@ -86,7 +86,7 @@ def training_birds(dataset: datasets.Dataset, drawn: int, seed: int, need_areas:
     present = np.concatenate([annotated[is_train], *(shown[None] for _, shown, *_ in new)])
     drawn_species = np.array([label for _, _, label, _ in new], int)
     areas = np.ones(present.shape)
-    if need_areas and dataset.mask_names is not None:
+    if dataset.mask_names is not None:
         masks = (dataset.part_mask(int(row)) for row in np.flatnonzero(is_train))
         of_split = (part_areas(mask, parts, len(dataset.parts)) for mask in masks)
         areas = np.stack([*of_split, *(area for *_, area in new)])

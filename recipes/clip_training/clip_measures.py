@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from sklearn.metrics import roc_auc_score
 
-from recipes.clip_training.captions import TEMPLATES, Words, caption_of
+from recipes.clip_training.captions import TEMPLATES, Style, Words, caption_of
 from recipes.clip_training.clip_birds import part_areas, parts_of_attributes
 from xaihelpers.datasets import Dataset, image_attributes
 from xaihelpers.models.clip import Clip, embed_texts
@@ -35,15 +35,13 @@ class HeldOut(NamedTuple):
     weight_pairs: list  # a list in sentences with the parts' shares in place and permuted; without masks none
 
 
-def held_out_birds(dataset: Dataset, words: Words, n_test: int) -> HeldOut:
+def held_out_birds(dataset: Dataset, words: Words, n_test: int = 0) -> HeldOut:
     """`n_test` birds of the test split (0: all), the same for every CLIP, with their texts."""
     rows = np.flatnonzero(~dataset.images.train.to_numpy())
     rows = np.sort(np.random.default_rng(0).permutation(rows)[: n_test or len(rows)])
     present, labels = image_attributes(dataset)[0].numpy()[rows], dataset.labels[rows]
-    rng = np.random.default_rng(0)
-    five = []
-    for shown, label in zip(present, labels, strict=True):
-        five.append(caption_of(words, rng, shown, label, "attributes", 5, None, 1))
+    rng, style = np.random.default_rng(0), Style("attributes", 5)
+    five = [caption_of(words, rng, shown, label, style) for shown, label in zip(present, labels, strict=True)]
     group_of, pairs = dataset.attributes.group.to_numpy(), {}
     for k in (5, 12):
         pairs[k] = [list_pair(words, rng, shown, k, group_of) for shown in present]
@@ -84,18 +82,17 @@ def weight_pair(words: Words, rng: np.random.Generator, shown: np.ndarray, area:
     return both
 
 
-def first_is_preferred(gap: torch.Tensor) -> torch.Tensor:
-    """1 where a gap of cosines is positive, 0 where negative, ½ where it is mere rounding."""
-    return (gap.where(gap.abs() > 1e-6, 0).sign() + 1) / 2
+def first_is_preferred(clip: Clip, images: torch.Tensor, pairs: list) -> tuple[torch.Tensor, torch.Tensor]:
+    """Whether a pair's first text fits its picture better, (N,), ½ where both fit alike; and is it truncated?
 
-
-def weights_in_place(clip: Clip, images: torch.Tensor, weight_pairs: list) -> torch.Tensor:
-    """Whether a list fits better with the shares at their sentences, (N,); ½ where both are alike."""
-    in_place, permuted = (
-        embed_texts(clip, list(side), "truncate", exact=False).rows
-        for side in zip(*weight_pairs, strict=True)
+    images: (N, e). pairs: two texts for each.
+    """
+    first, second = (
+        embed_texts(clip, list(side), "truncate", exact=False) for side in zip(*pairs, strict=True)
     )
-    return first_is_preferred((images * in_place).sum(1) - (images * permuted).sum(1))
+    gap = (images * first.rows).sum(1) - (images * second.rows).sum(1)
+    gap = gap.where(gap.abs() > 1e-6, 0)  # less is mere rounding
+    return (gap.sign() + 1) / 2, first.truncated
 
 
 def retrieval(cosines: torch.Tensor) -> Iterator[tuple]:
@@ -109,12 +106,9 @@ def retrieval(cosines: torch.Tensor) -> Iterator[tuple]:
 def one_word_wrong(clip: Clip, images: torch.Tensor, pairs: dict[int, list]) -> Iterator[tuple]:
     """Whether the right list fits the picture better; ½ where both are truncated alike."""
     for k, texts in pairs.items():
-        right, wrong = (
-            embed_texts(clip, list(side), "truncate", exact=False) for side in zip(*texts, strict=True)
-        )
-        gap = (images * right.rows).sum(1) - (images * wrong.rows).sum(1)
-        yield f"one of {k} words wrong is noticed", first_is_preferred(gap), 0.5
-        yield f"lists of {k} truncated", right.truncated, math.nan
+        noticed, truncated = first_is_preferred(clip, images, texts)
+        yield f"one of {k} words wrong is noticed", noticed, 0.5
+        yield f"lists of {k} truncated", truncated, math.nan
 
 
 def zero_shot_attributes(cosines: torch.Tensor, present: np.ndarray) -> torch.Tensor:
@@ -137,8 +131,8 @@ def measures(clip: Clip, words: Words, held_out: HeldOut, images: torch.Tensor) 
     yield "zero-shot species", named == held_out.labels, 1 / len(words.species)
     yield from one_word_wrong(clip, images, held_out.pairs)
     if held_out.weight_pairs:
-        right = weights_in_place(clip, images, held_out.weight_pairs)
-        yield "weights in place are preferred", right, 0.5
+        in_place, _ = first_is_preferred(clip, images, held_out.weight_pairs)
+        yield "weights in place are preferred", in_place, 0.5
     lines = [f"a bird with {phrase}" for phrase in words.phrases]
     phrases = embed_texts(clip, lines, "truncate", exact=False).rows
     areas = zero_shot_attributes(images @ phrases.T, held_out.present)

@@ -4,7 +4,7 @@ An attribute is a column of the 312; -1 stands for none.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -33,16 +33,6 @@ SUBSTITUTED = "a species, one attribute substituted"
 ALONE, WITH_OWN, ANY_BIRD = "a species", "a species with its own", "a bird with an attribute"
 WITH_ANOTHERS = "a species with another's"
 KINDS = [ALONE, WITH_OWN, ANY_BIRD, WITH_ANOTHERS]
-
-
-class Trials(NamedTuple):
-    """N portraits, in each of which one attribute is there and one of another group's value is not."""
-
-    portraits: list[Image.Image]
-    kinds: np.ndarray  # (N,) RANDOM, OF_SPECIES or SUBSTITUTED
-    species: np.ndarray  # (N,), -1 of random birds
-    present: np.ndarray  # (N,) columns
-    absent: np.ndarray  # (N,) columns
 
 
 def choices_in(world: str) -> list[int]:
@@ -74,35 +64,32 @@ def substituted_portrait(
 
 def reader_trials(
     rng: np.random.Generator, world: str, seed: int, held: Sequence[np.ndarray], n_changed: int
-) -> Trials:
-    """Held-out portraits, and behind them species with exactly one attribute substituted.
+) -> tuple[list[Image.Image], pd.DataFrame]:
+    """Held-out portraits, behind them species with exactly one attribute substituted; and a row of each.
 
-    Of the latter, what is absent is the attribute that the species has.
+    A row has kind (RANDOM, OF_SPECIES or SUBSTITUTED), species (-1 of random birds), present, a column that
+    is there, and absent, one that is not while another of its group is: if substituted, what the species has.
+
     held: pixels, visible and species, as `drawn_birds` gives them. n_changed: how many are substituted.
     """
-    pixels, visible, held_species = held
+    pixels, visible, species = held
     usual, takes, choices = shown_by(world), taken_by(world), choices_in(world)
-    present, absent = [], []
-    for shown in visible:
-        present.append(one_of(rng, [j for j in choices if shown[j]]))
+    trials = pd.DataFrame({"kind": np.where(species < 0, RANDOM, OF_SPECIES), "species": species})
+    trials["present"] = [one_of(rng, [j for j in choices if shown[j]]) for shown in visible]
+    absent = []
     for shown in visible:
         others = [j for j in choices if not shown[j] and shown[GROUPS == GROUP_OF[j]].any()]
         absent.append(one_of(rng, others))
-    portraits = [Image.fromarray(portrait) for portrait in pixels.transpose(0, 2, 3, 1)]
-    species = held_species.tolist()
+    trials["absent"] = absent
+    portraits, changed = [Image.fromarray(portrait) for portrait in pixels.transpose(0, 2, 3, 1)], []
     for number in range(n_changed):
         label = int(rng.choice(np.flatnonzero(usual.any(1))))
         target = one_of(rng, [j for j in choices if takes[label, j]])
         portrait, truth = substituted_portrait(world, seed, number, label, aviary.ATTRIBUTES[target])
-        same_group = GROUPS == GROUP_OF[target]
-        present.append(target)
-        absent.append(one_of(rng, np.flatnonzero(usual[label] & same_group & ~truth)))
+        replaced = one_of(rng, np.flatnonzero(usual[label] & (GROUPS == GROUP_OF[target]) & ~truth))
+        changed.append({"kind": SUBSTITUTED, "species": label, "present": target, "absent": replaced})
         portraits.append(portrait)
-        species.append(label)
-    species = np.array(species)
-    kinds = np.where(species < 0, RANDOM, OF_SPECIES)
-    kinds = np.where(np.arange(len(species)) >= len(pixels), SUBSTITUTED, kinds)
-    return Trials(portraits, kinds, species, np.array(present), np.array(absent))
+    return portraits, pd.concat([trials, pd.DataFrame(changed)], ignore_index=True)
 
 
 def asked_for(rng: np.random.Generator, kind: str) -> tuple[str, int, int]:
@@ -119,7 +106,7 @@ def asked_for(rng: np.random.Generator, kind: str) -> tuple[str, int, int]:
     return f"{photo_of(species)} with {PHRASES[column]}", species, column
 
 
-def reading_table(reader: nn.Module, pictures: dict[str, list], trials: Trials) -> pd.DataFrame:
+def reading_table(reader: nn.Module, pictures: dict[str, list], trials: pd.DataFrame) -> pd.DataFrame:
     """What a reader sees of trials, in %: pictures ("rendered", "restored"), of, metric and an Interval.
 
     Is what is there seen, what is not there, and the right species?
@@ -127,16 +114,16 @@ def reading_table(reader: nn.Module, pictures: dict[str, list], trials: Trials) 
     rows = []
     for source, images in pictures.items():
         reading = substitute.read_attributes(reader, images)
-        named = reading.species.argmax(1) == torch.from_numpy(trials.species)
-        for kind in dict.fromkeys(trials.kinds):
-            of_kind, measures = trials.kinds == kind, {}
-            for metric, columns in (("there", trials.present), ("not there", trials.absent)):
-                shown = substitute.is_shown(reading, columns.clip(0))
-                measures[f"sees what is {metric} (%)"] = shown[of_kind & (columns >= 0)]
-            if kind != RANDOM:
-                measures["species right (%)"] = named[of_kind]
-            for metric, right in measures.items():
-                share = scores.interval(100 * right.float(), bounds=scores.PERCENT)._asdict()
+        measures = {}
+        for metric, columns in (("there", trials.present), ("not there", trials.absent)):
+            shown = substitute.is_shown(reading, columns.clip(0).tolist())
+            measures[f"sees what is {metric} (%)"] = shown.numpy(), columns >= 0
+        named = reading.species.argmax(1).numpy() == trials.species
+        measures["species right (%)"] = named, trials.kind != RANDOM
+        for kind, (metric, (right, is_asked)) in product(trials.kind.unique(), measures.items()):
+            of_kind = right[is_asked & (trials.kind == kind)]
+            if len(of_kind):
+                share = scores.interval(100.0 * of_kind, bounds=scores.PERCENT)._asdict()
                 rows.append({"pictures": source, "of": kind, "metric": metric} | share)
     return pd.DataFrame(rows)
 

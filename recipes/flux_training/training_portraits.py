@@ -8,7 +8,6 @@ species.
 from functools import cache, partial
 
 import numpy as np
-from joblib import Memory
 
 from recipes.shared import drawn_in_parallel
 from worlds import aviary, studio
@@ -70,17 +69,8 @@ def drawn_portrait(world: str, seed: int, stream: int, number: int) -> tuple[np.
     return np.asarray(cut(picture, SIZE)), visible, -1 if is_random else species
 
 
-def drawn_birds(world: str, seed: int, count: int, stream: int, folder: str = "") -> list[np.ndarray]:
-    """Pixels (N, 3, SIZE, SIZE) uint8, visible (N, 312) bool, species (N,).
-
-    folder: where they are kept, and found again; "" keeps none.
-    """
-    kept = Memory(folder or None, verbose=0).cache(_drawn_birds)
-    return kept(world, seed, count, stream, aviary.RENDERER_VERSION)
-
-
-def _drawn_birds(world: str, seed: int, count: int, stream: int, renderer: str) -> list[np.ndarray]:
-    """As `drawn_birds`. renderer: its version, so that those of another one are not found again."""
+def drawn_birds(world: str, seed: int, count: int, stream: int) -> list[np.ndarray]:
+    """Pixels (N, 3, SIZE, SIZE) uint8, visible (N, 312) bool, species (N,)."""
     rows = drawn_in_parallel(partial(drawn_portrait, world, seed, stream), count)
     portraits, visible, species = (np.stack(column) for column in zip(*rows, strict=True))
     return [portraits.transpose(0, 3, 1, 2).copy(), visible, species]
