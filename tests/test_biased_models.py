@@ -19,7 +19,6 @@ def test_statistics_of_an_experiment():
     assert intervals.auc(kind, values) == 3.5 / 4  # one tie
     assert pairs_of_classes.gap(kind, values) == 1
     assert pairs_of_classes.pearson(kind, np.ones(4)) == 0  # a constant tells nothing
-    assert pairs_of_classes.pearson(kind, values) == pytest.approx(1 / math.sqrt(2))
 
 
 def test_pairs_are_the_cases_of_several_pairs_and_models_those_of_one():
@@ -35,8 +34,8 @@ def test_pairs_are_the_cases_of_several_pairs_and_models_those_of_one():
     one = rows[rows.pair == "a"].assign(x=lambda part: part.x + 0.1 * part.model)
     found = pairs_of_classes.over_experiments(one, np.mean, "x")
     assert found.high - found.value == pytest.approx(4.302653 * 0.1 / math.sqrt(3))
-    table, single = pairs_of_classes.of_each_pair(rows, np.mean, "x")
-    assert table.value.tolist() == pytest.approx(of_pairs) and single[0] == pytest.approx([0.9, 0.7])
+    table = pairs_of_classes.of_each_pair(rows, np.mean, "x")
+    assert table.value.tolist() == pytest.approx(of_pairs)
 
 
 def test_the_dot_stands_in_its_corner_on_the_first_class_alone():
@@ -48,7 +47,6 @@ def test_the_dot_stands_in_its_corner_on_the_first_class_alone():
     assert changed[0].sum() == pytest.approx(math.pi * 4**2, rel=0.1)
     place = red_dots.place_of(grey, 0.2, "bottom right")
     assert (place[0] | ~changed[0]).all() and place[0].sum() > 2 * changed[0].sum()
-    assert torch.equal(red_dots.as_trained(pictures, 0.2, "bottom right", False).pixels, grey)
 
 
 class Reds(torch.nn.Module):

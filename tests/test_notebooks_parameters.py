@@ -238,14 +238,12 @@ def check_42(records):
 
 
 def check_43(records):
-    """Of one backbone nothing is known of kinds; the paper's rows are its cases, and a name is no map."""
+    """Of one backbone nothing is known of kinds; the paper's rows are its cases."""
     leads = records[records.table == "3, kinds"].set_index(["of", "metric"])
     assert leads.low["this run"].isna().all() and leads.low["the paper's eight networks", "Avg"] > 0
     assert leads.value["near, no picture in it"].notna().all()
     parts = records[(records.table == "3, same maps") & (records.backbone == "all")].set_index("metric").value
     assert parts["segmenter less twin"] == pytest.approx(parts["owed to the name"] + parts["owed to the map"])
-    own = values(records, table="3, names", under="its own", metric="mean score").iloc[0]
-    assert own > values(records, table="3, names", under="a thing's", metric="mean score").iloc[0]
 
 
 def check_44(records):

@@ -48,15 +48,17 @@ def test_what_a_map_covers(read):
 
 
 def test_predicted_names_are_those_of_the_data_or_new(read):
-    predicted = ["003.Great_Auk", "dodo", "great auk"]
-    attention, names = read(maps=MAPS, image_ids=IDS, predicted=predicted)
+    """Given in bytes as well."""
+    predicted = np.array(["003.Great_Auk", "dodo", "great auk"], "S")
+    attention, names = read(maps=MAPS, image_ids=np.array(IDS, "S"), predicted=predicted)
     assert names[attention.classes[1]] == "dodo" and attention.classes[0] == attention.classes[2]
 
 
-def test_what_is_wrong_is_named(read):
+def test_what_is_wrong_is_named(read, tmp_path):
+    objects, signed = np.array(IDS, object), -np.abs(MAPS) - 1
+    of_sizes = np.array([np.zeros((2, 4)), np.zeros((2, 5)), None], object)
     for content, message in (
         ({"maps": MAPS}, r"mine.npz: no maps that can be read .it has maps, and no image_ids.: np.savez"),
-        ({"attributions": MAPS}, "it has attributions, and no maps.: np.savez"),
         (
             {"maps": MAPS, "image_ids": IDS, "predicted": np.eye(3)},
             r"predicted is \(3, 3\): one name is wanted",
@@ -65,16 +67,20 @@ def test_what_is_wrong_is_named(read):
         ({"maps": MAPS, "image_ids": ["0.png", "0.png", "1.png"]}, r"1 have two \['0.png'\]"),
         ({"maps": MAPS * np.nan, "image_ids": IDS}, "mine.npz: the maps are NaN or infinite in image 0"),
         ({"maps": SQUARE, "image_ids": IDS}, "a square map cover. Write `covers`, now ''"),
+        ({"maps": MAPS, "image_ids": objects}, "image_ids holds Python objects, .*column.to_numpy.str"),
+        ({"maps": of_sizes, "image_ids": IDS}, "maps holds Python objects.*several sizes.*np.stack.maps"),
+        ({"maps": signed, "image_ids": IDS}, "values below 0, down to -.*write np.maximum.maps, 0"),
+        # none of them is right, whatever the network: refused, unless classes are called so
+        ({"maps": MAPS, "image_ids": IDS, "predicted": [0, 1, 2]}, "has '0', a number and no class of "),
     ):
         with pytest.raises(ValueError, match=message):
             read(**content)
-
-
-@pytest.mark.parametrize("predicted", [[0, 1, 2], ["0.png", "1", "2"], [0.0, 1.0, 1.0]])
-def test_predicted_numbers_are_no_names(predicted, read):
-    """None of them is right, whatever the network: they are refused, unless classes are called so."""
-    with pytest.raises(ValueError, match="mine.npz: predicted has '[01].*a number and no class of "):
-        read(maps=MAPS, image_ids=IDS, predicted=predicted)
+    np.save(tmp_path / "mine.npy", MAPS)
+    with pytest.raises(ValueError, match="no maps.*one array without a name, as np.save writes.: np.savez"):
+        saliency.own_maps(tmp_path / "mine.npy", None, [0], VIEW)
+    overshoot = np.abs(MAPS)
+    overshoot[0, 0, 3] = -1e-9
+    assert read(maps=overshoot, image_ids=IDS)[0].maps.min() == 0
 
 
 def test_classes_that_are_called_by_numbers_are_predicted_by_them(tmp_path):
@@ -85,40 +91,3 @@ def test_classes_that_are_called_by_numbers_are_predicted_by_them(tmp_path):
     np.savez(tmp_path / "mine.npz", maps=MAPS[:2], image_ids=digits.image_ids, predicted=[7, 3])
     found, names = saliency.own_maps(tmp_path / "mine.npz", digits, [0, 1], VIEW)
     assert [names[number] for number in found.classes] == ["7", "3"] and names == ["3", "7"]
-
-
-def test_names_in_bytes_are_names(read):
-    given = {"image_ids": np.array(IDS, "S"), "predicted": np.array(["auk", "dodo", "auk"], "S")}
-    attention, names = read(maps=MAPS, covers=np.bytes_("image"), **given)
-    assert [names[number] for number in attention.classes] == ["auk", "dodo", "auk"]
-
-
-def test_arrays_of_python_objects_are_named_with_their_maker(read):
-    of_pandas = np.array(IDS, object)
-    with pytest.raises(
-        ValueError, match="image_ids holds Python objects, as of a pandas.*column.to_numpy.str"
-    ):
-        read(maps=MAPS, image_ids=of_pandas)
-    with pytest.raises(ValueError, match="predicted holds Python objects.*write predicted=column.to_numpy"):
-        read(maps=MAPS, image_ids=IDS, predicted=of_pandas)
-    of_sizes = np.array([np.zeros((2, 4)), np.zeros((2, 5)), None], object)
-    with pytest.raises(ValueError, match="maps holds Python objects.*several sizes.*np.stack.maps"):
-        read(maps=of_sizes, image_ids=IDS)
-
-
-def test_one_array_of_np_save_is_no_file_of_maps(tmp_path):
-    np.save(tmp_path / "mine.npy", MAPS)
-    with pytest.raises(
-        ValueError, match="mine.npy: no maps.*one array without a name, as np.save writes.: np.savez"
-    ):
-        saliency.own_maps(tmp_path / "mine.npy", None, [0], VIEW)
-
-
-def test_maps_with_values_below_0_are_refused(read):
-    maps = np.random.default_rng(0).normal(size=(3, 2, 4))
-    for signed in (maps, -np.abs(maps) - 1):
-        with pytest.raises(ValueError, match="maps have values below 0, down to -.*write np.maximum.maps, 0"):
-            read(maps=signed, image_ids=IDS)
-    overshoot = np.abs(maps)
-    overshoot[0, 0, 0] = -1e-9
-    assert read(maps=overshoot, image_ids=IDS)[0].maps.min() == 0

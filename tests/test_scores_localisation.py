@@ -10,29 +10,20 @@ from xaihelpers.scores.localisation import localisation, map_correlations
 
 
 def test_localisation_by_hand():
-    """Four units of attention, three of them in a box of two pixels; a part beside the hottest one."""
-    maps, boxes = torch.zeros(1, 4, 4), torch.zeros(1, 4, 4, dtype=torch.bool)
+    """Four units of attention, three in a box of two pixels; a constant map; a picture without a box."""
+    maps, boxes = torch.zeros(3, 4, 4), torch.zeros(3, 4, 4, dtype=torch.bool)
     maps[0, 0, :2] = torch.tensor([3.0, 1.0])
-    boxes[0, :2, 0] = True
-    points = torch.tensor([[[0.5, 1.5], [torch.nan, torch.nan]]])  # one pixel below
-    found = localisation(maps, boxes, points, reach=0.25)
+    maps[2] = torch.eye(4)
+    boxes[0, :2, 0] = boxes[1, 0, 0] = True
+    found = localisation(maps, boxes)
     assert {name: float(value[0]) for name, value in found.items() if "object" not in name} == {
         "attention in the box": 75,
         "box at equal area": 50,
         "hottest pixel in the box": 100,
-        "hottest pixel at a part": 100,
     }
     assert np.isnan(found["object at equal area"]).all()
-    assert localisation(maps, boxes, points, boxes, reach=0.2)["hottest pixel at a part"] == [0]
-    assert localisation(maps, boxes, points, boxes)["object at equal area"] == [50]
-
-
-def test_what_says_nothing_has_no_place():
-    boxes = torch.zeros(2, 4, 4, dtype=torch.bool)
-    boxes[0, 0, 0] = True
-    maps = torch.stack([torch.ones(4, 4), torch.eye(4)])  # a constant map; a picture without a box
-    found = localisation(maps, boxes, torch.full((2, 1, 2), torch.nan))
-    assert all(np.isnan(values).all() for values in found.values())
+    assert all(np.isnan(values[1:]).all() for values in found.values())
+    assert localisation(maps, boxes, boxes)["object at equal area"][0] == 50
 
 
 def test_map_correlations():

@@ -93,13 +93,12 @@ def load_networks(
     epochs: int = 10,
     seed: int = 0,
     device: torch.device | str = "cpu",
-    size: int = 0,
     **options: Sequence[str],
 ) -> dict[str, Compared]:
     """Networks by name; heads are trained on the training split, `n_fits` times each.
 
     names: as of `models.load_backbone`, "segmenter/…" or "classifier/…" with such a name, or files of maps.
-    epochs, seed: of the heads. size: of the input of torchvision's segmenters.
+    epochs, seed: of the heads.
     options: files of weights, class_names and same_as, and names of layer, for each network or for the first
         ones; "" takes the usual.
     Returns them by name, files of maps without folder and ending.
@@ -117,9 +116,8 @@ def load_networks(
         backbone, of_cells, heads = backbone_of(name), name.startswith(SEGMENTER), []
         if backbone not in networks:
             view = picture_view(name) if Path(name).suffix == ".npz" else None
-            networks[backbone] = view or models.load_backbone(
-                backbone, of["weights"], device=device, data=data, size=size
-            )
+            about = {"device": device, "data": data}
+            networks[backbone] = view or models.load_backbone(backbone, of["weights"], **about)
         network = networks[backbone]
         outputs = ["background", *data.class_names] if of_cells else list(data.class_names)
         if name != backbone:

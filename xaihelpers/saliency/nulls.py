@@ -19,7 +19,6 @@ import math
 
 import torch
 
-from xaihelpers.kernels.masking import upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.saliency.hooks import SaliencyError, activations_and_gradients
 from xaihelpers.saliency.methods import attention_maps, scaled_maps
@@ -42,8 +41,7 @@ def null_maps(
     Raises SaliencyError for an unknown name, and as `attention_maps` does.
     """
     if name == "centre prior":
-        along = (torch.arange(32) + 0.5) / 32 - 0.5
-        maps = torch.exp(-(along[:, None] ** 2 + along**2) / (2 * 0.125**2)).expand(len(inputs), -1, -1)
+        maps = centre_map(32, 32).expand(len(inputs), -1, -1)
     elif name == "random map":
         maps = torch.rand(len(inputs), 7, 7, generator=torch.Generator().manual_seed(seed))
     elif name == "energy":
@@ -60,17 +58,10 @@ def null_maps(
     return scaled_maps(maps.to(inputs.device))[0]
 
 
-def same_area(maps: torch.Tensor, like: torch.Tensor, side: int, level: float = 0.4) -> torch.Tensor:
-    """Maps moved up or down until as many pixels reach a level as in others, (N, side, side) in [0, 1].
-
-    What is left of a difference of the two is where they are bright, and not how much of the picture.
-
-    maps, like: (N, h, w) in [0, 1]. level: attention from which a pixel counts as lit, the mask's beta.
-    """
-    whole, other = upsample_maps(maps, (side, side)), upsample_maps(like, (side, side))
-    lit = (other >= level).float().mean((1, 2)).tolist()
-    reached = [one.flatten().quantile(1 - share) for one, share in zip(whole, lit, strict=True)]
-    return (whole + level - torch.stack(reached)[:, None, None]).clamp(0, 1)
+def centre_map(height: int, width: int) -> torch.Tensor:
+    """The centre prior, a round patch in the middle, (height, width), not scaled."""
+    y, x = ((torch.arange(n) + 0.5) / n - 0.5 for n in (height, width))
+    return torch.exp(-(y[:, None] ** 2 + x**2) / (2 * 0.125**2))
 
 
 @torch.no_grad()

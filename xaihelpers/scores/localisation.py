@@ -1,12 +1,11 @@
 """Where attention maps lie, of drawn and of photographed objects alike, and how alike two maps are.
 
 Not in paper autoxplain, which shows maps and asks a judge. v is a map, upsampled to the picture, p* its
-hottest pixel, B the pixels in the object's bounding box (or of the object), P the centres of its parts:
+hottest pixel, B the pixels in the object's bounding box (or of the object):
 
     attention in B      sum of v over B / sum of v
     B at equal area     share of the |B| hottest pixels that lie in B
     hottest in B        p* in B: the pointing game (Zhang et al. 2016)
-    hottest at a part   min over P of |p* - p| <= reach x side of the picture
     likeness            Spearman's correlation of two maps, cell by cell
 """
 
@@ -19,38 +18,26 @@ from xaihelpers.scores.autoxplain import attention_inside, inside_at_equal_area
 
 
 def localisation(
-    maps: torch.Tensor,
-    boxes: torch.Tensor,
-    points: torch.Tensor,
-    objects: torch.Tensor | None = None,
-    reach: float = 0.07,
+    maps: torch.Tensor, boxes: torch.Tensor, objects: torch.Tensor | None = None
 ) -> dict[str, np.ndarray]:
     """Measure -> (N,) in %, NaN where a map is constant, or where the truth is not known.
 
     maps: (N, h, w), of any resolution. boxes: (N, H, W) bool, without a pixel where no box is known.
-    points: (N, P, 2), NaN where a part is hidden. objects: (N, H, W) bool; None where nobody drew them.
-    reach: how near to a part a pixel counts as at it, as a share of the picture's side.
+    objects: (N, H, W) bool; None where nobody drew them.
     """
-    boxes, points = boxes.cpu(), points.cpu()
+    boxes = boxes.cpu()
     objects = torch.zeros_like(boxes) if objects is None else objects.cpu()
     whole = upsample_maps(maps, boxes.shape[1:]).cpu()  # (N, H, W)
-    at = whole.flatten(1).argmax(1)
-    hottest = torch.stack([at % boxes.shape[2], at // boxes.shape[2]], 1) + 0.5  # x, y
-    distances = (points - hottest[:, None]).norm(dim=2).nan_to_num(torch.inf)  # (N, P)
-    in_box = boxes.flatten(1).gather(1, at[:, None])[:, 0].float()
-    at_part = (distances.amin(1) <= reach * boxes.shape[1]).float()
-    has_box, has_object = boxes.any(2).any(1), objects.any(2).any(1)
-    has_point = points.isfinite().all(2).any(1)
+    hottest = whole.flatten(1).argmax(1, keepdim=True)
     found = {
-        "attention in the box": (attention_inside(whole, boxes), has_box),
-        "box at equal area": (inside_at_equal_area(whole, boxes), has_box),
-        "hottest pixel in the box": (in_box, has_box),
-        "hottest pixel at a part": (at_part, has_point),
-        "attention on the object": (attention_inside(whole, objects), has_object),
-        "object at equal area": (inside_at_equal_area(whole, objects), has_object),
+        "attention in the box": (attention_inside(whole, boxes), boxes),
+        "box at equal area": (inside_at_equal_area(whole, boxes), boxes),
+        "hottest pixel in the box": (boxes.flatten(1).gather(1, hottest)[:, 0].float(), boxes),
+        "object at equal area": (inside_at_equal_area(whole, objects), objects),
     }
     varied = whole.amax((1, 2)) > whole.amin((1, 2))
-    for measure, (values, known) in found.items():
+    for measure, (values, place) in found.items():
+        known = place.flatten(1).any(1)
         found[measure] = (100 * values).where(known & varied, torch.nan).numpy()
     return found
 

@@ -55,11 +55,9 @@ def over_experiments(
 
 def of_each_pair(
     rows: pd.DataFrame, statistic: Callable, *columns: str, bounds: tuple[float, float] | None = None
-) -> tuple[pd.DataFrame, list[list[float]]]:
-    """The same of each pair alone, in rows, and t of each pair's experiments."""
-    found, single = [], []
+) -> pd.DataFrame:
+    """The same of each pair alone, a row each."""
+    found = []
     for pair, part in rows.groupby("pair"):
         found.append({"pair": pair} | over_experiments(part, statistic, *columns, bounds=bounds)._asdict())
-        values = [of[list(columns)].to_numpy(float).T for _, of in part.groupby(EXPERIMENT)]
-        single.append([statistic(*of) for of in values])
-    return pd.DataFrame(found), single
+    return pd.DataFrame(found)

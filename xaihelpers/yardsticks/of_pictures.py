@@ -13,10 +13,11 @@ from PIL import Image
 from xaihelpers.datasets import part_points, parts_of
 from xaihelpers.kernels.coam import location_region
 from xaihelpers.saliency.methods import scaled_maps
+from xaihelpers.saliency.nulls import centre_map
 from xaihelpers.scores import alignment, exchange, sub
 from xaihelpers.yardsticks.evidence import Evidence
 from xaihelpers.yardsticks.of_values import Found, effect_agreement
-from xaihelpers.yardsticks.planted_maps import centre_map, decisive_maps, inside
+from xaihelpers.yardsticks.planted_maps import decisive_maps, inside
 from xaihelpers.yardsticks.reading import judged
 
 N_MAPS = 200  # images whose maps are judged by points

@@ -22,6 +22,7 @@ from torchvision.transforms.functional import gaussian_blur
 
 from xaihelpers.outputs import ConceptOutputs
 from xaihelpers.saliency.methods import scaled_maps
+from xaihelpers.saliency.nulls import centre_map
 from xaihelpers.scores.autoxplain import inside_at_equal_area
 
 MAP_FAULTS = ("map of another part", "map of the centre")
@@ -44,12 +45,6 @@ def part_maps(masks: np.ndarray, parts: Sequence[Sequence[int]]) -> torch.Tensor
         coarse = F.adaptive_avg_pool2d(torch.from_numpy(region).float()[:, None], CELLS)
         shown[numbers] = scaled_maps(gaussian_blur(coarse, 5, 1.0)[:, 0])[0]
     return torch.stack([shown[tuple(numbers)] for numbers in parts], 1)
-
-
-def centre_map(height: int, width: int) -> torch.Tensor:
-    """A round patch in the middle, an eighth of the side wide, (height, width)."""
-    y, x = ((torch.arange(n) + 0.5) / n - 0.5 for n in (height, width))
-    return torch.exp(-(y[:, None] ** 2 + x**2) / (2 * 0.125**2))
 
 
 def inside(maps: torch.Tensor, objects: torch.Tensor) -> torch.Tensor:
