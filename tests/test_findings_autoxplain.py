@@ -85,7 +85,8 @@ def test_judges_that_look_at_no_object_are_found_out(tmp_path):
         assert not verdict["controls"][f"{Path(judge).name}, masked: {CONTROL}"], fault
     honest, liars = "coverage x precision", ["looks at no object", "a brightness meter", "knows families"]
     assert looks[honest] == 1 and lead.low[honest] > 0
-    assert not looks[[*liars, "knows sharp masks"]].any()
+    assert not looks[[*liars, "knows sharp masks", "knows the usual place"]].any()
+    assert lead.low["knows the usual place"] <= 0  # and a blind row does as well
     own, exchanged = (rows.xs(of, level="scores").value for of in ("as given", "exchanged"))
     assert own[honest] - exchanged[honest] > 0.05  # of the picture, and not of network and name
     assert abs(own - exchanged)[["looks at no object", "a brightness meter"]].max() < 0.05

@@ -8,13 +8,15 @@ import torch
 from xaihelpers.yardsticks import judge_card as cards
 from xaihelpers.yardsticks import judge_controls
 from xaihelpers.yardsticks.judge_card import judge_card
-from xaihelpers.yardsticks.scripted_judges import scripted_scores
-from xaihelpers.yardsticks.statements import COVERAGE, check_statements
+from xaihelpers.yardsticks.scripted_judges import scripted_scores, taught_by_birds, true_texts
+from xaihelpers.yardsticks.statements import check_statements
 
 N = 60
 FAMILIES = ["Jay", "Tern", "Wren", "Gull", "Dove", "Crow"]
-ON_SHARP, ON_SOFT = "follows the object, sharp maps", "follows the object, soft maps"
-EXACTLY = ["knows families", "knows sharp masks", "remembers the map"]
+EXCHANGED = ["follows the object, sharp", "leads the old place, sharp"]
+EXCHANGED += ["follows the object, soft", "leads the old place, soft"]
+ON_SOFT_MAPS = {f"{control} maps" for control in EXCHANGED[2:]}
+EXACTLY = ["knows families", "knows sharp masks", "knows the usual place", "remembers the map"]
 EXACTLY += ["black birds", "ignores the name"]
 NAMES = {"reads the name", "tells look-alikes", "knows what is not there"}
 BACK, FEW = "The attention lies mainly on the background.", "It covers a small part of the object."
@@ -24,12 +26,18 @@ BESIDE = "Beside the object lies a little of the attention."
 
 @pytest.fixture(scope="module")
 def battery():
-    return judge_controls.build_battery(round_things())
+    return judge_controls.build_battery(round_things(0))
 
 
-def round_things():
+@pytest.fixture(scope="module")
+def taught():
+    """Others, from which is learnt where such things usually are."""
+    return taught_by_birds(round_things(1))
+
+
+def round_things(seed):
     """Round things of many sizes and shades, and maps that lie more or less on them."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     y, x = np.mgrid[:64, :64]
     objects, maps = [], {condition: [] for condition in judge_controls.NETWORKS}
     pixels = rng.integers(60, 200, (N, 3, 64, 64), dtype=np.uint8)
@@ -52,21 +60,17 @@ def round_things():
     return judge_controls.Birds(pixels, objects, [], names, maps, mates)
 
 
-def card_of(battery, scores, is_true=True):
-    """The card of a judge by its scores, who writes what is true, or always the same."""
-    texts = []
-    for coverage in battery.cases.coverage if is_true else ():
-        fitting = [word for word, (low, high, _) in COVERAGE.items() if low <= coverage <= high]
-        texts.append(f"It covers {fitting[-1]} of the object.")
+def card_of(battery, scores, texts=None):
+    """The card of a judge by its scores; without texts it always says the same."""
     answers = battery.cases.assign(score=scores, text=texts or f"{BACK} {ALL}")
     return judge_card(answers, battery, cards.check_texts(answers, battery)).set_index("control")
 
 
 def test_the_truth_passes(battery):
     cases, scores = battery.cases, scripted_scores(battery.cases, battery.lit)
-    card = card_of(battery, scores["the truth"])
-    assert card.passed.all() and len(card) == 16
-    by_product = card_of(battery, scores["coverage x precision"])
+    card = card_of(battery, scores["the truth"], true_texts(cases))
+    assert card.passed.all() and len(card) == 20
+    by_product = card_of(battery, scores["coverage x precision"], true_texts(cases))
     assert by_product.passed.all() and by_product.value["falls with precision"] == 1  # in each picture
     assert card.value["writes what is true"] == 0
     every = [*cards.SEES, *cards.READS, *cards.WRITES]
@@ -78,44 +82,50 @@ def test_the_truth_passes(battery):
 
 
 def test_honest_judges_pass_although_they_round_and_waver(battery):
-    """With noise of half a point 90 of 100 pass at least, here each of ten."""
+    """With noise of half a point 90 of 100 pass at least, here each of twenty."""
     scores = scripted_scores(battery.cases, battery.lit)["the truth"]
-    for seed in range(10):
+    for seed in range(20):
         wavering = np.round(scores + np.random.default_rng(seed).normal(0, 0.5, len(scores))).clip(0, 5)
         card = judge_card(battery.cases.assign(score=wavering), battery)
         assert card.passed.all(), card.control[~card.passed]
 
 
-def test_liars_are_found_out(battery):
-    scores, cases = scripted_scores(battery.cases, battery.lit), battery.cases
+def test_liars_are_found_out(battery, taught):
+    scores, cases = scripted_scores(battery.cases, battery.lit, 0, taught), battery.cases
     scores["a light meter"] = 40 * cases.area.clip(upper=0.125)
     scores["ignores the picture"] = np.where(cases.right_name, 4.0, 1.0)
     fit = 5 * cases.coverage * cases.precision.fillna(0.0)
     fit = fit.mask(cases.condition.eq(judge_controls.OTHER_LIT), 5.0)  # a bird is lit, whichever
     scores["ignores the name"] = fit.mask(cases.condition.eq(judge_controls.NO_IMAGE))
+    scores["a usual area"] = 5 - (40 * (cases.area - 0.1).abs()).clip(upper=5)
     blackest = np.argsort(battery.of_objects)[:8]
     scores["black birds"] = scores["the truth"].mask(cases.row.isin(blackest), scores["the truth"] * 0)
-    own = cases.assign(score=scores["the truth"]).set_index(["row", "condition"]).score
-    there = zip(cases.row, cases.condition.str.removesuffix(judge_controls.ON_MATE), strict=True)
-    scores["remembers the map"] = own.loc[[*there]].to_numpy()  # whatever it lies on
+    own = dict(zip(zip(cases.row, cases.condition, strict=True), scores["the truth"], strict=True))
+    there = [
+        own.get((case.row, case.condition.removesuffix(judge_controls.ON_MATE)))
+        for case in cases.itertuples()
+    ]
+    scores["remembers the map"] = there  # whatever it lies on
     for liar, failing in (
         ("looks at no object", {"sees the map"}),
         ("a brightness meter", {"falls with coverage"}),
         ("a light meter", {"falls with coverage"}),
+        ("a usual area", {"sees the map"}),
         ("likes the centre", {"the same elsewhere"}),
         ("knows families", {"tells look-alikes"}),
-        ("knows sharp masks", {"reads a network's map", ON_SOFT}),
-        ("remembers the map", {ON_SHARP, ON_SOFT}),
+        ("knows sharp masks", {"reads a network's map", *ON_SOFT_MAPS}),
+        ("knows the usual place", ON_SOFT_MAPS),
+        ("remembers the map", {f"{control} maps" for control in EXCHANGED}),
         ("black birds", {"the same for dark objects"}),
-        ("ignores the picture", {*cards.SEES[:6]}),
+        ("ignores the picture", {*cards.SEES[:8]}),
         ("ignores the name", {*NAMES, "sees what is lit"}),
     ):
-        card = card_of(battery, scores[liar])
+        card = card_of(battery, scores[liar], true_texts(cases))
         failed = set(card.index[~card.passed])
         assert failing <= failed, f"{liar}: fails {failed}"
         if liar in EXACTLY:
             assert failed == failing, liar
-    everything = card_of(battery, np.full(len(cases), 3.0), False)
+    everything = card_of(battery, np.full(len(cases), 3.0))
     same = {*cards.UNCHANGED, "the same for dark objects"}
     assert set(everything.index[everything.passed]) == same, "a judge that says the same of all"
     # right on average, by more than a point, but now ten points better and now eight worse
@@ -124,17 +134,22 @@ def test_liars_are_found_out(battery):
     assert gap.value >= cards.LEAST and gap.low < 0 and not gap.passed
 
 
-def test_statements_are_held_against_the_masks():
-    for text, coverage, precision, statements in (
+@pytest.mark.parametrize(
+    "text, coverage, precision, statements",
+    [
         (f"{BACK} {FEW}", 0.1, 0.2, ["mainly background", "coverage a small part"]),
         (f"{BACK} {FEW}", 0.9, 0.8, ["no: mainly background", "no: coverage a small part"]),
+        (FEW, 0.0, 1, ["no: coverage a small part"]),
         (WING, 1, 0.9, ["mainly wing"]),
         (WING, 0, np.nan, ["no: mainly wing"]),
         ("It covers the whole bird", 0.9, 1, ["coverage all"]),
         ("Of the background it covers some. It does not lie mainly on the background.", 1, 1, []),
+        ("It covers nothing of the background, most of the background.", 1, 1, []),
         (BESIDE, 1, 0.8, ["beside a little"]),
         (BESIDE, 1, 0.2, ["no: beside a little"]),
         (f"{BESIDE} The attention lies mainly on nothing.", 0, np.nan, []),  # without light no share of it
-    ):
-        found = check_statements(text, coverage, precision, {}, None)
-        assert [f"{'' if one.true else 'no: '}{one.kind} {one.said}" for one in found] == statements, text
+    ],
+)
+def test_statements_are_held_against_the_masks(text, coverage, precision, statements):
+    found = check_statements(text, coverage, precision, {}, None)
+    assert [f"{'' if one.true else 'no: '}{one.kind} {one.said}" for one in found] == statements

@@ -5,7 +5,7 @@ what a judge has written about it right. Their ratings come back as a table of i
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +19,15 @@ from xaihelpers.kernels.masking import attention_mask, mask_images, upsample_map
 from xaihelpers.models import crop_masks
 from xaihelpers.models.layers import logits_of
 from xaihelpers.saliency.hooks import network_inputs
-from xaihelpers.saliency.networks_compared import BATCH, Attended
+from xaihelpers.saliency.networks_compared import BATCH, Attended, Compared, attend_all
 from xaihelpers.saliency.perturbation import perturb
 from xaihelpers.scores.agreement import leave_one_rater_out
 from xaihelpers.scores.autoxplain import coverage_and_precision, soft_iou
 from xaihelpers.scores.intervals import Interval
 from xaihelpers.text_files import plain
+from xaihelpers.yardsticks.scripted_judges import SIDE, Taught
 from xaihelpers.yardsticks.statements import lit_shares, only_true
 
-SIDE = 64  # of lit pixels that are kept
 UNKNOWN = dict.fromkeys(("confidence", "overlap", "coverage", "precision"), np.nan)
 MEASURES = ["deletion and insertion", "average drop", "AOPC"]
 
@@ -83,6 +83,24 @@ def lit_cases(
     cases["item"] = (cases.network.str.replace("/", " ") + " " + cases.image).map(plain)
     cases["object"] = cases.name.map(class_name)
     return cases.assign(right_name=cases.object == cases.label), torch.cat(lit_pixels)
+
+
+def taught_by_maps(
+    explained: Mapping[str, Compared], data: Dataset, rows: Sequence[int], method: str, *mask: float
+) -> Taught | None:
+    """What maps of other pictures teach whoever sees none: their overlap, by form and usual place.
+
+    rows: of these pictures. mask: alpha and beta. None where nobody knows the objects, and of files of maps.
+    """
+    one = next(iter(explained.values()))
+    masks = crop_masks(one.network, data, rows)
+    if masks is None or any(one.network.model is None for one in explained.values()):
+        return None
+    cases, lit = lit_cases(attend_all(explained, data, rows, method), data, *mask)
+    things = F.interpolate((masks > 0).float()[:, None], (SIDE, SIDE))[:, 0]
+    labels = [data.class_names[label] if label >= 0 else "" for label in data.labels[rows].tolist()]
+    of_maps = cases.place.to_numpy(), cases.object.tolist(), lit, cases.overlap.to_numpy()
+    return Taught(labels, things, *of_maps)
 
 
 def measures(seen: Attended, steps: int, n_images: int, **how) -> pd.DataFrame:

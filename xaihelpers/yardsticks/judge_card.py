@@ -3,17 +3,19 @@
 | control | measured, over pictures | passes if |
 |---|---|---|
 | of `CONTROLS` | score of the better condition less of the worse | low > 0, value ≥ `LEAST` |
+| sees coverage | the same of exact and coverage .2, less that of as much light elsewhere | the same |
 | falls with coverage | rank correlation with the dose, less the sign of the light elsewhere | low ≥ `RANK` |
 | falls with precision | rank correlation with the dose | low ≥ `RANK` |
 | reads a network's map | correlation with coverage × precision, given the lit area | low > 0 |
 | follows the object | of maps on a classmate: rank correlation of score and overlap | value ≥ `FOLLOWS` |
+| leads the old place | that, less the same with the score of the map on its own picture | low > 0 |
 | the same elsewhere, in less light | score of the exact one less of the changed | within ± `SAME` |
 | the same for dark objects | scores of the darkest third less of the others | low > − `SAME_DARK` |
 | writes what is true | false statements in its texts, % | high ≤ `MOST_FALSE` |
 
-Whether it follows the object is asked of sharp masks and of networks' maps: who reads the light's form, and
-where birds of that name usually are, scores a map the same over whatever picture. More of the object has more
-light, so that a light meter would pass without what is said of light elsewhere.
+Both of the object are asked of sharp masks and of networks' maps: who reads the light's form, and where birds
+of that name usually are, scores a map the same over whatever picture. More of the object has more light, so
+that a light meter would pass without what is said of light elsewhere.
 By these bounds liars are found out, and honest judges pass, with noise of half a point as well (see the
 tests). A number that rests on a failed control is void (`void`).
 """
@@ -25,7 +27,6 @@ import numpy as np
 import pandas as pd
 
 from xaihelpers.scores.intervals import PERCENT, interval
-from xaihelpers.scores.pairs_of_classes import pearson
 from xaihelpers.yardsticks import judge_controls
 from xaihelpers.yardsticks.judge_controls import DOSES, ELSEWHERE, EXACT, NO_IMAGE, ON_MATE, Battery
 from xaihelpers.yardsticks.statements import check_statements, lit_shares
@@ -39,6 +40,7 @@ CONTROLS = {  # control: the condition that should score higher, and the one tha
     "reads the name": (EXACT, judge_controls.WRONG_NAME),
     "tells look-alikes": (EXACT, judge_controls.LOOK_ALIKE),
     "knows what is not there": (EXACT, judge_controls.NO_OBJECT),
+    "sees precision": (EXACT, f"precision {DOSES[-1]:g}"),
     "sees the map": (EXACT, ELSEWHERE),
     "notices darkness": (EXACT, judge_controls.BLACK),
     "sees what is lit": (judge_controls.SCENE, judge_controls.OTHER_LIT),
@@ -49,9 +51,12 @@ UNCHANGED = {"the same elsewhere": judge_controls.MOVED, "the same in less light
 # what rests on what: a score on seeing the light, its fit to a name on reading it, words on being true
 READS = ("reads the name", "tells look-alikes", "knows what is not there", "sees what is lit")
 WRITES = ("writes what is true",)
-SEES = ("sees the map", "notices darkness", "needs the picture", "falls with coverage")
-SEES += ("falls with precision", "reads a network's map", *UNCHANGED, "the same for dark objects")
-SEES += tuple(f"follows the object, {form} maps" for form in MAPS)
+SEES = ("sees coverage", "sees precision", "sees the map", "notices darkness", "needs the picture")
+SEES += ("falls with coverage", "falls with precision", "reads a network's map")
+SEES += (*UNCHANGED, "the same for dark objects")
+SEES += tuple(
+    f"{control}, {form} maps" for form in MAPS for control in ("follows the object", "leads the old place")
+)
 
 
 def judge_card(
@@ -75,11 +80,15 @@ def judge_card(
     def add(control, found, passed, metric="difference of scores"):
         lines.append({"control": control, "metric": metric, **found._asdict(), "passed": bool(passed)})
 
+    def add_gap(control, gaps, most=5):
+        gap = interval(gaps, bounds=(-most, most))
+        add(control, gap, gap.low > 0 and gap.value >= LEAST)
+
+    lit_elsewhere = score[ELSEWHERE] - score[judge_controls.PART_ELSEWHERE]
+    add_gap("sees coverage", score[EXACT] - score[f"coverage {DOSES[-1]:g}"] - lit_elsewhere, most=10)
     for control, (better, worse) in CONTROLS.items():
         if worse in score:
-            gap = interval(score[better] - score[worse], bounds=(-5, 5))
-            add(control, gap, gap.low > 0 and gap.value >= LEAST)
-    lit_elsewhere = score[ELSEWHERE] - score[judge_controls.PART_ELSEWHERE]
+            add_gap(control, score[better] - score[worse])
     for axis, of_light in (("coverage", np.sign(lit_elsewhere)), ("precision", 0.0)):
         of_doses = score[[EXACT, *(f"{axis} {dose:g}" for dose in DOSES)]]
         doses = pd.Series([1.0, *DOSES], of_doses.columns)
@@ -94,14 +103,20 @@ def judge_card(
         add("reads a network's map", read, read.low > 0, "correlation, given the lit area")
     for form, conditions in MAPS.items():
         there = answers[answers["condition"].isin([of + ON_MATE for of in conditions])]
-        if there.empty:
-            continue
+        keys = zip(there["row"], there["condition"].str.removesuffix(ON_MATE), strict=True)
+        before = pd.Series([score.at[key] for key in keys], there.index)
         covered, precise = there["coverage"], there["precision"].fillna(0.0)
         overlap = (covered * precise / (covered + precise - covered * precise)).fillna(0.0)
-        ranks = there["score"].rank(), overlap.rank()
-        follows = interval(*ranks, statistic=pearson, clusters=there["row"], bounds=(-1, 1))
+        ranks = [of.rank() for of in (there["score"], overlap, before)]
+        if there.empty:
+            continue
+        clusters = there["row"]
+        follows = interval(*ranks[:2], statistic=_correlation, clusters=clusters, bounds=(-1, 1))
         what = f"follows the object, {form} maps"
         add(what, follows, follows.value >= FOLLOWS, "rank correlation with the overlap")
+        lead = interval(*ranks, statistic=_lead, clusters=clusters, bounds=(-2, 2))
+        what = f"leads the old place, {form} maps"
+        add(what, lead, lead.low > 0, "difference of rank correlations")
     for control, changed in UNCHANGED.items():
         gap = interval(score[EXACT] - score[changed], bounds=(-5, 5))
         add(control, gap, -SAME < gap.low and gap.high < SAME)
@@ -118,11 +133,21 @@ def judge_card(
     return pd.DataFrame(lines)
 
 
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Pearson's; 0 where all of one side are the same."""
+    return float(np.corrcoef(one, other)[0, 1]) if np.ptp(one) and np.ptp(other) else 0.0
+
+
+def _lead(score: np.ndarray, here: np.ndarray, before: np.ndarray) -> float:
+    """How much more a score goes with one than with the other."""
+    return _correlation(score, here) - _correlation(score, before)
+
+
 def _partial_correlation(score: np.ndarray, fits: np.ndarray, area: np.ndarray) -> float:
     """Of what the lit area does not say of the score, and of the fit; 0 where it says all."""
     basis = np.stack([np.ones_like(area), area, area**2], 1)
     rest = [of - basis @ np.linalg.lstsq(basis, of, rcond=None)[0] for of in (score, fits)]
-    return pearson(*(of.round(9) for of in rest))
+    return _correlation(*(of.round(9) for of in rest))
 
 
 def _dark_less_bright(scores: np.ndarray, dark: np.ndarray) -> float:

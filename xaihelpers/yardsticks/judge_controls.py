@@ -110,14 +110,14 @@ def build_battery(birds: Birds, kind: str = "masked", seed: int = 0) -> Battery:
         add(PART_ELSEWHERE, row, _part_of(elsewhere, DOSES[-1], rng), name)
         shift = [int(rng.choice(ends)) for ends in _room(thing)]  # to a corner
         moved = np.roll(thing, shift, (0, 1))
-        add(MOVED, row, moved, name, moved, pixels[row].roll(shift, (1, 2)))
+        add(MOVED, row, moved, name, moved, _shifted(pixels[row], shift))
         add(DARKER, row, thing, name, thing, pixels[row] // 2)
         for condition, light in named.items():
             add(condition, row, light, name)
         for condition in (*SHARP, *of_networks):
             shift = [int(moves.integers(*ends, endpoint=True)) for ends in _room(of_mates[row])]
             mate = np.roll(of_mates[row], shift, (0, 1))
-            add(condition + ON_MATE, row, named[condition], name, mate, mates[0][row].roll(shift, (1, 2)))
+            add(condition + ON_MATE, row, named[condition], name, mate, _shifted(mates[0][row], shift))
         add(BLACK, row, np.zeros_like(thing), name)
         following = [*range(row + 1, len(pixels)), *range(row)]
         other = next((one for one in following if names.own[one] != name), following[0])
@@ -137,7 +137,12 @@ def build_battery(birds: Birds, kind: str = "masked", seed: int = 0) -> Battery:
 
 
 def drawn_battery(n_images: int = 60, kind: str = "masked", seed: int = 0) -> Battery:
-    """A battery of birds that are in no other world, at most four of a species: drawn anew for each seed.
+    """A battery of birds that are in no other world."""
+    return build_battery(drawn_birds(n_images, seed), kind, seed)
+
+
+def drawn_birds(n_images: int = 60, seed: int = 0) -> Birds:
+    """Birds that are in no other world, at most four of a species: drawn anew for each seed, at first use.
 
     They are shown in the crop of the shipped network, whose attention is asked for as well. Names of
     look-alikes end in the same word; a classmate is the next picture of the species.
@@ -165,7 +170,7 @@ def drawn_battery(n_images: int = 60, kind: str = "masked", seed: int = 0) -> Ba
     others = torch.tensor([classes.index(name) for name in names.wrong]) % target.n_classes
     asked = {OWN: ("gradcam", None), OTHERS: ("gradcam", others), COMPONENT: ("eigencam", None)}
     maps = {name: attention_maps(target, inputs, *how).maps for name, how in asked.items()}
-    return build_battery(Birds(pixels, parts, list(world.parts), names, maps, mates), kind, seed)
+    return Birds(pixels, parts, list(world.parts), names, maps, mates)
 
 
 def ask_battery(model, battery: Battery, kind: str = "masked", **settings) -> pd.DataFrame:
@@ -177,6 +182,11 @@ def ask_battery(model, battery: Battery, kind: str = "masked", **settings) -> pd
 def _others(name: str, names: Sequence[str], of_family: bool) -> list[str]:
     """The other names that end in the same word, or those that do not."""
     return [one for one in names if one != name and (one.split()[-1] == name.split()[-1]) == of_family]
+
+
+def _shifted(picture: torch.Tensor, shift: Sequence[int]) -> torch.Tensor:
+    """A picture (3, H, W) moved down and right, round the edges; by numpy, which is quicker at it."""
+    return torch.from_numpy(np.roll(picture.numpy(), shift, (1, 2)))
 
 
 def _room(thing: np.ndarray) -> list[tuple[int, int]]:
