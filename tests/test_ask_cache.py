@@ -3,7 +3,6 @@
 import json
 import logging
 import multiprocessing
-import sqlite3
 from contextlib import closing, nullcontext
 
 import diskcache
@@ -83,12 +82,6 @@ def test_what_an_answer_depends_on_is_asked_anew(tmp_path):
     assert len(retrained.asked) == 1
 
 
-def test_a_temperature_below_0_is_refused():
-    for temperature in (-1.0, float("nan")):
-        with pytest.raises(ask.AskError, match="temperature is .*: 0 takes the most probable token"):
-            ask.ask(Model(), words(1), temperature=temperature)
-
-
 def test_an_interruption_keeps_what_came_and_the_next_run_goes_on(caplog):
     caplog.set_level(logging.INFO, "xaihelpers")
     broken, whole = Model(stops_after=3), Model()
@@ -147,19 +140,6 @@ def keep_a_hundred(name):
         ask.ask(model, requests[start : start + 10], progress=False)
 
 
-def test_an_opening_that_meets_another_process_is_tried_again(monkeypatch):
-    """diskcache's own opening does not wait there."""
-    locked, drop = [sqlite3.OperationalError("database is locked")], diskcache.Cache.drop_tag_index
-
-    def drop_or_meet(self):
-        if locked:
-            raise locked.pop()
-        return drop(self)
-
-    monkeypatch.setattr(diskcache.Cache, "drop_tag_index", drop_or_meet)
-    assert asked_texts(words(2)) == texts(2) and not locked
-
-
 def test_a_file_that_another_process_has_begun_anew_stays(monkeypatch, answers_folder):
     """Two find the same file damaged: what the first has kept since is not set aside by the second."""
     asked_texts(words(2))
@@ -175,15 +155,6 @@ def test_a_file_that_another_process_has_begun_anew_stays(monkeypatch, answers_f
     again = Model()
     assert asked_texts(words(2), again) == texts(2) and again.asked == []
     assert not answers_folder.with_name("answers.damaged").exists()
-
-
-def test_a_row_of_another_version_is_asked_anew(answers_folder):
-    asked_texts(words(2))
-    with closing(diskcache.Cache(str(answers_folder), disk=diskcache.JSONDisk)) as kept:
-        key = next(iter(kept))
-        kept.set(key, kept[key] | {"mood": "good"})
-    again = Model()
-    assert asked_texts(words(2), again) == texts(2) and len(again.asked) == 1
 
 
 def test_two_processes_write_into_one_file():

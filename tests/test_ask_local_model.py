@@ -188,14 +188,6 @@ def test_marks_of_thoughts_that_are_special_tokens_are_seen(llama, tmp_path, mon
     assert (answer.text, answer.reasoning) == ("B", "the A is red")
 
 
-def test_the_article_of_an_answer_without_a_letter_has_no_probabilities(llama, monkeypatch):
-    model = ask.load_vlm(str(llama))
-    for said, has in (("A red bird <end>", False), ("what B is <end>", True), ("A and B <end>", False)):
-        forced(monkeypatch, model.tokenizer(said)["input_ids"])
-        (answer,) = answered(model, [ask.request("which", options="AB", max_tokens=9)], temperature=1.0)
-        assert (answer.probabilities is not None) is has, said
-
-
 def test_temperature_0_is_the_most_probable_token_whatever_the_model_ships(llama, tmp_path):
     """A model's own penalties, which make greedy search take another token, are not applied."""
     asked = [ask.request(f"bird {word}", max_tokens=24) for word in "ABCDE"]
@@ -254,23 +246,16 @@ def test_models_that_cannot_be_asked(llava, llama, tmp_path):
         logits.first_tokens(lambda text, **more: {"input_ids": ids[text]}, ["blue A", "blue B"])
 
 
-PROCESSOR, TOKENIZER = "processor_config.json", "tokenizer_config.json"
-
-
 def test_a_folder_whose_pictures_would_not_reach_the_model_is_told_what_it_lacks(llava, tmp_path):
     for number, (file, change, message) in enumerate(
         (
-            (PROCESSOR, {"patch_size": None}, 'add {"patch_size": 8} to its processor_config.json'),
-            (PROCESSOR, {"vision_feature_select_strategy": None}, 'add {"vision_.*": "default"} to its'),
-            (PROCESSOR, {"num_additional_image_tokens": None}, 'add {"num_additional_image_tokens": 1} to'),
-            (PROCESSOR, {"image_processor": None}, "has no processor .*needs .* with image_processor"),
+            ("processor_config.json", {"image_processor": None}, "has no processor .*with image_processor"),
             (
-                TOKENIZER,
+                "tokenizer_config.json",
                 {"image_token": "<picture>"},
-                "take a picture .*Found total 0 <picture> .* fetch them",
+                "take a picture .*<picture>.*fetch them",
             ),
             ("config.json", {"image_token_index": None, "image_token_id": None}, "without its pictures"),
-            ("config.json", {"model_type": None}, "cannot be loaded .*model_type"),
         )
     ):
         wrong = copied(llava, tmp_path / f"wrong{number}") / file
@@ -278,10 +263,6 @@ def test_a_folder_whose_pictures_would_not_reach_the_model_is_told_what_it_lacks
         wrong.write_text(json.dumps(held | {key: value for key, value in change.items() if value}))
         with pytest.raises(ask.AskError, match=message):
             ask.load_vlm(str(wrong.parent))
-    blind = copied(llava, tmp_path / "blind")
-    (blind / "chat_template.jinja").write_text(TEMPLATE.replace("<image>", ""))
-    with pytest.raises(ask.AskError, match="take a picture .*Found total 0 .*place for a picture"):
-        ask.load_vlm(str(blind))
 
 
 def test_identity_is_the_name_and_the_files_not_their_place(llama, tmp_path, monkeypatch):

@@ -124,22 +124,6 @@ def test_a_dead_server_is_found_dead(monkeypatch):
     assert "APIConnectionError" in answer.error, "of a few, each has its own error"
 
 
-def test_a_server_that_changes_its_form_midway_is_named_and_nothing_is_lost(serve):
-    usual = []
-
-    def reply(body, times):
-        with faulty.lock:
-            usual.append(body["messages"][-1]["content"])
-            return 200, {}, said() if len(usual) <= 6 else {"error": "Unexpected endpoint or method"}
-
-    faulty = serve(reply)
-    with pytest.raises(ask.AskError, match="8 requests in a row .*Unexpected endpoint.*end in /v1.*is kept"):
-        ask.ask(ask.load_vlm("server:m", batch_size=4), questions(30))
-    back = serve(by_text({}))
-    assert len(ask.ask(ask.load_vlm("server:m"), questions(30))) == 30
-    assert len(back.bodies) == 24, "what came before the change is not asked again"
-
-
 USE_OTHER = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
 ONLY_DEFAULT = "'temperature' does not support 0 with this model. Only the default (1) value is supported."
 
@@ -195,10 +179,6 @@ def test_what_stands_in_a_reply_and_why_it_may_not_hold(serve):
         "field": (said("B", message={"reasoning_content": "it is blue"}), thought),
         "other field": (said("B", message={"reasoning": "it is blue"}), thought),
         "tags": (said("<think>it is blue</think>\nB"), thought),
-        "own part": (
-            said([{"type": "thinking", "thinking": [{"text": "it is blue"}]}, {"text": "B"}]),
-            thought,
-        ),
         "ollama": (said("B", message={"thinking": "it is blue"}), thought),
         "otherwise cut": (said(cut, "MAX_TOKENS"), (cut, "", "truncated")),
         "otherwise refused": (said("", "SAFETY"), ("", "", "refused")),

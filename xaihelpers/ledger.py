@@ -128,12 +128,8 @@ def reason(verdict: dict) -> str:
 
 
 def _intervals(verdict: dict, kind: str) -> dict[str, Interval]:
-    """Recorded readings, rivals or writings by name; those of the rule's first version had none."""
-    held = verdict.get(kind) or verdict.get(kind.removesuffix("s")) or {}
-    if isinstance(held, list):  # several intervals, or the one of a single rival
-        several = held if isinstance(held[0], list) else [held]
-        held = {f"{kind} {number}": one for number, one in enumerate(several, 1)}
-    return {name: Interval(*one) for name, one in held.items() if one is not None}
+    """Recorded readings, rivals or writings by name."""
+    return {name: Interval(*one) for name, one in (verdict.get(kind) or {}).items() if one is not None}
 
 
 def settled(found: Sequence[tuple[dict, dict]]) -> tuple[dict, dict]:

@@ -49,12 +49,11 @@ def read_reply(reply, options: Sequence[str]) -> Answer:
     try:
         choice, usage = reply["choices"][0], reply.get("usage") or {}
         message = choice["message"]
-        content, thought = message.get("content") or "", ""
-        if isinstance(content, list):  # as some servers send it
-            thought = _joined(content, ("thinking", "reasoning"))
-            content = _joined(content, ("text",))
+        content = message.get("content") or ""
+        if isinstance(content, list):  # as some servers send it, a thought in parts without a text
+            content = "".join(part.get("text", "") for part in content)
         names = ("reasoning_content", "reasoning", "thinking")
-        apart = next((message[name] for name in names if message.get(name)), thought)
+        apart = next((message[name] for name in names if message.get(name)), "")
         text, reasoning = split_reasoning(content, apart)
         refusal, ended = message.get("refusal") or "", str(choice.get("finish_reason")).lower()
         tokens_in = _count(usage.get("prompt_tokens"))
@@ -72,17 +71,6 @@ def read_reply(reply, options: Sequence[str]) -> Answer:
         )
     except (AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
         raise UnusableReply(f"no chat completion: {str(reply)[:200]}") from error
-
-
-def _joined(parts: Sequence[dict], kinds: Sequence[str]) -> str:
-    """The texts of the parts of some kinds, a thought's in a list of its own, perhaps."""
-    texts = []
-    for part in parts:
-        kind = part.get("type", "text")
-        if kind in kinds:
-            held = part.get(kind, part.get("text", ""))
-            texts.append(_joined(held, ("text",)) if isinstance(held, list) else held)
-    return "".join(texts)
 
 
 def _count(value: object) -> int:

@@ -1,7 +1,6 @@
 """A model of Hugging Face on this machine: stock classes, the model's own processor and chat template."""
 
 import hashlib
-import json
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -53,7 +52,7 @@ class LocalModel:
         Hugging Face. On a GPU it is spread over all of them where it has to be (`device_map="auto"`).
     batch_size: requests at a time; 0 stands for 16 on a GPU and 32 on a CPU.
     Raises AskError: the model cannot be loaded, lacks weights, or has no chat template; a picture would not
-        reach it, as without `patch_size` in its processor's configuration.
+        reach it.
 
     Attributes: `identity` tells models apart in the cache of answers: of a folder by its own name, whatever
         its path, and the hash of its files; of a model on Hugging Face by its full name and the commit.
@@ -132,24 +131,7 @@ class LocalModel:
 
     def _require_sight(self, config) -> None:
         """Raise AskError where a picture would not reach the model."""
-        where, processor = f"The model {self.name!r}", self.processor
-        vision = getattr(config, "vision_config", None)
-        needed, is_lacking = {}, getattr(processor, "patch_size", 0) is None
-        # of LLaVA's: tokens of a picture beside its patches, which are to be as many as the tower gives
-        classes = {"clip_vision_model": 1, "siglip_vision_model": 0}.get(getattr(vision, "model_type", ""))
-        if hasattr(processor, "num_additional_image_tokens") and classes is not None:
-            strategy = config.vision_feature_select_strategy
-            needed = {"vision_feature_select_strategy": strategy, "num_additional_image_tokens": classes}
-            own = processor.num_additional_image_tokens
-            own -= processor.vision_feature_select_strategy == "default"
-            is_lacking = is_lacking or own != classes - (strategy == "default")
-        if is_lacking:
-            needed["patch_size"] = getattr(vision, "patch_size", None)
-            lacking = {name: one for name, one in needed.items() if getattr(processor, name) != one}
-            raise AskError(
-                f"{where} cannot tell how many tokens a picture has: add {json.dumps(lacking)} to its "
-                "processor_config.json"
-            )
+        where = f"The model {self.name!r}"
         try:
             inputs = self._inputs([Request("What is this?", (Image.new("RGB", (64, 64)),))])
         except Exception as error:
@@ -157,10 +139,7 @@ class LocalModel:
         tokens = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")} - {None}
         has_place = not tokens or any((inputs["input_ids"] == token).any() for token in tokens)
         if not has_place or not any(value.is_floating_point() for value in inputs.values()):
-            what = (
-                "its processor makes no pixels" if has_place else "no image token comes of its chat template"
-            )
-            raise AskError(f"{where} would answer without its pictures ({what}): {PROCESSOR}")
+            raise AskError(f"{where} would answer without its pictures: {PROCESSOR}")
 
     def answer(
         self, requests: Sequence[Request], seed: int, temperature: float
