@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +11,6 @@ from unittest.mock import patch
 import matplotlib
 import nbval.kernel
 import pytest
-from browser_lab import started_browser, started_lab
 from hypothesis import settings
 from jupyter_client.manager import KernelManager
 
@@ -108,15 +108,21 @@ def drawn_birds():
     return datasets.load("aviary")
 
 
-@pytest.fixture(scope="session")
-def lab(tmp_path_factory):
-    """A JupyterLab for all tests that touch widgets: (address, folder)."""
-    with started_lab(tmp_path_factory.mktemp("lab")) as place:
-        yield place
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     """A Chromium; not for the whole session, since Playwright keeps an event loop running meanwhile."""
-    with started_browser(tmp_path_factory.mktemp("chromium")) as context:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium (make test does it where it can)")
+    remedy = "no playwright: pip install -c constraints.txt -e '.[test]'"
+    sync_api = pytest.importorskip("playwright.sync_api", reason=remedy)
+    with sync_api.sync_playwright() as playwright:
+        profile = str(tmp_path_factory.mktemp("chromium"))
+        context = playwright.chromium.launch_persistent_context(
+            profile, executable_path=CHROMIUM, args=SWITCHES
+        )
         yield context
+        context.close()

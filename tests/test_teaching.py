@@ -11,7 +11,6 @@ from pathlib import Path
 import exporters
 import nbformat
 import pytest
-from browser_lab import MARKS
 from bs4 import BeautifulSoup
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -118,8 +117,8 @@ UNSEEN = """() => {
 }"""
 
 
-@pytest.mark.parametrize("mark", [pytest.param(None, marks=MARKS, id="chromium")])
-def test_slides_show_one_thing_each_and_all_of_it_without_a_network(mark, slides, browser):
+@pytest.mark.xdist_group("browser")
+def test_slides_show_one_thing_each_and_all_of_it_without_a_network(slides, browser):
     page = browser.new_page()
     page.set_viewport_size({"width": 1280, "height": 800})
     asked, wrong = [], []
