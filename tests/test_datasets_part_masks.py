@@ -60,7 +60,6 @@ def test_refusals_name_the_thing_and_the_remedy(drawn_birds, folder):
     for wrong, match in (
         (whole.replace("beak", "beack"), "unknown part 'beack'; did you mean 'beak'"),
         (whole.replace("2,beak\n", ""), "no row for 'beak': give its number, 0 if no mask shows it"),
-        (whole.replace("2,beak", "two,beak"), "line 3: number is 'two', not a number from 0 to 255"),
         (whole.replace("2,beak", "1.5,beak"), "line 3: number is 1.5: write a whole number"),
         (whole.replace("2,beak", "0,beak"), "one of the numbers .0, 1, 3.*is needed for each pixel"),
     ):
@@ -74,8 +73,6 @@ def test_refusals_name_the_thing_and_the_remedy(drawn_birds, folder):
     Image.fromarray(numbers).save(mask)
     mask.write_bytes(mask.read_bytes()[:-200])
     refused("mask cannot be read .*: save it anew")
-    mask.write_text("no picture")
-    refused(f"{mask.name}: mask cannot be read .*: save it anew")
     for row in ROWS:
         (folder / drawn_birds.image_ids[row]).with_suffix(".png").unlink()
     refused("as is every other mask: name them as the images, .png")

@@ -23,7 +23,6 @@ from xaihelpers.models import (
     new_backbone,
     save_weights,
 )
-from xaihelpers.models import cache as cache_module
 from xaihelpers.models.networks import build_network
 
 
@@ -215,14 +214,6 @@ def test_published_weights_are_read_without_running_code(monkeypatch, tmp_path):
     whole = torchvision.models.get_model(name, weights=None, weights_backbone=None, aux_loss=True)
     publish(name, whole.state_dict())
     assert networks.load_network("segmenter", name)[0].aux_classifier is None
-
-
-def test_a_batch_is_loaded_while_the_network_runs():
-    loaded = []
-    batches = cache_module._loaded(loaded.append, [[0], [1], [2], [3]])
-    next(batches), next(batches)
-    batches.close()  # waits for what was begun
-    assert sorted(loaded) == [0, 1, 2]
 
 
 def test_cached_equals_fresh(backbone, images, forwarded, caplog, tmp_path):

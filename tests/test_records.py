@@ -22,7 +22,7 @@ import torch
 from xaihelpers.claims import VERSION, load_claims
 from xaihelpers.parameters import ParameterError, check_parameters, parameters_hash
 from xaihelpers.paths import FolderError
-from xaihelpers.records import Run, read_records, read_runs, start
+from xaihelpers.records import read_records, read_runs, start
 from xaihelpers.scores import Interval
 
 CELL = """seed: int = 0  # seed of all generators
@@ -229,19 +229,6 @@ def test_recording_again_replaces_and_a_void_mark_is_no_key(run, tmp_path):
         run.record([{"metric": "accuracy"}], **SOURCE)
     with pytest.raises(ValueError, match="tells them apart"):
         run.record([row(1, k=1), row(2, k=1)], **SOURCE)
-
-
-def test_drawn_data_are_told_by_what_lies_beside_them(tmp_path, monkeypatch):
-    """And are known as drawn when their folder is gone."""
-    monkeypatch.setenv("XAI_DATA", str(tmp_path))
-    for name, file in (("mine", "aviary.json"), ("photos", "classes.txt")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / file).write_text("{}")
-    data = ["mine", str(tmp_path / "photos"), "none"]
-    run = Run("31", {"data": data}, torch.device("cpu"), tmp_path / "results")
-    run.finish()
-    (about,) = read_runs(tmp_path / "results")
-    assert about["drawn"] == ["mine"]
 
 
 def test_tables_are_recorded_each_part_under_its_data_and_model(run, tmp_path):

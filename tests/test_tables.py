@@ -22,12 +22,6 @@ def test_a_key_has_one_spelling():
     assert [tables.key_text(key) for key in keys] == ["50", "0.001", "1", "theta", "", ""]
 
 
-def test_tables_are_held_in_their_order():
-    assert tables.tables_of("alignment") == [str(n) for n in range(1, 9)]
-    assert sorted(["text", "10", "6-8", "6"], key=tables.table_order) == ["6-8", "6", "10", "text"]
-    assert tables.printed("alignment", "99").empty
-
-
 def test_printed_and_recorded_rows_meet_by_their_keys():
     numbers = {"metric": "CEM", "value": 60.0, "low": 57.0, "high": 63.0, "chance": 25.0}
     first = {"images": "entire test set", "basis": "theta", "l": 1.0}  # as a column with gaps is read
