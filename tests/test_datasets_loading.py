@@ -58,6 +58,12 @@ def test_a_table(home):
     data = datasets.load("lists/all.csv")
     check_nothing_annotated(check_consistent(data))
     assert data.name == "all" and data.image_ids == files
+    # images outside the folder bear their bare names, or their paths where those are not unique
+    save(home / "apart/2.png")
+    files = [str(home / name) for name in ("apart/1.png", "lists/a/1.png", "apart/2.png")]
+    (home / "other").mkdir()
+    pd.DataFrame({"file": files, "label": list("xyx")}).to_csv(home / "other/apart.csv", index=False)
+    assert datasets.load("other/apart.csv").image_ids == [*files[:2], "2.png"]
 
 
 def test_what_is_not_there(home):

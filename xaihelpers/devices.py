@@ -1,4 +1,4 @@
-"""The device that a name means, what it is called, and tensors that must be on one device."""
+"""The device that a name means, and what it is called."""
 
 import torch
 
@@ -16,17 +16,6 @@ def resolve_device(device: str | torch.device, error: type[Exception] = ValueErr
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise error(f"The device {name!r} was asked for, but torch sees no GPU here: use auto or cpu.")
     return torch.device(name)
-
-
-def require_one_device(**tensors: torch.Tensor | None) -> None:
-    """Check that tensors, given by name, are all on one device; None is passed over.
-
-    Raises ValueError, naming the tensors and their devices, where they are not.
-    """
-    device_of = {name: tensor.device for name, tensor in tensors.items() if tensor is not None}
-    if len(set(device_of.values())) > 1:
-        places = ", ".join(f"{name} on {device}" for name, device in device_of.items())
-        raise ValueError(f"tensors on different devices: {places}. Move them to one of these by .to(device).")
 
 
 def describe_device(device: torch.device) -> str:
