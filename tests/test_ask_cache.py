@@ -3,7 +3,7 @@
 import json
 import logging
 import multiprocessing
-from contextlib import closing, nullcontext
+from contextlib import closing
 
 import diskcache
 import pytest
@@ -138,23 +138,6 @@ def keep_a_hundred(name):
     requests = words(100)
     for start in range(0, 100, 10):
         ask.ask(model, requests[start : start + 10], progress=False)
-
-
-def test_a_file_that_another_process_has_begun_anew_stays(monkeypatch, answers_folder):
-    """Two find the same file damaged: what the first has kept since is not set aside by the second."""
-    asked_texts(words(2))
-    sound = (answers_folder / "cache.db").read_bytes()
-    (answers_folder / "cache.db").write_bytes(b"garbage" * 3000)
-
-    def after_the_first(path):
-        (answers_folder / "new").write_bytes(sound)
-        (answers_folder / "new").replace(answers_folder / "cache.db")
-        return nullcontext()
-
-    monkeypatch.setattr(cache, "FileLock", after_the_first)
-    again = Model()
-    assert asked_texts(words(2), again) == texts(2) and again.asked == []
-    assert not answers_folder.with_name("answers.damaged").exists()
 
 
 def test_two_processes_write_into_one_file():

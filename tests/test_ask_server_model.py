@@ -177,11 +177,8 @@ def test_what_stands_in_a_reply_and_why_it_may_not_hold(serve):
     too_long = {"error": {"message": "context too long", "code": "context_length_exceeded"}}
     replies = {
         "field": (said("B", message={"reasoning_content": "it is blue"}), thought),
-        "other field": (said("B", message={"reasoning": "it is blue"}), thought),
         "tags": (said("<think>it is blue</think>\nB"), thought),
-        "ollama": (said("B", message={"thinking": "it is blue"}), thought),
         "otherwise cut": (said(cut, "MAX_TOKENS"), (cut, "", "truncated")),
-        "otherwise refused": (said("", "SAFETY"), ("", "", "refused")),
         "parts": (said([{"type": "text", "text": "A "}, {"text": "bird"}]), ("A bird", "", "unparsable")),
         "no text": (said(None), ("", "", "unparsable")),
         "cut": (said(cut, "length"), (cut, "", "truncated")),

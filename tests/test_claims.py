@@ -1,6 +1,5 @@
 """The claims of the papers: the file holds what the rule needs, and the rule decides as it says."""
 
-import json
 import logging
 from dataclasses import replace
 from math import inf, nan
@@ -35,18 +34,6 @@ def test_the_claims_of_the_five_papers():
     assert (table.smallest > 0).all()
     assert all(claim.id.startswith(claim.paper) for claim in held.values())
     assert {number for claim in held.values() for number in claim.notebook.split()} <= PATHS.keys()
-
-
-def test_a_notebook_names_all_that_its_claims_are_asked():
-    """Before anything has run: each name stands in the code of the claim's notebook, or the package's."""
-    package = "".join(file.read_text() for file in (claims.PROJECT / "xaihelpers").rglob("*.py"))
-    for claim in claims.load_claims().values():
-        notebook = json.loads(PATHS[claim.notebook.split()[0]].read_text())
-        code = "".join("".join(cell["source"]) for cell in notebook["cells"]) + package
-        for name in (*claim.readings, *claim.rivals, *claim.controls):
-            assert name in code, (
-                f"{claim.id} is asked {name!r}, which notebook {claim.notebook} does not name"
-            )
 
 
 def test_above_and_below():

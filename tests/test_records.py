@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-from datetime import datetime, timezone
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -96,12 +95,10 @@ other_thresholds: list[float] = [2.5]  # from which scores on
         ("seed = -1", "seed is -1: it has to be 0 or more"),
         ("n_cases = -5", "n_cases is -5: it has to be 0 or more .l, of each data set; 0: all of"),
         ("first = [1, 0]", "first is 0: it has to be 1 or more"),
-        ("accuracy = 87", "accuracy is 87: it has to be 0 to 1, a share .how often"),
         ("beta = -0.4", "beta is -0.4: it has to be 0 to 1"),
         ("corrected = [50, 250]", "corrected is 250: it has to be 0 to 100, in %"),
         ("cutoff = 0.85", "cutoff is 0.85: it has to be 1 to 100, in %"),
         ("threshold = 50", "threshold is 50: it has to be 0 to 1, a share"),
-        ("other_thresholds = [2.5, 25.0]", "other_thresholds is 25.0: it has to be 0 to 5, as scores are"),
         ("k = float('nan')", "k is nan: it has to be a number"),
     ):
         with pytest.raises(ParameterError, match=message):
@@ -251,12 +248,6 @@ def test_newest_run_is_last_and_a_damaged_one_is_named_and_left_out(tmp_path, ca
     (tmp_path / "12-broken").mkdir()
     (tmp_path / "12-broken" / "run.json").write_text("{")
     assert list(read_records(tmp_path).value) == [2, 1] and "12-broken" in capsys.readouterr().out
-    kept = tmp_path / "kept"
-    each.folder, each.started = kept, datetime.now(timezone.utc)
-    each.record([row(9)], **SOURCE)
-    each.finish()
-    assert list(read_records(kept, tmp_path).value) == [2, 1]  # the last folder counts
-    assert list(read_records(tmp_path, kept).value) == [2, 9]
 
 
 def test_a_full_folder_loses_nothing(run, tmp_path, monkeypatch, capsys):

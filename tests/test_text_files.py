@@ -102,10 +102,3 @@ def test_two_names_never_become_one():
         with pytest.raises(TextFileError, match=f"birds: {first!r} and {second!r} would be one and the same"):
             text_files.require_distinct(["other", first, second], "birds")
     text_files.require_distinct(["sea-gull", "sea gull", "seagull", "1", "1.0"], "birds")
-
-
-def test_files_are_found_in_either_spelling(tmp_path):
-    stored = tmp_path / unicodedata.normalize("NFD", "Möwe.png")
-    stored.touch()
-    assert text_files.on_disk(tmp_path / "Möwe.png") == stored
-    assert text_files.on_disk(tmp_path / "Ähre.png") == tmp_path / "Ähre.png"
