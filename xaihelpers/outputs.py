@@ -195,8 +195,7 @@ def outputs_of_fields(fields: Mapping) -> ConceptOutputs:
 
     fields: those of `ConceptOutputs`, arrays or tensors of any kind of number. Contributions may be left out
         where class weights are given: they are then θ_jk û_ij of the predicted class k.
-    Raises ValueError: a field that is missing or unknown, what is no number, and as `names_of` and
-        `ConceptOutputs` do.
+    Raises ValueError: a field that is missing or unknown, and as `names_of` and `ConceptOutputs` do.
     """
     unknown = [name for name in fields if name not in (*NAMES, *AXES)]
     missing = [name for name in ("concepts", "classes", "values", "logits") if fields.get(name) is None]
@@ -209,10 +208,7 @@ def outputs_of_fields(fields: Mapping) -> ConceptOutputs:
             continue
         if name in AXES:
             numbers = given if isinstance(given, torch.Tensor) else np.ascontiguousarray(given)
-            tensor = torch.as_tensor(numbers)
-            if tensor.is_complex() or (tensor.dtype == torch.bool and name in ("contributions", "logits")):
-                raise ValueError(f"{name} is of type {tensor.dtype}: give numbers, such as float32")
-            found[name] = tensor.detach().cpu().float()
+            found[name] = torch.as_tensor(numbers).detach().cpu().float()
         else:
             found[name] = names_of(given, name)
     if not len(found["values"]):
@@ -237,43 +233,32 @@ def contradictions(outputs: ConceptOutputs, source: str) -> list[str]:
     """Hold contributions against values × class weights, logits against values @ class weights + a bias.
 
     What logits have beyond the concepts is right for a model with a side channel, and without class weights
-    values are held against nothing: that is said, as where logits or values look like something on another
-    scale, and thresholds like those of other values.
+    nothing is held against them: that is said, as where logits look like probabilities, and thresholds like
+    those of other values.
     source: what the outputs are called, for instance their file.
 
     Raises ValueError where contributions are not θ_jk û_ij of the predicted class k, but for half precision,
     and for class weights that fit as (K, L) alone.
     """
-    found = []
+    found, values, thresholds = [], outputs.values, outputs.thresholds
     if outputs.class_weights is None:
         found.append(f"{source}: there are no class_weights, so values are held against nothing")
-        beyond = "contributions"  # of the predicted class alone, whose bias is its own
-        rest = outputs.logits.amax(1) - outputs.contributions.sum(1)  # (N,)
-        for label in outputs.predictions.unique():
-            of_label = outputs.predictions == label
-            rest[of_label] -= rest[of_label].mean()
     else:
         _require_products(outputs, source)
-        beyond = "values @ class_weights"
-        rest = _centred(outputs.logits - outputs.values @ outputs.class_weights)
-    spread = _centred(outputs.logits).abs().max()
-    largest = torch.stack([outputs.contributions.abs().max(), outputs.logits.abs().max()]).max()
-    allowed = TOLERANCE * spread + 1e-5 * largest
-    if rest.abs().max() > allowed:
-        what = _another_scale(outputs, allowed, source)
-        what = what or "as of a side channel beside the concepts, or they are of another model"
-        size = f"logits have up to {rest.abs().max():.3g} beyond {beyond} and a bias"
-        found.append(f"{source}: {size}, where they vary by {spread:.3g}: {what}")
-    values, thresholds = outputs.values, outputs.thresholds
-    if thresholds is None or len(values) < 2:
-        return found
-    called = values > thresholds
-    halves = bool((thresholds == 0.5).all()) and not -1 <= values.min() <= values.max() <= 2
-    if halves or bool((called == called[0]).all()):
-        what = "these are halves, as of probabilities" if halves else "no concept's values lie on both sides"
-        ends = [f"from {one.min():.3g} to {one.max():.3g}" for one in (thresholds, values)]
-        what += ". Give both on one scale: 0.5 of a probability is 0 of a logit"
-        found.append(f"{source}: thresholds {ends[0]}, values {ends[1]}: {what}")
+        rest = _centred(outputs.logits - values @ outputs.class_weights).abs().max()
+        spread = _centred(outputs.logits).abs().max()
+        largest = torch.stack([outputs.contributions.abs().max(), outputs.logits.abs().max()]).max()
+        allowed = TOLERANCE * spread + 1e-5 * largest
+        if rest > allowed:
+            what = _another_scale(outputs, allowed, source)
+            size = f"logits have up to {rest:.3g} beyond values @ class_weights and a bias"
+            found.append(f"{source}: {size}, where they vary by {spread:.3g}: {what}")
+    if thresholds is not None and len(values) > 1:
+        called = values > thresholds
+        if bool((called == called[0]).all()):
+            ends = [f"from {one.min():.3g} to {one.max():.3g}" for one in (thresholds, values)]
+            what = "no concept's values lie on both sides. Give both on one scale"
+            found.append(f"{source}: thresholds {ends[0]}, values {ends[1]}: {what}")
     return found
 
 
@@ -282,33 +267,24 @@ def _centred(numbers: torch.Tensor) -> torch.Tensor:
 
 
 def _another_scale(outputs: ConceptOutputs, allowed: torch.Tensor, source: str) -> str:
-    """What logits or values seem to be that do not fit each other, with the remedy; "" where nobody knows.
+    """What logits or values seem to be that do not fit each other, with the remedy.
 
     Raises ValueError where class weights fit as (K, L) alone.
     """
     logits, values, theta = outputs.logits, outputs.values, outputs.class_weights
     if logits.shape[1] > 1 and logits.min() >= 0 and logits.max() <= 1:
         return "they lie from 0 to 1, as probabilities do: give the logits before softmax or sigmoid"
-    if logits.min() >= 0 and (logits.sum(1) - 100).abs().max() < 1:
-        return "rows sum to 100, as probabilities in % do: give the logits before the softmax"
     if (logits.exp().sum(1) - 1).abs().max() < 0.02:
         return "they are logarithms of probabilities: give the logits before the log-softmax"
-    if theta is None:
-        return ""
 
     def fits(products: torch.Tensor) -> bool:
         return bool(_centred(logits - products).abs().max() <= allowed)
 
     if theta.shape[0] == theta.shape[1] and fits(values @ theta.T):
         raise ValueError(f"{source}: class_weights are (classes, concepts): give them transposed, (L, K)")
-    product = _centred(values @ theta)
-    times = (_centred(logits) * product).sum() / product.square().sum()
-    if fits(times * product):
-        return f"they are {times:.3g} times as large, as of another temperature: give both on one scale"
-    for found, other in (("a sigmoid", values.logit()), ("the logits of probabilities", values.sigmoid())):
-        if fits(other @ theta):
-            return f"values are {found} of what the head takes: give them as it takes them"
-    return ""
+    if fits(values.logit() @ theta):
+        return "values are a sigmoid of what the head takes: give them as it takes them"
+    return "as of a side channel beside the concepts, or they are of another model"
 
 
 def _require_products(outputs: ConceptOutputs, source: str) -> None:
