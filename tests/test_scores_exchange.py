@@ -141,22 +141,10 @@ def test_where_the_truth_is_equal_among_classmates_it_is_not_applicable():
     assert "those of classes" in permuting.refused
 
 
-@pytest.mark.parametrize(
-    "labels, predictions, message",
-    [
-        (0 * ROWS, 0 * ROWS, "a single class"),
-        (ROWS, ROWS, "0 of 40 images have a classmate"),
-        (ROWS // 2, ROWS % 2, "0 of 40 images have a classmate"),
-        (ROWS // 10, (ROWS // 10 + 1) % 4, "no decision is right"),
-    ],
-)
-def test_what_an_exchange_cannot_tell_is_said(labels, predictions, message):
+def test_what_an_exchange_cannot_tell_is_said():
     values = torch.rand(40, 5, generator=torch.Generator().manual_seed(0))
-    drawn = exchange.partners(labels, predictions)
     judge = rightness(values, values)
-    found = exchange.ladder(judge, drawn, judge)
-    assert any(message in line for line in drawn.said)
-    if "classmate" in message:
-        assert message in found.refused and not found.can_see
-    if "single" in message:
-        assert np.isnan(found.of_class.value) and found.picture.low > 0
+    few = exchange.partners(ROWS // 2, ROWS % 2)
+    assert "0 of 40 images have a classmate" in exchange.ladder(judge, few, judge).refused
+    of_one_class = exchange.ladder(judge, exchange.partners(0 * ROWS, 0 * ROWS), judge)
+    assert np.isnan(of_one_class.of_class.value) and of_one_class.picture.low > 0

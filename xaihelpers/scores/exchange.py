@@ -47,7 +47,6 @@ class Partners(NamedTuple):
     cells: torch.Tensor  # (N,) int64, of one label and one prediction
     alone: torch.Tensor  # (N,) bool, without a classmate
     labels: torch.Tensor  # (N,) int64
-    right: torch.Tensor  # (N,) bool, whether an image's prediction is its label
 
     @property
     def clusters(self) -> np.ndarray | None:
@@ -56,18 +55,14 @@ class Partners(NamedTuple):
         return labels if (labels != labels[0]).any() else None
 
     @property
-    def said(self) -> list[str]:
-        """What a reader has to know of these cells: images left out, and why there is no number."""
-        n, n_alone, found = len(self.labels), int(self.alone.sum()), []
-        if n_alone:
-            found.append(f"{n_alone} of {n} images are alone with their label and prediction: left out")
+    def left_out(self) -> str:
+        """How many images have no classmate, or too few have one, in words; "" where all have one."""
+        n, n_alone = len(self.labels), int(self.alone.sum())
         if n_alone > (1 - FEWEST) * n:
-            found[-1] = f"{n - n_alone} of {n} images have a classmate, and half are needed"
-        if self.clusters is None:
-            found.append("a single class: there is no class part")
-        if not self.right.any():
-            found.append("no decision is right: classmates share the wrong one")
-        return found
+            return f"{n - n_alone} of {n} images have a classmate, and half are needed"
+        if n_alone:
+            return f"{n_alone} of {n} images are alone with their label and prediction: left out"
+        return ""
 
 
 def partners(
@@ -99,9 +94,7 @@ def partners(
     order, place, start, size = _sorted(kinds, chance)
     steps, own = (luck * (n - size)).long(), torch.arange(n, device=device)
     others = order[(start + size + steps) % n] if len(kinds.unique()) > 1 else own.expand(shifts, n)
-    alone = classmates[0] == own
-    right = torch.ones_like(alone) if predictions is None else predictions == labels
-    return Partners(classmates, others, cells, alone, labels, right)
+    return Partners(classmates, others, cells, classmates[0] == own, labels)
 
 
 def _sorted(groups: torch.Tensor, chance: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -180,7 +173,7 @@ class Ladder(NamedTuple):
     def refused(self) -> str:
         """Why there is no picture part; "" where there is one."""
         if self.drawn.alone.double().mean() > 1 - FEWEST:
-            return self.drawn.said[0]
+            return self.drawn.left_out
         if self.truth is not None and self._permutes(self.truth.picture):
             return "classmates have the same truth here, as where labels are those of classes"
         return ""

@@ -183,7 +183,7 @@ def _rungs(about: tuple, ladder: Ladder | None) -> dict:
     parts |= {"soft": ladder.soft.picture} if ladder.soft else {}
     parts |= {"ceiling": ladder.truth.picture} if ladder.truth else {}
     found = {name: scale * float(part.nanmean()) for name, part in parts.items()}
-    found["left_out"] = "; ".join(ladder.drawn.said)
+    found["left_out"] = ladder.drawn.left_out
     if not ladder.can_see:
         return found | {"about": BLIND}
     ahead, look = ladder.ahead, ladder.look
