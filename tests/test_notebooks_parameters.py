@@ -337,7 +337,7 @@ def check_62(records):
         assert (passes[blind][["T", "concept AUC", "CGIM1", "S+"]] == 0).all(), blind
     assert passes["untrained concepts", "accuracy"] == passes["random model", "effect agreement"] == 1
     alarms = records[records.table == "false alarms"].set_index(["change", "yardstick"]).alarm.astype(str)
-    assert alarms["another zero", "CEM by value"] == "True" and alarms["another zero", "T"] == "False"
+    assert alarms["another zero", "CEM by product"] == "True" and alarms["another zero", "T"] == "False"
 
 
 def check_63(records):

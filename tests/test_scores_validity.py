@@ -34,13 +34,10 @@ def test_dose_response_of_falling_and_constant_scores():
     assert noisy.low < 0 < noisy.high
 
 
-def test_told_apart_and_smallest_dose():
+def test_told_apart():
     assert validity.told_apart([3, 2], [1, 2]) == pytest.approx(0.875)  # of four pairs one ties
     assert validity.told_apart([1.0], [1.0 + 1e-13]) == 0.5  # rounding is no difference
     assert math.isnan(validity.told_apart([math.nan], [1.0]))
-    assert validity.smallest_dose({0.25: 0.6, 0.5: 0.95, 0.75: 0.9, 1.0: 1.0}) == 0.5
-    assert validity.smallest_dose({0.25: 1.0, 0.5: 0.5, 1.0: 1.0}) == 1.0
-    assert math.isnan(validity.smallest_dose({0.5: 0.95, 1.0: 0.5}))
 
 
 def scored(score, rank, fault="lie"):
@@ -55,12 +52,11 @@ def judged(*given):
 
 def test_judging_scores_and_what_the_page_says():
     seen = judged(-DOSES + 0.05 * NOISE, 0)
-    assert seen.verdict == "sees it" and seen["dose"] <= 0.25 and seen.auc == 1 and seen["shift"] < -5
+    assert seen.verdict == "sees it" and seen.auc == 1 and seen["shift"] < -5
     assert seen["page changes"] == 1 and seen["page praises"] == 0
     silent = judged(-DOSES + 0.05 * NOISE, 2)  # the score falls, the page says the same
     assert silent.verdict == "sees it" and silent["page changes"] == 0 and silent["page praises"] == 1
-    blind = judged(NOISE, 2)
-    assert blind.verdict == "blind" and math.isnan(blind["dose"])
+    assert judged(NOISE, 2).verdict == "blind"
 
 
 def test_honest_models_that_differ_by_more_hide_a_fault():

@@ -2,7 +2,6 @@
 
     dose-response   Spearman's ρ of score and dose, over doses and draws
     told apart      area under the ROC curve of honest scores above faulty ones, at one dose
-    smallest dose   the least one from which on this area is at least TOLD
 
 All scores are turned so that higher says "a better explanation". Honest models are of several qualities, so
 that a fault is told only where it stands out from what honest models differ by. The verdict on yardstick and
@@ -25,7 +24,6 @@ of its verdict (below what knows nothing, cannot be told, above it):
 """
 
 from collections.abc import Sequence
-from itertools import takewhile
 
 import numpy as np
 import pandas as pd
@@ -79,15 +77,6 @@ def told_apart(honest: Sequence[float], faulty: Sequence[float]) -> float:
     return float((difference > scale).mean() + 0.5 * (np.abs(difference) <= scale).mean())
 
 
-def smallest_dose(areas: dict[float, float]) -> float:
-    """The least dose from which on honest and faulty models are told apart; NaN where none is.
-
-    areas: dose above 0 -> `told_apart` at that dose.
-    """
-    told = takewhile(lambda dose: areas[dose] >= TOLD, sorted(areas, reverse=True))
-    return min(told, default=float("nan"))
-
-
 def verdict(response: Interval, area: float) -> str:
     """One of VERDICTS but the one by construction, by the table above; no number is "unclear".
 
@@ -111,18 +100,15 @@ def judge_yardsticks(scored: pd.DataFrame) -> pd.DataFrame:
         models have dose 0 and stand under every fault that they belong to.
 
     Returns a row for each pair: yardstick, fault, the columns of an Interval (Spearman's ρ), `auc` (at the
-    full dose), `dose` (the smallest told), `shift` (mean at the full dose less honest, in standard deviations
-    of honest scores; infinite where these do not vary), `page changes`, `page praises`, `verdict`.
+    full dose), `shift` (mean at the full dose less honest, in standard deviations of honest scores; infinite
+    where these do not vary), `page changes`, `page praises`, `verdict`.
     """
     rows = []
     for (yardstick, fault), part in scored.groupby(["yardstick", "fault"], sort=False):
         honest, full = part[part.dose == 0], part[part.dose == part.dose.max()]
-        areas = {}
-        for dose, faulty in part[part.dose > 0].groupby("dose"):
-            areas[float(dose)] = told_apart(honest.score, faulty.score)
         response = dose_response(part.dose, part.score, part.draw)
         row = {"yardstick": yardstick, "fault": fault} | response._asdict()
-        row |= {"auc": areas[max(areas)], "dose": smallest_dose(areas)}
+        row["auc"] = told_apart(honest.score, full.score)
         shift = float(full.score.mean() - honest.score.mean())
         if not _constant(honest.score):
             row["shift"] = shift / float(honest.score.std())

@@ -20,8 +20,8 @@ class Probes(NamedTuple):
     """Drawn pictures and their truth."""
 
     folder: Path
-    pictures: pd.DataFrame  # id, kind, number, label, attribute; row n is row n of `truth`
-    truth: torch.Tensor  # (n, A) bool, the attributes of the data set that can be seen
+    pictures: pd.DataFrame  # id, label, attribute; rows 2 p and 2 p + 1 are pair p, before and after
+    truth: torch.Tensor  # (n, A) bool, the attributes of the data set that can be seen, row by row
 
     @property
     def ids(self) -> list[str]:
@@ -32,10 +32,6 @@ class Probes(NamedTuple):
     def files(self) -> list[Path]:
         """Paths of the pictures, in order."""
         return [self.folder / name for name in self.ids]
-
-    def rows(self, kind: str) -> np.ndarray:
-        """Rows of the pictures of one kind, by number: "before" or "after"."""
-        return np.flatnonzero(self.pictures["kind"] == kind)
 
 
 def draw_probes(world: Dataset, n_pairs: int, seed: int = 0) -> Probes:
@@ -52,8 +48,7 @@ def draw_probes(world: Dataset, n_pairs: int, seed: int = 0) -> Probes:
         for (name, *_), picture, _ in drawn:
             Image.fromarray(picture).save(place / name)
         np.save(truth, np.array([seen for _, _, seen in drawn]))
-        columns = ["id", "kind", "number", "label", "attribute"]
-        pictures = pd.DataFrame([about for about, _, _ in drawn], columns=columns)
+        pictures = pd.DataFrame([about for about, _, _ in drawn], columns=["id", "label", "attribute"])
         paths.write_whole(table, pictures.to_csv(index=False).encode())
     return Probes(place, pd.read_csv(table, keep_default_na=False), torch.from_numpy(np.load(truth)))
 
@@ -69,5 +64,4 @@ def _pairs(world: Dataset, n_pairs: int, seed: int) -> Iterator[tuple[list, np.n
         pair = counterfactual_pair(9000 + seed, number, world.class_names[label], attribute)
         states = {"before": (pair.before, pair.truth_before), "after": (pair.after, pair.truth)}
         for kind, (picture, seen) in states.items():
-            name = f"pair-{number:03d}-{kind}.png"
-            yield [name, kind, number, int(label), attribute], picture.image, seen.numpy()
+            yield [f"pair-{number:03d}-{kind}.png", int(label), attribute], picture.image, seen.numpy()

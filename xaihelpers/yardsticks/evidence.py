@@ -187,10 +187,6 @@ class Evidence:
         usual = class_concepts(self.ground.world, self.attributes).T
         return torch.where(usual.isnan(), self.prevalence, usual)
 
-    def saying(self, shares: torch.Tensor) -> ConceptOutputs:
-        """The same decisions, explained by shares (n, L') of presence (see `exchange.saying`)."""
-        return exchange.saying(self.known, shares)
-
     def partners(self, rows: np.ndarray, shifts: int = exchange.SHIFTS) -> exchange.Partners | None:
         """With whom some of the n images exchange their explanations; None without classes."""
         if self.labels is None:
@@ -214,9 +210,10 @@ class Evidence:
         drawn = self.partners(rows)
         if drawn is None:
             return None
-        own, truth = own or judge(self.known.take(rows)), judge(self.saying(self.present).take(rows))
-        reciters = exchange.soft_reciters(self.outputs.logits, self.usual)
-        return exchange.ladder(own, drawn, truth, [judge(self.saying(one).take(rows)) for one in reciters])
+        own = own or judge(self.known.take(rows))
+        said = [self.present, *exchange.soft_reciters(self.outputs.logits, self.usual)]
+        truth, *reciters = (judge(exchange.saying(self.known, shares).take(rows)) for shares in said)
+        return exchange.ladder(own, drawn, truth, reciters)
 
     @property
     def another(self) -> torch.Tensor:

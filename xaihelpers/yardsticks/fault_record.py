@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from xaihelpers import plots
-from xaihelpers.paths import PROJECT, results_home
+from xaihelpers.paths import PROJECT
 from xaihelpers.records import read_records
 from xaihelpers.scores import validity
 from xaihelpers.yardsticks.reading import YARDSTICKS
@@ -28,21 +28,17 @@ def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:
     """What is on record of each yardstick, from the rows of notebook 62.
 
     data: name of the data set; runs on it are preferred, then others.
-    folder: a results folder; by default the shipped runs, on drawn birds and on real ones, and before them
-        a run with the same parameters in the results folder.
+    folder: a results folder; by default the shipped runs, on drawn birds and on real ones.
     Returns a row by yardstick: planted, of KINDS, the first that it was tried on; lists of planted faults:
     sees, the page's verdict changes for the worse; passes, the page praises the faulty model.
     Raises ValueError: no run of notebook 62 in the folder.
     """
     rows = [read_records(place) for place in ([Path(folder)] if str(folder) else SHIPPED)]
-    if not str(folder):
-        newer = read_records(results_home())
-        rows = [newer[newer.run.isin(pd.concat(rows).run)], *rows]
     rows = pd.concat([one.assign(place=place) for place, one in enumerate(rows)], ignore_index=True)
     rows = rows[(rows.notebook == "62") & (rows.table == "yardsticks")]
     if rows.empty:
         raise ValueError(f"{folder} holds no run of notebook 62: name a results folder that has one")
-    rows = rows[rows.metric.isin([CHANGES, PRAISES]) & rows.planted.isin(KINDS)]
+    rows = rows[rows.metric.isin([CHANGES, PRAISES]) & rows.yardstick.isin(YARDSTICKS.yardstick)]
     rows = rows.assign(other=rows.data != data, kind=rows.planted.map(KINDS.index))
     found = {}
     for yardstick, part in rows.groupby("yardstick", sort=False):
@@ -57,12 +53,12 @@ def read_worth(data: str, folder: str | Path = "") -> pd.DataFrame:
 def read_pairs(place: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of notebook 62 in a results folder, and of each pair of yardstick and fault one row.
 
-    Returns all rows, and a table with the columns planted, fault, yardstick, verdict, data, and one for each
-    metric; faults in the order in which they were recorded.
+    Returns all rows, and a table of the lines that a page has, with the columns planted, fault, yardstick,
+    verdict, data, and one for each metric; faults in the order in which they were recorded.
     """
     rows = read_records(place)
     rows = rows[rows.notebook == "62"]
-    of_pairs = rows[rows.table == "yardsticks"]
+    of_pairs = rows[(rows.table == "yardsticks") & rows.yardstick.isin(YARDSTICKS.yardstick)]
     keys = ["planted", "fault", "yardstick", "verdict", "data"]
     wide = of_pairs.pivot(index=keys, columns="metric", values="value").reset_index()
     places = {fault: number for number, fault in enumerate(dict.fromkeys(of_pairs.fault))}

@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 
 from xaihelpers.datasets import part_points, parts_of
-from xaihelpers.kernels.coam import location_region
 from xaihelpers.saliency.methods import scaled_maps
 from xaihelpers.saliency.nulls import centre_map
 from xaihelpers.scores import alignment, exchange, sub
@@ -32,42 +31,25 @@ def on_part(e: Evidence, parts: Sequence[str]) -> torch.Tensor:
 
 
 def location(e: Evidence, names: Sequence[str]) -> Found:
-    """CLM and overlap with the part (alignment, eq. 11) of the most important concept that lies on a part."""
-    world, eligible = e.ground.world, on_part(e, e.ground.world.parts)
+    """CLM (alignment, eq. 11) of the most important concept that lies on a part."""
+    world, rows = e.ground.world, e.sample(N_MAPS, 3)
+    some, eligible = e.known.take(rows), on_part(e, world.parts)
+    maps, index, columns = some.concept_maps, torch.arange(len(rows)), eligible.nonzero()[:, 0]
+    top = alignment.top_concepts(alignment.concept_importance(some, "product"), 1, eligible)[:, 0]
+    shift = np.random.default_rng(e.ground.seed).integers(1, max(len(columns), 2), len(rows))
+    other = (torch.searchsorted(columns, top.contiguous()) + torch.from_numpy(shift)) % len(columns)
+    rivals = {"another concept's map": maps[index, columns[other]], **_blob(maps)}
     parts = [[world.parts.index(part) for part in parts_of(name, world.parts)] for name in e.attributes]
+    places = alignment.concept_points(part_points(world, e.rows[rows], SIZE), parts)  # (n, L', 2, 2)
 
-    def read(name, rows, judge_of):
-        some, columns = e.known.take(rows), eligible.nonzero()[:, 0]
-        top = alignment.top_concepts(alignment.concept_importance(some, "product"), 1, eligible)[:, 0]
-        shift = np.random.default_rng(e.ground.seed).integers(1, max(len(columns), 2), len(rows))
-        other = (torch.searchsorted(columns, top.contiguous()) + torch.from_numpy(shift)) % len(columns)
-        maps, index = some.concept_maps, torch.arange(len(rows))
-        rivals = {"another concept's map": maps[index, columns[other]], **_blob(maps)}
-        places = alignment.concept_points(part_points(world, e.rows[rows], SIZE), parts)  # (n, L', 2, 2)
-        judge = judge_of(rows, top, places[index, top])
-        near = partial(alignment.near_points, grid=(28, 28), size=SIZE)
-        truth, shown = (lambda by: near(places[by, top])), (lambda by: maps[by, top])
-        ladder = partial(_exchanged, e, rows, judge, shown, truth)
-        return name, judged(judge, maps[index, top], rivals, e.classes_of(rows), ladder)
+    def hits(shown):
+        ranks = alignment.location_ranks(shown[:, None], places[index, top][:, None], SIZE)
+        return alignment.concept_location(ranks, SIZE, 1, 1)
 
-    def hits(rows, top, centres):
-        def judge(maps):
-            ranks = alignment.location_ranks(maps[:, None], centres[:, None], SIZE)
-            return alignment.concept_location(ranks, SIZE, 1, 1)
-
-        return judge
-
-    def overlap(rows, top, centres):
-        masks = []
-        for mask, column in zip(_masks(e, rows), top, strict=True):
-            shown = parts_of(e.attributes[column], world.mask_names)
-            masks.append(np.isin(mask, [1 + world.mask_names.index(part) for part in shown]))
-        masks, pixels = torch.from_numpy(np.array(masks)), SIZE[0] * SIZE[1] // 12
-        return lambda maps: alignment.region_iou(location_region(maps, pixels, SIZE), masks)
-
-    yield read("CLM", e.sample(N_MAPS, 3), hits)
-    if world.mask_names is not None:
-        yield read("CoAM overlap", e.sample_pairs(N_MASKS, 3), overlap)
+    near = partial(alignment.near_points, grid=(28, 28), size=SIZE)
+    maps_of, truth_of = (lambda by: maps[by, top]), (lambda by: near(places[by, top]))
+    ladder = partial(_exchanged, e, rows, hits, maps_of, truth_of)
+    yield "CLM", judged(hits, maps[index, top], rivals, e.classes_of(rows), ladder)
 
 
 def _exchanged(
@@ -103,12 +85,10 @@ def on_object(e: Evidence, names: Sequence[str]) -> Found:
 
 def known_pairs(e: Evidence) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
     """Rows of the probes before and after (n,) one of the known concepts is set, and the concept's column."""
-    probes = e.ground.probes
-    before, after = probes.rows("before"), probes.rows("after")
-    asked = probes.pictures["attribute"].iloc[before]
-    kept = asked.isin(e.attributes).to_numpy()
-    columns = [e.attributes.index(name) for name in asked[kept]]
-    return before[kept], after[kept], torch.tensor(columns, dtype=torch.int64)
+    attributes = e.ground.probes.pictures["attribute"]
+    before = np.flatnonzero(attributes.isin(e.attributes))[::2]
+    columns = [e.attributes.index(name) for name in attributes.iloc[before]]
+    return before, before + 1, torch.tensor(columns, dtype=torch.int64)
 
 
 def effects(e: Evidence, names: Sequence[str]) -> Found:

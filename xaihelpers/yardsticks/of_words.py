@@ -20,7 +20,6 @@ N_TEXTS = 240
 N_CASES = 120
 K = 5  # concepts in a text
 TEMPLATE = 1
-HIGH = 2.5  # scores from here on are high
 
 
 def text_rows(e: Evidence) -> np.ndarray:
@@ -100,7 +99,7 @@ def _reader(ground: Ground) -> tuple[ideal_reader.IdealReader, np.ndarray]:
 
 
 def judgements(e: Evidence, names: Sequence[str]) -> Found:
-    """What a judge's scores of the model's maps say (autoxplain, sections 3.3 and 4.3).
+    """What a judge's scores of the model's maps say (autoxplain, section 3.3).
 
     The blind row is the same judge's score of a map known to be wrong, where there is one, and else of
     another image's map, whose average is the same: it then decides nothing.
@@ -113,8 +112,3 @@ def judgements(e: Evidence, names: Sequence[str]) -> Found:
         rival, blind = "a map known to be wrong", given["control"].to_numpy(float)
         yield "wrong map scored low", Reading(blind, {"its scores of true maps": scores}, labels)
     yield "judge score", Reading(scores, {rival: blind}, labels)
-    if labels is None:
-        return
-    wrong = (e.outputs.predictions != e.labels).numpy()[kept]
-    errs = [np.where(np.isfinite(some), wrong | (some < HIGH), np.nan) for some in (scores, blind)]
-    yield "err", Reading(errs[0], {rival: errs[1]}, labels)
