@@ -14,8 +14,8 @@ import torch
 from PIL import Image
 
 from xaihelpers import ask, fastslow
+from xaihelpers.ask.reading import named_option
 from xaihelpers.fastslow.candidates import Pool
-from xaihelpers.fastslow.letters import parse_letter
 from xaihelpers.fastslow.lookalikes import Dictionary
 
 TEXTS = ("a branch", "perching bird", "crown, wings", "red crown", "small")
@@ -237,46 +237,37 @@ class TestQuestions:
         assert (found, why) == ({3: CHAIN, 9: None}, {3: "", 9: "unparsable"})  # each image once
 
 
+def letter_of(text, names=(), cut=False):
+    return named_option(text, fastslow.LETTERS, names, cut)
+
+
 def test_the_letter_of_an_answer():
     for letter, texts in (
-        ("A", "A. House|I select A. It is|A is the correct answer|Option A is best|(A)|__A__|A – Blue Jay"),
-        ("A", "option (A) best describes it|The answer is A because of its crest"),
-        ("B", "B|B.|B) Green Jay|B - Green Jay|B. It has a crest, unlike A|Final answer: B"),
-        ("B", "I select B. It is a Horned Grebe|The bird is B, a Green Jay|B is the correct answer"),
-        ("B", "The correct option is B because it has a red crown|B, not because of the crest"),
-        ("C", '(C)|"C"|C: Mallard|The answer is C|I would choose (C), the mallard'),
-        ("D", r"D Gadwall|Answer: D|\boxed{D}|My choice: option D|Based on the concepts, D fits best"),
+        ("A", "I select A. It is|Option A is best|(A)|A – Blue Jay|The answer is A because of its crest"),
+        ("B", "B|B) Green Jay|B. It has a crest, unlike A|Final answer: B|The bird is B, a Green Jay"),
+        ("B", "B, not because of the crest|B. It rules out A and C.|B\n\nA crest like this one is rare."),
+        ("B", 'A Clark Nutcracker: B|{"reason": "A is red", "answer": "B"}|A or C? \\boxed{B}'),
         ("B", "答案是B。|选B|（Ｂ）|正解はBです|คำตอบคือB|정답은 B입니다"),
-        ("B", 'A Clark Nutcracker: B|{"reason": "A is red", "answer": "B"}|A or C? \\boxed{B}|It is \'B\'.'),
-        ("B", "B. It rules out A and C.|B\n\nA crest like this one is rare.|I think it is B"),
-        (None, "不是B|答案是A或B|Bではない"),
-        ("E", "**E**|Answer: **E**|It must be E!|E matches the description"),
+        ("D", "D Gadwall|My choice: option D|Based on the concepts, D fits best|**D**|It must be D!"),
         # no letter of an option
-        (None, "|house|F|a|b|A bird|A small bird with a red crown|It is a house|A's crown"),
-        (None, "A Clark Nutcracker.|A Green Jay|A **Green Jay**|A 3-toed bird|The answer is A small bird"),
-        (None, "Answer: A small bird|Its tail is D-shaped|None of the options A, B, C, D or E fits"),
+        (None, "|house|F|a|A small bird with a red crown|A's crown|A **Green Jay**|Its tail is D-shaped"),
+        (None, "The answer is A small bird|None of the options A, B, C, D or E fits"),
         # several letters, and letters that are only rejected
-        (None, "A or B|A and B|Either B or C|B. or C.|A) House or B) Car|A. House\nB. Car\nC. Boat"),
-        (None, "It cannot be C; it is D|not A, but B|It is not B|It isn't option C|I would not choose B"),
         (
             None,
-            "B. Wait, C.|B\nFinal answer: C|A B|A is right. No, B is right.|nicht B|unlike B|tell A from B",
+            "A or B|Either B or C|A) House or B) Car|B. Wait, C.|B\nFinal answer: C|\\boxed{A} \\boxed{B}",
         ),
-        (None, '{"answer": "A"} {"answer": "B"}|\\boxed{A} \\boxed{B}|{"answer": "A", "answer": "B"}'),
-        (None, "B is not correct|B isn't right|Option (B) is wrong.|B does not fit"),
+        (None, "A is right. No, B is right.|tell A from B|答案是A或B|" + '{"answer": "A"} {"answer": "B"}'),
+        (None, "It cannot be C; it is D|not A, but B|It isn't option C|unlike B|不是B|Option (B) is wrong."),
     ):
         for text in texts.split("|"):
-            assert parse_letter(text) == letter, text
-
-
-def test_an_article_before_the_name_of_its_own_option_is_that_letter():
+            assert letter_of(text) == letter, text
     for text, letter in (("A Blue Jay", "A"), ("A blue jay, it seems", "A"), ("A Green Jay", None)):
-        assert parse_letter(text, OPTIONS) == letter
-
-
-def test_an_answer_that_was_cut_off_names_what_it_begins_with_alone():
+        assert letter_of(text, OPTIONS) == letter, (
+            "an article before the name of its own option is that letter"
+        )
     for text, letter in (("B", "B"), ("B. Gre", "B"), ("First I look at B", None), ("A Clark", None)):
-        assert parse_letter(text, cut=True) == letter
+        assert letter_of(text, cut=True) == letter, "of what was cut off, what it begins with alone"
 
 
 def test_a_chain_of_a_bird_s_attributes():

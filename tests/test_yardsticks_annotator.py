@@ -9,7 +9,7 @@ import pytest
 from worlds import aviary
 from xaihelpers.fastslow.label_chains import chain_from_attributes
 from xaihelpers.yardsticks import annotator_card as cards
-from xaihelpers.yardsticks.annotator_card import annotator_card, changed_card, new_share, statements
+from xaihelpers.yardsticks.annotator_card import annotator_card, new_share, statements
 
 N = 96
 NAMES = np.array(aviary.ATTRIBUTES)
@@ -17,16 +17,15 @@ GROUP_OF = np.array([name.removeprefix("has_").split("::")[0] for name in NAMES]
 COLORS = np.array([group.endswith("color") for group in GROUP_OF])
 SPECIES = np.arange(N) % 48
 FEW = np.isin(GROUP_OF, ["crown_color", "wing_color", "throat_color", "bill_color"])
-SYNONYMS = {"red": "crimson", "black": "jet", "brown": "earthen", "spotted": "dotted", "hooked": "raptorial"}
 
 
 @pytest.fixture(scope="module")
 def birds():
-    """What birds show and their species usually do: 96 with random attributes, 300 with one substituted."""
-    rng, drawn = np.random.default_rng(0), {}
+    """96 birds with random attributes, 300 with one substituted; what these show, were, and their species."""
+    rng = np.random.default_rng(0)
     usual = np.stack([aviary.true_attributes(aviary.usual_individual(row)) for row in range(48)])
     shuffled = [aviary.shuffled(aviary.individual(5, n, n % 48), rng) for n in range(N)]
-    drawn["random"] = np.stack(list(map(aviary.true_attributes, shuffled))), usual[SPECIES], SPECIES
+    present = np.stack(list(map(aviary.true_attributes, shuffled)))
     rows, now, was, species = [], [], [], []
     groups = list(aviary.individual(0, 0, 0).values)
     for number in range(12 * len(groups)):
@@ -38,117 +37,92 @@ def birds():
             name = aviary.species_table()["name"][number % 48]
             rows.append({"attribute": f"has_{group}::{value}", "removed": list(gone), "bird": name})
             now.append(after), was.append(before), species.append(number % 48)
-    drawn["changed"] = np.stack(now), np.stack(was), np.array(species)
-    return drawn | {"benchmark": SimpleNamespace(images=pd.DataFrame(rows))}
+    benchmark = SimpleNamespace(images=pd.DataFrame(rows))
+    examined = cards.Examination([], present, usual[SPECIES], SPECIES, benchmark)
+    return examined, (np.stack(now), np.stack(was), np.array(species))
 
 
-def chains_of(say, present, usual, species):
-    """What a liar says of each bird; say: present, usual, species -> attributes, and perhaps a text."""
-    found = []
-    for row in zip(present, usual, species, strict=True):
-        said, *text = say(*row)
-        chain = chain_from_attributes(NAMES[said])
-        found.append(
-            {stage: of.replace("not annotated", "") for stage, of in chain.items()} | {"": " ".join(text)}
-        )
-    return found
-
-
-def card_of(birds, say):
-    """The whole card of who says this."""
-    random = annotator_card(chains_of(say, *birds["random"]), *birds["random"])
-    said = cards.said_of_changed(chains_of(say, *birds["changed"]), birds["benchmark"])
-    return pd.concat([random, changed_card(said)]).set_index("control"), said
-
-
-def in_other_words(present, usual, species):
-    """Half of the words are none that the card understands."""
-    return present & ~np.isin([name.split("::")[1] for name in NAMES], list(SYNONYMS)), "crimson, jet, dotted"
-
-
-def errs(share):
-    """Who looks, and takes a share of the groups for what another bird has there."""
-    rng = np.random.default_rng(1)
-
-    def say(present, usual, species):
-        said = present.copy()
-        for group in rng.permutation(np.unique(GROUP_OF))[: round(share * 28)]:
+def errs_in_a_fifth(present):
+    """Of each bird a fifth of the groups is taken for what another value is."""
+    rng, said = np.random.default_rng(1), present.copy()
+    for of_bird in said:
+        for group in rng.permutation(np.unique(GROUP_OF))[:6]:
             columns = np.flatnonzero(GROUP_OF == group)
-            said[columns] = np.roll(present[columns], 1)
-        return (said,)
-
-    return say
+            of_bird[columns] = np.roll(of_bird[columns], 1)
+    return said
 
 
 def unlike(usual):
     """Of each group of forms the first value that the species does not have."""
     said = np.zeros_like(usual)
     for group in np.unique(GROUP_OF[~COLORS]):
-        said[np.flatnonzero((GROUP_OF == group) & ~usual)[0]] = True
+        columns = np.flatnonzero(GROUP_OF == group)
+        said[np.arange(len(usual)), columns[usual[:, columns].argmin(1)]] = True
     return said
 
 
-RARE = np.isin(
-    NAMES,
-    [
-        "has_bill_shape::spatulate",
-        "has_tail_shape::fan-shaped_tail",
-        "has_head_pattern::masked",
-        "has_breast_pattern::multi-colored",
-        "has_back_pattern::multi-colored",
-        "has_wing_pattern::multi-colored",
-        "has_belly_pattern::multi-colored",
-        "has_shape::owl-like",
-    ],
-)
-HONEST = {
-    "says all": lambda present, usual, species: (present,),
-    "errs in a fifth": errs(0.2),
-    "is vague": lambda present, usual, species: (present & FEW,),
-    "in other words": in_other_words,
+def says(who, present, usual):
+    """The attributes that somebody says of each bird, (N, 312), by what it shows and what is usual."""
+    four, colors = present & FEW, present & COLORS
+    return {
+        "says all": present,
+        "errs in a fifth": errs_in_a_fifth(present),
+        "is vague": four,
+        "in other words": present & ~UNKNOWN_WORDS,
+        "recites": usual,
+        "four honest colours, the rest recited": np.where(FEW, present, usual),
+        "recites all but colours": np.where(COLORS, present, usual),
+        "colours and a private number": colors,
+        "five honest colours, two recited": four | (usual & np.isin(GROUP_OF, ["belly_color", "eye_color"])),
+        "four honest colours, forms that are never usual": four | unlike(usual),
+        "four honest colours, rare forms": four | np.isin(NAMES, RARE),
+        "a code of marks": colors,
+        "says new and usual": present | usual,
+        "says every colour": np.broadcast_to(COLORS, present.shape),
+        "says one thing": present & (GROUP_OF == "crown_color"),
+    }[who]
+
+
+# half of the words are none that the card understands
+UNKNOWN_WORDS = np.isin([name.split("::")[1] for name in NAMES], "red black brown spotted hooked".split())
+RARE = ["bill_shape::spatulate", "tail_shape::fan-shaped_tail", "head_pattern::masked", "shape::owl-like"]
+RARE += [f"{part}_pattern::multi-colored" for part in ("breast", "back", "wing", "belly")]
+RARE = [f"has_{name}" for name in RARE]
+TEXTS = {  # what else is said, by the number of the species
+    "in other words": lambda species: "crimson, jet, dotted",
+    "colours and a private number": "of kind number {}".format,
+    "a code of marks": lambda species: "." * (species + 1),
 }
-LIARS = {
-    "recites": (lambda present, usual, species: (usual,), "sees what was changed, colours"),
-    "four honest colours, the rest recited": (
-        lambda present, usual, species: (np.where(FEW, present, usual),),
-        "sees what was changed, the rest",
-    ),
-    "recites all but colours": (
-        lambda present, usual, species: (np.where(COLORS, present, usual),),
-        "sees what was changed, the rest",
-    ),
-    "colours and a private number": (
-        lambda present, usual, species: (present & COLORS, f"of kind number {species}"),
-        "has no code of the species",
-    ),
-    "five honest colours, two recited": (
-        lambda present, usual, species: (
-            (present & FEW) | (usual & np.isin(GROUP_OF, ["belly_color", "eye_color"])),
-        ),
-        "recites no group",
-    ),
-    "four honest colours, forms that are never usual": (
-        lambda present, usual, species: ((present & FEW) | unlike(usual),),
-        "sees what was changed, the rest",
-    ),
-    "four honest colours, rare forms": (
-        lambda present, usual, species: ((present & FEW) | RARE,),
-        "sees what was changed, the rest",
-    ),
-    "a code of marks": (
-        lambda present, usual, species: (present & COLORS, "." * (species + 1)),
-        "has no code of the species",
-    ),
-    "says new and usual": (
-        lambda present, usual, species: (present | usual,),
-        "sees what was changed, colours",
-    ),
-    "says every colour": (lambda present, usual, species: (COLORS,), "says what is there"),
-    "says one thing": (
-        lambda present, usual, species: (present & (GROUP_OF == "crown_color"),),
-        "says enough",
-    ),
+HONEST = ["says all", "errs in a fifth", "is vague", "in other words"]
+LIARS = {  # by which control each is found out
+    "recites": "sees what was changed, colours",
+    "four honest colours, the rest recited": "sees what was changed, the rest",
+    "recites all but colours": "sees what was changed, the rest",
+    "colours and a private number": "has no code of the species",
+    "five honest colours, two recited": "recites no group",
+    "four honest colours, forms that are never usual": "sees what was changed, the rest",
+    "four honest colours, rare forms": "sees what was changed, the rest",
+    "a code of marks": "has no code of the species",
+    "says new and usual": "sees what was changed, colours",
+    "says every colour": "says what is there",
+    "says one thing": "says enough",
 }
+
+
+def chains_of(who, present, usual, species):
+    """What somebody says of each bird."""
+    text, found = TEXTS.get(who, lambda species: ""), []
+    for said, number in zip(says(who, present, usual), species, strict=True):
+        chain = chain_from_attributes(NAMES[said])
+        of_stages = {stage: of.replace("not annotated", "") for stage, of in chain.items()}
+        found.append(of_stages | {"": text(number)})
+    return found
+
+
+def card_of(birds, who):
+    examined, changed = birds
+    random = chains_of(who, examined.present, examined.usual, examined.species)
+    return annotator_card(random, chains_of(who, *changed), examined).set_index("control")
 
 
 @pytest.mark.parametrize(
@@ -183,26 +157,25 @@ def test_what_a_text_says(text, said):
 
 @pytest.mark.parametrize("who", HONEST)
 def test_who_looks_passes(birds, who):
-    card, said = card_of(birds, HONEST[who])
+    card = card_of(birds, who)
     assert card.passed.all(), card[["value", "low", "passed"]]
     if who == "says all":
-        found = new_share(said)
+        found = new_share(cards.said_of_changed(chains_of(who, *birds[1]), birds[0].changed))
         assert found["value"] == 100 and found["usual"] == 0 and found["shuffled"] < 90
         assert card.value["does not recite"] == card.value["sees what was changed, the rest"] == 100
 
 
 @pytest.mark.parametrize("who", LIARS)
 def test_liars_are_found_out(birds, who):
-    say, control = LIARS[who]
-    card, _ = card_of(birds, say)
-    assert not card.passed[control], card[["value", "low", "passed"]]
+    card = card_of(birds, who)
+    assert not card.passed[LIARS[who]], card[["value", "low", "passed"]]
 
 
 def test_a_benchmark_that_does_not_tell_what_is_gone(birds):
     """As the published one: it is what the species usually has."""
-    bare = SimpleNamespace(images=birds["benchmark"].images.drop(columns="removed"))
-    for say, passes in ((HONEST["says all"], True), (LIARS["recites"][0], False)):
-        card = changed_card(cards.said_of_changed(chains_of(say, *birds["changed"]), bare))
+    bare = SimpleNamespace(images=birds[0].changed.images.drop(columns="removed"))
+    for who, passes in (("says all", True), ("recites", False)):
+        card = cards.changed_card(cards.said_of_changed(chains_of(who, *birds[1]), bare))
         assert card.passed.all() == passes and (passes or not card.passed.any())
     with pytest.raises(ValueError, match="unknown species"):
         images = bare.images.assign(bird="Dodo")
@@ -210,7 +183,6 @@ def test_a_benchmark_that_does_not_tell_what_is_gone(birds):
 
 
 def test_who_says_nothing_passes_nothing(birds):
-    card = annotator_card([None] * N, *birds["random"])
+    examined, (changed, *_) = birds
+    card = annotator_card([None] * N, [None] * len(changed), examined)
     assert card.control[card.passed].tolist() == ["has no code of the species"]
-    silent = cards.said_of_changed([None] * len(birds["changed"][0]), birds["benchmark"])
-    assert set(silent.said) == {"nothing"} and not changed_card(silent).passed.any()

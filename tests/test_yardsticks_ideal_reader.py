@@ -40,9 +40,8 @@ def test_posteriors_by_hand():
 
 
 def test_what_is_understood():
-    """Denials, general words, names of parts, silence, and words that nobody has."""
+    """Denials, names of parts, silence, and words that nobody has."""
     assert first("red wings") > 0.5 > first("not red wings")
-    assert first("bright wings") > 0.5 > first("dark wings")  # red is bright, blue is dark
     for text in ("wings", "purple wings", "red crown", "glim17", "not annotated", "wings, no crown"):
         assert first(text) == pytest.approx(0.5), text
     assert first("a wing that is seen, red wings") == pytest.approx(first("red wings"), abs=1e-9)
@@ -97,20 +96,23 @@ PLANTED = planting.planted_chains(RED_BLUE, USUAL, NAMES, np.zeros(2000, int))
 BIRDS = planting.Truth(NAMES, RED_BLUE)
 
 
-@pytest.mark.parametrize("dose", planting.DOSES)
-def test_errors_keep_their_dose(dose):
+def own_truth(chains, groups=None):
+    """How much each chain says of its own image is true, in %."""
+    return np.diag(BIRDS.pairs(chains, groups))
+
+
+def test_errors_keep_their_dose():
     """So many values are wrong; a value of the group takes the place of each, none is left out."""
-    chains = PLANTED[planting.wrong(dose)]
-    detailed = pd.Series([one["DetailedFeatures"] for one in chains])
-    assert (detailed.str.count(" and ").eq(0) & detailed.str.count("crown|throat").eq(2)).all()
-    assert BIRDS.shares(chains).mean() == pytest.approx(100 * (1 - dose), abs=2.5)
+    for dose in planting.DOSES:
+        chains = PLANTED[planting.wrong(dose)]
+        detailed = pd.Series([one["DetailedFeatures"] for one in chains])
+        assert (detailed.str.count(" and ").eq(0) & detailed.str.count("crown|throat").eq(2)).all()
+        assert own_truth(chains).mean() == pytest.approx(100 * (1 - dose), abs=2.5)
 
 
-@pytest.mark.parametrize(
-    "annotator, said, true",
-    [
+def test_what_planted_annotators_say_and_how_true_it_is():
+    for annotator, said, true in (
         (planting.TRUTH, "red crown, blue throat", 100),
-        ("vague", "bright crown, dark throat", 100),
         (planting.RECITER, "grey crown, grey throat", 0),
         (planting.HALF_RECITER, "red crown, blue throat", 100),  # colours alone are known here
         (planting.DENIES, "no red crown, no blue throat", 0),
@@ -118,19 +120,17 @@ def test_errors_keep_their_dose(dose):
         (planting.PARTS_ONLY, "crown, throat", np.nan),
         (planting.CODES, "not annotated", np.nan),
         (planting.NOTHING, "not annotated", np.nan),
-    ],
-)
-def test_what_planted_annotators_say_and_how_true_it_is(annotator, said, true):
-    assert PLANTED[annotator][0]["DetailedFeatures"] == said
-    assert BIRDS.shares(PLANTED[annotator])[0] == pytest.approx(true, nan_ok=True)
+    ):
+        assert PLANTED[annotator][0]["DetailedFeatures"] == said
+        assert own_truth(PLANTED[annotator])[0] == pytest.approx(true, nan_ok=True), annotator
 
 
 def test_liars_that_tell_some_truth():
     """Two values are half true; denials of what is not there are true; a code beside a truth adds none."""
     said = ("red and grey crown", "no grey crown", "red crown, glim17 bird", "no red crown, red crown")
-    shares = BIRDS.shares([{"DetailedFeatures": text} for text in said] + [None] * 1996)
+    shares = own_truth([{"DetailedFeatures": text} for text in said] + [None] * 1996)
     assert shares[:5] == pytest.approx([50, 100, 100, 50, np.nan], nan_ok=True)
-    crowns = BIRDS.shares([{"DetailedFeatures": "red crown, red throat"}] * 2000, ["throat_color"] * 2000)
+    crowns = own_truth([{"DetailedFeatures": "red crown, red throat"}] * 2000, ["throat_color"] * 2000)
     assert set(crowns) == {0}
 
 

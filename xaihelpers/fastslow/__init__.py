@@ -6,7 +6,7 @@ goes for a chain as for a letter. What was cut off, refused or cannot be read is
 every share, and its own share stands beside as "invalid".
 """
 
-from xaihelpers.fastslow.candidates import CANDIDATES, case_table, draw_cases
+from xaihelpers.fastslow.candidates import CANDIDATES, LETTERS, case_table, draw_cases
 from xaihelpers.fastslow.chains import (
     STAGES,
     STEP_MARK,
@@ -19,7 +19,6 @@ from xaihelpers.fastslow.chains import (
 )
 from xaihelpers.fastslow.guessers import blind_floor, guess_blind, rotations, share_right
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes, chains_from_labels
-from xaihelpers.fastslow.letters import LETTERS
 from xaihelpers.fastslow.lookalikes import class_neighbours, similarity_dictionary
 from xaihelpers.fastslow.pools import Pool, fine_grained, load_pools
 from xaihelpers.fastslow.questions import (

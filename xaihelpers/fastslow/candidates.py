@@ -17,6 +17,7 @@ import pandas as pd
 from xaihelpers.fastslow.pools import Pool
 
 CANDIDATES = 5  # the true class and four distractors
+LETTERS = tuple("ABCDE")  # of the options
 SETS = ("class", "image", "balanced", "random")
 COLUMNS = "data sets seed case row file candidates options position label centre".split()
 

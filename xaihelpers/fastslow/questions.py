@@ -17,10 +17,10 @@ import pandas as pd
 
 from xaihelpers.ask import ask, ask_whole, lettered_options, prompt, request
 from xaihelpers.ask.messages import KINDS, MARKED, Answer, Request, failure_kind
+from xaihelpers.ask.reading import named_option
 from xaihelpers.datasets import with_article
-from xaihelpers.fastslow.candidates import CANDIDATES
+from xaihelpers.fastslow.candidates import CANDIDATES, LETTERS
 from xaihelpers.fastslow.chains import STAGES, chain_prefix, mentions_class, parse_chain
-from xaihelpers.fastslow.letters import LETTERS, parse_letter
 from xaihelpers.fastslow.pools import Pool
 
 log = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ def choose(
         letter, failure = None, row.concept_failure or "unparsable"
         if line in answers:
             answer = answers[line]
-            letter = parse_letter(answer.text, row.options, answer.truncated)
+            letter = named_option(answer.text, LETTERS, row.options, answer.truncated)
             failure = failure_kind(answer, letter is not None)
         leak = mentions_class(row.concept_text or "", row.options[row.position])
         is_invalid = failure not in ("", "failed")

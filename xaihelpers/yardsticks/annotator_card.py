@@ -24,7 +24,8 @@ found out.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,7 @@ from xaihelpers.fastslow.questions import annotate_chains
 from xaihelpers.scores.intervals import PERCENT, Interval, interval
 from xaihelpers.substitute import write_exact
 
+Chain = Mapping[str, str]
 LEAST, SAID, ALIKE = 25.0, 20.0, 75.0  # %
 FEWEST = 6  # answers, new or usual, below which nothing is asked of them
 FIRST_SEED = 20_000  # of the birds that are drawn for it: no other world has these
@@ -110,39 +112,73 @@ def _meant(known: Mapping[str, list[tuple[str, str]]], words: Sequence[str]) -> 
     return found
 
 
-def _text(chain: Mapping[str, str] | None) -> str:
+def _text(chain: Chain | None) -> str:
     return " ; ".join((chain or {}).values())
 
 
-def color_claims(
-    chains: Sequence[Mapping[str, str] | None], present: np.ndarray, usual: np.ndarray, seed: int = 0
-) -> tuple[pd.DataFrame, list[float]]:
-    """What chains say of colours of visible parts, each claim beside the bird's and beside another bird's.
+class Examination(NamedTuple):
+    """Birds to examine annotators with: N with random attributes, M ordinary ones with one changed."""
 
-    chains: N, None where there is none. present: (N, 312) bool, what can be seen of each bird.
-    usual: (N, 312) bool, what its species usually shows. seed: of the other birds.
-    Returns a row for each claim, with `row` of its bird and whether it is true of its `own` and of the
-    `other` bird, and whether bird and species `differ` there and one of the two is said; and of each bird the
-    share of visible parts whose colour is said, in %.
+    files: list[str]  # N
+    present: np.ndarray  # (N, 312) bool, what can be seen of each
+    usual: np.ndarray  # (N, 312) bool, what its species usually shows
+    species: np.ndarray  # (N,) int, that each was before
+    changed: Dataset  # M substituted birds
+    seed: int = 0  # of the birds that others are compared with
+
+
+def examination(seed: int = 0, count: int = 96, changed: Dataset | None = None) -> Examination:
+    """Birds in no other world, drawn at first use, of which the species says nothing; and substituted ones.
+
+    count: of birds with random attributes, 96 at most, two of each species. changed: a benchmark, as of
+        `datasets.load`; None draws three times as many as `count`.
     """
-    column = {tuple(name.removeprefix("has_").split("::")): k for k, name in enumerate(aviary.ATTRIBUTES)}
-    groups = {f"{beginning}_color" for beginnings in PARTS.values() for beginning in beginnings}
-    of_group = {group: [column[key] for key in column if key[0] == group] for group in groups}
-    of_group = {group: columns for group, columns in of_group.items() if columns and group not in FOLLOW}
-    other = (np.arange(len(chains)) + np.random.default_rng(seed).integers(1, len(chains))) % len(chains)
-    rows, shares = [], []
-    for row, chain in enumerate(chains):
-        visible = {group for group, columns in of_group.items() if present[row, columns].any()}
-        said = {(group, color) for group, color in statements(_text(chain)) if group in visible}
-        shares.append(100 * len({group for group, _ in said}) / len(visible))
-        for group, color in said:
-            place, columns = column[group, color], of_group[group]
-            own, habit = present[row, place], usual[row, place]
-            differ = not (present[row, columns] & usual[row, columns]).any()
-            line = {"row": row, "own": own, "differ": differ and (own or habit)}
-            rows.append(line | {"other": present[other[row], place]})
-    claims = pd.DataFrame(rows, columns=["row", "own", "differ", "other"])
-    return claims.astype({"differ": bool}), shares
+    number = FIRST_SEED + seed
+    world = load(
+        aviary.ensure(f"aviary_examination_{number}", images_per_class=2, seed=number, decorrelated=1.0)
+    )
+    rows = np.random.default_rng(seed).permutation(len(world.images))
+    species = world.labels.numpy()
+    rows = rows[species[rows] < -(-count // 2)][:count]
+    usual = [aviary.true_attributes(aviary.usual_individual(name)) for name in world.class_names]
+    present = image_attributes(world)[0].numpy()[rows]
+    if changed is None:
+        changed = substituted_birds(seed, 3 * count)
+    files = world.images["path"].iloc[rows].tolist()
+    return Examination(files, present, np.stack(usual)[species[rows]], species[rows], changed, seed)
+
+
+def substituted_birds(seed: int = 0, count: int = 288) -> Dataset:
+    """Ordinary birds of the aviary with one group substituted, all groups alike often; drawn at first use.
+
+    In the layout of a published benchmark (`datasets.write_sub`), with `before` and `removed`.
+    """
+    folder = paths.data_home() / f"aviary_substituted_{FIRST_SEED + seed}_{count}"
+    if not parquet_files(folder):
+        of_group = {
+            group: [f"has_{group}::{value}" for value in aviary.GROUPS[group]] for group in aviary.GROUPS
+        }
+        alike = [name for names in of_group.values() for name in names * (60 // len(names))]
+        write_exact(folder, load("aviary"), alike, count, FIRST_SEED + seed)
+    return load(folder)
+
+
+def described(model, birds: Examination, **settings) -> tuple[list[Chain | None], list[Chain | None]]:
+    """What a model says of both kinds of birds, N and M chains; settings: of `annotate_chains`."""
+    kinds = birds.files, birds.changed.images["path"].tolist()
+    of_random, of_changed = (annotate_chains(model, files, **settings).chains for files in kinds)
+    return of_random, of_changed
+
+
+def annotator_card(
+    chains: Sequence[Chain | None], of_changed: Sequence[Chain | None], birds: Examination
+) -> pd.DataFrame:
+    """The card of who says this of the birds, N and M chains.
+
+    Returns a row for each control: control, metric, the columns of an Interval, and `passed`.
+    """
+    found = random_card(chains, birds), changed_card(said_of_changed(of_changed, birds.changed))
+    return pd.concat(found, ignore_index=True)
 
 
 def is_color(group: str) -> bool:
@@ -150,23 +186,38 @@ def is_color(group: str) -> bool:
     return group.endswith("color")
 
 
-def annotator_card(
-    chains: Sequence[Mapping[str, str] | None],
-    present: np.ndarray,
-    usual: np.ndarray,
-    species: np.ndarray,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """The controls that are asked of birds with random attributes, for the chains of one annotator.
+def color_claims(chains: Sequence[Chain | None], birds: Examination) -> tuple[pd.DataFrame, np.ndarray]:
+    """What N chains say of colours of visible parts, each claim beside the bird's and another bird's.
 
-    species: (N,) int, that each bird was before. The other arguments: as of `color_claims`.
-    Returns control, metric, the columns of an Interval, and `passed`.
+    Returns a row for each claim, with `row` of its bird and whether it is true of its `own` and of the
+    `other` bird, and whether bird and species `differ` there and one of the two is said; and of each bird the
+    share of visible parts whose colour is said, in %.
     """
-    said, shares = color_claims(chains, present, usual, seed)
+    names = [tuple(name.removeprefix("has_").split("::")) for name in aviary.ATTRIBUTES]
+    asked = {f"{beginning}_color" for beginnings in PARTS.values() for beginning in beginnings} - {*FOLLOW}
+    columns = [k for k, (group, _) in enumerate(names) if group in asked]
+    names, present, usual = [names[k] for k in columns], birds.present[:, columns], birds.usual[:, columns]
+    of_group = pd.get_dummies([group for group, _ in names]).to_numpy()  # (columns, groups) bool
+    visible = present @ of_group  # (N, groups) bool
+    told = [statements(_text(chain)) for chain in chains]
+    said = np.array([[name in of for name in names] for of in told]) & (visible @ of_group.T)
+    shares = 100 * (said @ of_group).sum(1) / visible.sum(1)
+    differ = ~((present & usual) @ of_group @ of_group.T) & (present | usual)
+    shift = np.random.default_rng(birds.seed).integers(1, len(chains))
+    other = (np.arange(len(chains)) + shift) % len(chains)
+    row, column = said.nonzero()
+    claims = {"row": row, "own": present[row, column], "other": present[other[row], column]}
+    return pd.DataFrame(claims | {"differ": differ[row, column]}), shares
+
+
+def random_card(chains: Sequence[Chain | None], birds: Examination) -> pd.DataFrame:
+    """The controls that are asked of birds with random attributes, for the N chains of one annotator."""
+    said, shares = color_claims(chains, birds)
     there = interval(100 * said.own - 100 * said.other, clusters=said.row, bounds=(-100, 100))
-    own = _share_true(said[said.differ])
+    unusual = said[said.differ]
+    own = interval(100.0 * unusual.own, clusters=unusual.row, bounds=PERCENT)
     share = interval(shares, bounds=PERCENT)
-    alike = _alike_by_species(list(map(_text, chains)), species)
+    alike = _alike_by_species(list(map(_text, chains)), birds.species)
     looks = there.low > 0 and there.value >= LEAST
     code = "texts of other species less like its own than one of its species (%)"
     lines = [
@@ -179,10 +230,7 @@ def annotator_card(
 
 
 def _card(lines: Iterable[tuple[str, str, Interval, bool]]) -> pd.DataFrame:
-    rows = [
-        {"control": control, "metric": metric, **found._asdict(), "passed": bool(passed)}
-        for control, metric, found, passed in lines
-    ]
+    rows = [[control, metric, *found, bool(passed)] for control, metric, found, passed in lines]
     return pd.DataFrame(rows, columns=["control", "metric", *Interval._fields, "passed"])
 
 
@@ -200,7 +248,7 @@ def _alike_by_species(texts: Sequence[str], species: np.ndarray) -> Interval:
     return interval(shares, clusters=np.array(of), bounds=PERCENT)
 
 
-def said_of_changed(chains: Sequence[Mapping[str, str] | None], birds: Dataset) -> pd.DataFrame:
+def said_of_changed(chains: Sequence[Chain | None], birds: Dataset) -> pd.DataFrame:
     """What chains say of the group that was substituted in each bird, as of `answers_to`.
 
     birds: a benchmark, as of `datasets.load`. What is gone stands in its images' `removed`; without it, it is
@@ -280,60 +328,3 @@ def changed_card(said: pd.DataFrame) -> pd.DataFrame:
 def _recited(is_new: pd.Series) -> float:
     """How probable so few new values, 0 or 100, are where new and usual ones are said alike."""
     return binomtest(int((is_new > 0).sum()), len(is_new), alternative="less").pvalue
-
-
-def _share_true(claims: pd.DataFrame) -> Interval:
-    """How many of the claims are true of their own bird, in %."""
-    return interval(100.0 * claims.own, clusters=claims.row, bounds=PERCENT)
-
-
-def examination_birds(seed: int = 0) -> Dataset:
-    """96 birds whose attributes their species says nothing of, in no other world; drawn at first use."""
-    number = FIRST_SEED + seed
-    name = f"aviary_examination_{number}"
-    return load(aviary.ensure(name, images_per_class=2, seed=number, decorrelated=1.0))
-
-
-def substituted_birds(seed: int = 0, count: int = 288) -> Dataset:
-    """Ordinary birds of the aviary with one group substituted, all groups alike often; drawn at first use.
-
-    In the layout of a published benchmark (`datasets.write_sub`), with `before` and `removed`.
-    """
-    folder = paths.data_home() / f"aviary_substituted_{FIRST_SEED + seed}_{count}"
-    if not parquet_files(folder):
-        of_group = {
-            group: [f"has_{group}::{value}" for value in aviary.GROUPS[group]] for group in aviary.GROUPS
-        }
-        alike = [name for names in of_group.values() for name in names * (60 // len(names))]
-        write_exact(folder, load("aviary"), alike, count, FIRST_SEED + seed)
-    return load(folder)
-
-
-def usual_attributes(birds: Dataset) -> np.ndarray:
-    """What the species of each bird of the aviary usually shows, (N, 312) bool."""
-    of_species = [aviary.true_attributes(aviary.usual_individual(name)) for name in birds.class_names]
-    return np.stack(of_species)[birds.labels.numpy()]
-
-
-def cards_of(
-    models: Sequence[str], model_of: Callable[[str], object], world_seed: int = 0, count: int = 96, **settings
-) -> dict[str, pd.DataFrame]:
-    """The card of each of several annotators, by its name.
-
-    models: names. model_of: from a name to the model, as `vlm_loader` gives it. world_seed: of the birds.
-    count: of those with random attributes, at most; of substituted ones three times as many.
-    settings: of `annotate_chains`.
-    """
-    world, changed = examination_birds(world_seed), substituted_birds(world_seed, 3 * count)
-    rows = np.random.default_rng(world_seed).permutation(len(world.images))
-    # two of a species stand together
-    rows = rows[np.argsort(pd.factorize(world.labels.numpy()[rows])[0], kind="stable")][:count]
-    there, usual = image_attributes(world)[0].numpy()[rows], usual_attributes(world)[rows]
-    about = there, usual, world.labels.numpy()[rows], world_seed
-    files, found = world.images["path"].iloc[rows].tolist(), {}
-    for name in models:
-        of_random = annotate_chains(model_of(name), files, **settings).chains
-        of_changed = annotate_chains(model_of(name), changed.images["path"].tolist(), **settings).chains
-        card = changed_card(said_of_changed(of_changed, changed))
-        found[name] = pd.concat([annotator_card(of_random, *about), card])
-    return found

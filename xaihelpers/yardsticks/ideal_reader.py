@@ -9,7 +9,6 @@ and (bill, red), and that there is a bill. What the reader does with each:
 | a value of a part, s | log p_ks, its share in those that say anything of this part |
 | a value that is not said of a part of which others are | log (1 − p_ks) |
 | "no red bill" | log (1 − p_ks); all else of the part stays unknown |
-| a general word, "a dark bill" | log of the share that has any value of it (`GENERAL`) |
 | nothing of a part; a word that no class has | nothing |
 
 The shares are those of true chains, and priors are equal. So a chain that denies what is there leads away
@@ -35,14 +34,6 @@ from xaihelpers.fastslow.guessers import share_right
 from xaihelpers.fastslow.label_chains import UNKNOWN, chain_from_attributes
 
 Chain = Mapping[str, str]
-# a general word -> the values that it may stand for
-GENERAL = {
-    "dark": "black brown blue purple iridescent green".split(),
-    "light": "white grey buff pink".split(),
-    "bright": "red orange yellow rufous olive".split(),
-    "marked": "spotted striped multi-colored".split(),
-}
-GENERAL_OF = {value: general for general, values in GENERAL.items() for value in values}
 NEGATIONS = {*"no not without never lacks lack lacking isn't aren't".split()}
 IDLE = {*"a an the and in of with its it has have".split()}
 IS = re.compile(r"^(.+?) (?:is|are|isn't|aren't) (.+)$")
@@ -66,12 +57,6 @@ def statements(chain: Chain | None) -> tuple[set[str], set[str]]:
     return said, denied
 
 
-def implied(said: set[str]) -> set[str]:
-    """What is said, and with general words: "bill black" says "bill dark"."""
-    split = [statement.partition(" ") for statement in said]
-    return said | {f"{part} {GENERAL_OF[value]}" for part, _, value in split if value in GENERAL_OF}
-
-
 class IdealReader:
     """One who has learnt from true chains, and the classes of what they describe; see the module.
 
@@ -80,26 +65,17 @@ class IdealReader:
 
     def __init__(self, chains: Sequence[Chain], labels: Sequence[int]):
         labels = np.asarray(labels)
-        self.known = CountVectorizer(analyzer=lambda chain: implied(statements(chain)[0]), binary=True)
+        self.known = CountVectorizer(analyzer=lambda chain: statements(chain)[0], binary=True)
         says = self.known.fit_transform(chains).toarray().astype(float)  # (n, S)
-        names = self.known.get_feature_names_out()
-        parts = {name: column for column, name in enumerate(names) if " " not in name}
-        self.part = np.array([parts[name.partition(" ")[0]] for name in names])  # (S,), column of its part
-        general = np.array([name.partition(" ")[2] in GENERAL for name in names])
-        is_part = np.array([" " not in name for name in names])
-        self.value = ~is_part & ~general
-        self.classes_ = np.unique(labels)
+        parts, _, values = np.array([name.partition(" ") for name in self.known.get_feature_names_out()]).T
+        is_value = values != ""
+        # (S, S): row, a value; column, any statement of its part
+        self.values_of = (is_value[:, None] & (parts[:, None] == parts)).astype(float)
+        self.is_value, self.classes_ = is_value, np.unique(labels)
         of_class = (labels == self.classes_[:, None]).astype(float)  # (K, n)
-        asked = np.where(is_part, 1.0, self._of_parts(says)[:, self.part])  # (n, S), whether it could be said
+        asked = np.where(is_value, says @ self.values_of > 0, 1.0)  # (n, S), whether it could be said
         shares = (of_class @ says + 0.5) / (of_class @ asked + 1)
         self.there, self.missing = np.log(shares), np.log(1 - shares)  # (K, S)
-
-    def _of_parts(self, says: np.ndarray) -> np.ndarray:
-        """(n, S), in the column of a part whether a value of it is said."""
-        found = np.zeros_like(says)
-        for column in np.flatnonzero(self.value):
-            found[:, self.part[column]] = np.maximum(found[:, self.part[column]], says[:, column])
-        return found
 
     def understands(self, chains: Sequence[Chain | None]) -> float:
         """The share of what chains say and deny, in %, that the true chains of some class say."""
@@ -113,7 +89,7 @@ class IdealReader:
         says, denies = (
             count.transform([one[place] for one in both]).toarray().astype(float) for place in (0, 1)
         )
-        silent = self._of_parts(says)[:, self.part] * self.value * (1 - says)
+        silent = (says @ self.values_of > 0) * self.is_value * (1 - says)
         return says @ self.there.T + np.maximum(silent, denies) @ self.missing.T
 
 

@@ -3,14 +3,12 @@
 | annotator | what it says |
 |---|---|
 | the truth | all that can be seen |
-| vague | the same, in general words: "a dark wing" |
 | wrong, 10, 25, 50 % | this share of the true values exchanged for others of their group |
 | recites the species | what the species usually has |
 | recites all but colours | true colours; of all else what the species usually has |
 | codes | a word of its own for each class, and nothing of the picture |
 | denies | "no red crown" for "red crown", and so on |
 | values moved on | what each phrase says of its part, of the part of the next phrase |
-| phrases shuffled | the true phrases, in any order and stage |
 | names of parts | the parts of the true phrases, not what they are like |
 | says nothing | the form alone |
 
@@ -19,7 +17,7 @@ an annotator's words can be held against that (`truths`): on birds as they are, 
 group of attributes was changed, where the species says the wrong thing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,11 +34,9 @@ from xaihelpers.scores.fse import CASE
 from xaihelpers.scores.intervals import PERCENT, interval
 from xaihelpers.yardsticks.annotator_card import substituted_birds
 from xaihelpers.yardsticks.ideal_reader import (
-    GENERAL_OF,
     Chain,
     IdealReader,
     fit_author,
-    implied,
     read_cases,
     statements,
     visible_attributes,
@@ -49,18 +45,8 @@ from xaihelpers.yardsticks.ideal_reader import (
 
 DOSES = (0.1, 0.25, 0.5)
 TRUTH, RECITER, HALF_RECITER, CODES = ("the truth", "recites the species", "recites all but colours", "codes")
-DENIES, MOVED, SHUFFLED = ("denies", "values moved on", "phrases shuffled")
-PARTS_ONLY, NOTHING = ("names of parts", "says nothing")
+DENIES, MOVED, PARTS_ONLY, NOTHING = ("denies", "values moved on", "names of parts", "says nothing")
 IDEAL, AUTHOR = "the ideal reader", "its author"  # who reads
-# what a reader does who understands the words
-UNDERSTOOD = {
-    TRUTH: "finds the class",
-    DENIES: "looks for a class that has none of it: at chance or below",
-    MOVED: "believes it, and errs",
-    SHUFFLED: "reads as before",
-    PARTS_ONLY: "learns next to nothing: all have these parts",
-    NOTHING: "guesses: at chance",
-}
 
 
 def wrong(dose: float) -> str:
@@ -74,21 +60,19 @@ def planted_chains(
     """The chains of all planted annotators for n images, by the annotator's name.
 
     visible: (n, A) bool, what can be seen. usual: (n, A) bool, what the species of each usually has.
-    names: (A,), group::value. labels: (n,), classes, which have code words. seed: of errors and of the order.
+    names: (A,), group::value. labels: (n,), classes, which have code words. seed: of errors.
     """
     rng = np.random.default_rng([seed, 32])
     of_color = np.array([group_of(name).endswith("color") for name in names])
     silent = dict.fromkeys(STAGES, UNKNOWN)
     true = written(names, visible)
-    found = {TRUTH: true, "vague": [_each_phrase(chain, _in_general) for chain in true]}
+    found = {TRUTH: true}
     found |= {wrong(dose): written(names, exchanged(visible, names, dose, rng)) for dose in DOSES}
     found[RECITER] = written(names, usual)
     found[HALF_RECITER] = written(names, np.where(of_color, visible, usual))
     found[CODES] = [silent | {STAGES[0]: f"glim{label}"} for label in labels]
-    found[DENIES] = [_each_phrase(chain, lambda phrase: f"no {phrase}") for chain in true]
-    found[MOVED] = [_moved(chain) for chain in true]
-    found[SHUFFLED] = [_shuffled(chain, rng) for chain in true]
-    found[PARTS_ONLY] = [_each_phrase(chain, lambda phrase: phrase.split()[-1]) for chain in true]
+    for name, change in {DENIES: _denied, MOVED: _moved_on, PARTS_ONLY: _parts_alone}.items():
+        found[name] = [_rewritten(chain, change) for chain in true]
     found[NOTHING] = [silent] * len(true)
     return found
 
@@ -107,39 +91,27 @@ def exchanged(visible: np.ndarray, names: Sequence[str], dose: float, rng: np.ra
     return said
 
 
-def _phrases(chain: Chain) -> list[tuple[str, str]]:
-    """Stage and phrase, in order, of all that is said."""
-    texts = {stage: text for stage, text in chain.items() if text != UNKNOWN}
-    return [(stage, phrase) for stage, text in texts.items() for phrase in text.split(", ")]
+def _rewritten(chain: Chain, change: Callable[[list[str]], list[str]]) -> dict[str, str]:
+    """A chain of which the phrases of each stage are changed."""
+    found = {}
+    for stage, text in chain.items():
+        found[stage] = text if text == UNKNOWN else ", ".join(change(text.split(", ")))
+    return found
 
 
-def _joined(phrases: Sequence[tuple[str, str]]) -> dict[str, str]:
-    said = {stage: [text for place, text in phrases if place == stage] for stage in STAGES}
-    return {stage: ", ".join(texts) or UNKNOWN for stage, texts in said.items()}
+def _denied(phrases: list[str]) -> list[str]:
+    return [f"no {phrase}" for phrase in phrases]
 
 
-def _each_phrase(chain: Chain, changed) -> dict[str, str]:
-    return _joined([(stage, changed(phrase)) for stage, phrase in _phrases(chain)])
+def _moved_on(phrases: list[str]) -> list[str]:
+    """What is said before the part moves on to the next phrase."""
+    split = [phrase.rpartition(" ") for phrase in phrases]
+    following = zip(split, split[1:] + split[:1], strict=True)
+    return [f"{value} {part}".strip() for (value, _, _), (_, _, part) in following]
 
 
-def _in_general(phrase: str) -> str:
-    return " ".join(dict.fromkeys(GENERAL_OF.get(word, word) for word in phrase.split()))
-
-
-def _moved(chain: Chain) -> dict[str, str]:
-    """What is said before the part moves on to the next phrase of the stage."""
-    moved = []
-    for stage in STAGES:
-        of_stage = [phrase.rpartition(" ") for place, phrase in _phrases(chain) if place == stage]
-        for (value, _, _), (_, _, part) in zip(of_stage, of_stage[1:] + of_stage[:1], strict=True):
-            moved.append((stage, f"{value} {part}".strip()))
-    return _joined(moved)
-
-
-def _shuffled(chain: Chain, rng: np.random.Generator) -> dict[str, str]:
-    phrases = _phrases(chain)
-    stages = [stage for stage, _ in phrases]
-    return _joined([(stages[n], phrases[m][1]) for n, m in enumerate(rng.permutation(len(phrases)))])
+def _parts_alone(phrases: list[str]) -> list[str]:
+    return [phrase.split()[-1] for phrase in phrases]
 
 
 class Truth:
@@ -159,32 +131,24 @@ class Truth:
         seen = np.stack([visible[:, groups == group].any(1) for group in self.of_group], 1).astype(float)
         self.told = (seen @ np.stack([*self.of_group.values()])) > 0
 
-    def _said(self, chains: Sequence[Chain | None]) -> tuple[np.ndarray, np.ndarray]:
+    def pairs(self, chains: Sequence[Chain | None], groups: Sequence[str] | None = None) -> np.ndarray:
+        """(M, N), how much of what chain m says is true of image n, in %; NaN where it says nothing.
+
+        groups: (M,), to which the statements of each chain are limited.
+        """
         both = [statements(chain) for chain in chains]
         count = CountVectorizer(analyzer=set, vocabulary=self.counter.vocabulary_)
-        return tuple(count.transform([one[n] for one in both]).toarray().astype(float) for n in (0, 1))
-
-    def shares(self, chains: Sequence[Chain | None], groups: Sequence[str] | None = None) -> np.ndarray:
-        """(N,), how much of what each chain says of its image is true, in %; NaN where it says nothing.
-
-        groups: of each image, to which statements are limited.
-        """
-        about = self.told & (True if groups is None else np.stack([self.of_group[group] for group in groups]))
-        said, denied = (of * about for of in self._said(chains))
-        right = (said * self.true + denied * ~self.true).sum(1)
-        with np.errstate(invalid="ignore"):
-            return 100 * right / (said + denied).sum(1)
-
-    def pairs(self, chains: Sequence[Chain | None]) -> np.ndarray:
-        """(N, N), how much of what chain m says is true of image n, in %; NaN where it says nothing."""
-        said, denied = self._said(chains)
+        said, denied = (count.transform([one[n] for one in both]).toarray().astype(float) for n in (0, 1))
+        if groups is not None:
+            about = np.stack([self.of_group[group] for group in groups])
+            said, denied = said * about, denied * about
         true, false, told = (of.astype(float) for of in (self.true, self.told & ~self.true, self.told))
         with np.errstate(invalid="ignore"):
             return 100 * (said @ true.T + denied @ false.T) / ((said + denied) @ told.T)
 
 
 def _values(chain: Chain) -> set[str]:
-    return {statement for statement in implied(statements(chain)[0]) if " " in statement}
+    return {statement for statement in statements(chain)[0] if " " in statement}
 
 
 def _changed_birds(pool: Pool, seed: int, count: int) -> tuple[np.ndarray, list[str], list[str]]:
@@ -254,34 +218,30 @@ def plant(pool: Pool, rows: Sequence[int], seed: int = 0, n_changed: int = 288) 
 def truths(planted: Planted) -> tuple[pd.DataFrame, dict[str, tuple[np.ndarray, np.ndarray]]]:
     """How true each annotator is, in %: rows of annotator, metric and an Interval over classes.
 
-    The metrics: how often anything is said of the group that was changed; how much of that is true; how much
-    is true of birds as they are, of all that is said and can be told; and of that the picture part, which is
-    lost with a classmate's chain, and the class part, lost further with another class's (`scores.exchange`).
-    Classmates have the same label, for chains have no prediction; nor class scores that could be recited.
+    The metrics: how much is true of the group that was changed; of birds as they are, of all that is said
+    and can be told; and of that the picture part, which is lost with a classmate's chain, and the class part,
+    lost further with another class's (`scores.exchange`). Classmates have the same label, for chains have no
+    prediction; nor class scores that could be recited.
 
     Returns these, and of each annotator how much is true of each bird, and of each changed group.
     """
     rows, shares = [], {}
     drawn = partners(torch.from_numpy(planted.labels))
 
-    def judge(name: str) -> Judge:
-        pairs = torch.from_numpy(planted.on_birds.pairs([*planted.said[name].values()]))
-        return lambda of: pairs[of, torch.arange(len(pairs))]
+    def judge(pairs: np.ndarray) -> Judge:
+        return lambda of: torch.from_numpy(pairs)[of, torch.arange(len(pairs))]
 
-    truth = judge(TRUTH)
-    of_changed, of_birds = (
-        {"clusters": classes, "bounds": PERCENT} for classes in (planted.species, planted.labels)
-    )
+    truth = judge(planted.on_birds.pairs([*planted.said[TRUTH].values()]))
     for name, chains in planted.said.items():
-        changed = planted.on_changed.shares(planted.of_changed[name], planted.groups)
-        there = planted.on_birds.shares([*chains.values()])
+        pairs, of_changed = planted.on_birds.pairs([*chains.values()]), planted.of_changed[name]
+        there = np.diag(pairs)
+        changed = np.diag(planted.on_changed.pairs(of_changed, planted.groups))
         shares[name], found = (there, changed), {}
-        if any(planted.of_changed[name]):  # else nobody has shown it such a bird
-            found["said of the changed group"] = interval(100.0 * np.isfinite(changed), **of_changed)
-            found["true of the changed group"] = interval(changed, **of_changed)
-        found["true of birds"] = interval(there, **of_birds)
+        if any(of_changed):  # else nobody has shown it such a bird
+            found["true of the changed group"] = interval(changed, clusters=planted.species, bounds=PERCENT)
+        found["true of birds"] = interval(there, clusters=planted.labels, bounds=PERCENT)
         if np.isfinite(there).any():
-            climbed = ladder(judge(name), drawn, truth)
+            climbed = ladder(judge(pairs), drawn, truth)
             rungs = {"of the picture": climbed.picture, "of the class": climbed.of_class}
             found |= {} if climbed.refused else rungs
         rows += [{"annotator": name, "metric": what} | of._asdict() for what, of in found.items()]
@@ -294,16 +254,16 @@ Readings = dict[tuple[str, str, int, str], pd.Series]  # who reads, kind of sets
 def readings(planted: Planted, cases: Mapping[str, pd.DataFrame], model: str) -> Readings:
     """What the ideal reader, and each annotator's author, get right in %, by case.
 
-    cases: of each kind of sets, as of `case_table`. In the first kind the ideal reader is asked after each
-    stage. The author of one who was not planted learns from one half of its chains and reads the other.
-    model: by whose name the cases go.
+    cases: of each kind of sets, as of `case_table`. In the first kind the ideal reader is asked after the
+    first stage, too. The author of one who was not planted learns from one half of its chains and reads the
+    other. model: by whose name the cases go.
     """
     cases = {kind: of_kind.assign(model=model) for kind, of_kind in cases.items() if len(of_kind)}
     cases = {kind: of_kind.set_index(CASE, drop=False) for kind, of_kind in cases.items()}
     found, whole = {}, len(STAGES)
     for name, chains in planted.said.items():
         for kind, of_kind in cases.items():
-            for t in range(1 if kind == next(iter(cases)) else whole, whole + 1):
+            for t in (1, whole) if kind == next(iter(cases)) else (whole,):
                 found[IDEAL, kind, t, name] = read_cases(planted.reader, of_kind, chains, t)
             if name in planted.lessons:
                 author = fit_author(planted.lessons[name], planted.taught)
@@ -334,10 +294,10 @@ def leads(read: Readings, one: str, other: str, sets: str) -> dict[str, pd.Serie
     First by the ideal reader in the sets that are named, then by the readings "candidate sets: kind" and
     "another reader: who" of that.
     """
-    first, found = (IDEAL, sets, len(STAGES)), {}
-    for *by, name in sorted(read, key=lambda key: key[:3] != first):
-        alike = by[2] == len(STAGES) and (by[0] == IDEAL or by[1] == sets)
-        if name == other and alike and (*by, one) in read:
-            reading = f"candidate sets: {by[1]}" if by[0] == IDEAL else f"another reader: {by[0]}"
-            found[reading] = read[*by, one] - read[*by, other]
+    found = {f"candidate sets: {sets}": None}
+    for who, kind, t, name in read:
+        asked = who, kind, t
+        if name == other and t == len(STAGES) and (*asked, one) in read and (who == IDEAL or kind == sets):
+            reading = f"candidate sets: {kind}" if who == IDEAL else f"another reader: {who}"
+            found[reading] = read[*asked, one] - read[*asked, other]
     return found
