@@ -22,16 +22,17 @@ from sklearn.svm import SVC
 try:
     from pytorch_grad_cam import GradCAM
     from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
+    from torchcam.methods import GradCAM as TorchCAM
 except ImportError as error:
-    message = "grad-cam is missing: install the extra bench, pip install -c constraints.txt -e '.[bench]'"
+    message = f"{error.name} is missing: the extra bench has it, pip install -c constraints.txt -e '.[bench]'"
     raise ImportError(message) from error
 
 from xaihelpers import bottlenecks, datasets, models, saliency
 from xaihelpers.devices import describe_device
 from xaihelpers.kernels.coam import location_rank
 from xaihelpers.kernels.linear_svm import linear_svm
-from xaihelpers.kernels.masking import mask_images, upsample_maps
 from xaihelpers.kernels.tie import tie, tie_reference
+from xaihelpers.masks import upsample_maps
 
 COLUMNS = ["device", "op", "path", "data", "metric", "value", "low", "high"]
 ALPHA = (1, 3, 6)  # sizes of the region in twelfths of the picture
@@ -243,6 +244,10 @@ def gradcam_paths(model, device, n_images=24, side=224):
         with GradCAM(model=model, target_layers=[model.layer4]) as peer:
             return torch.from_numpy(peer(images, targets))
 
+    def by_torch_cam():
+        with TorchCAM(model, "layer4") as peer:
+            return peer(classes.tolist(), model(images))[0]
+
     def bare_passes():
         """The layer's maps and the gradients of the classes' scores by them, (N, d, h, w) each."""
         with torch.no_grad():
@@ -258,38 +263,28 @@ def gradcam_paths(model, device, n_images=24, side=224):
         pairs = torch.stack([resized, theirs.to(ours)], 1).flatten(2)  # (N, 2, pixels)
         return max(1 - torch.corrcoef(pair)[0, 1] for pair in pairs)
 
-    calls = {"here": here, "grad-cam": by_grad_cam, "bare passes": bare_passes}
+    calls = {"here": here, "grad-cam": by_grad_cam, "torch-cam": by_torch_cam, "bare passes": bare_passes}
     return calls, lack_of_correlation
 
 
 def race_gradcam(repeats, device, n_images=24, side=224):
-    """Grad-CAM of a batch: here, by grad-cam, and the passes alone that no path can do without."""
+    """Grad-CAM of a batch: here, by its peers, and the passes alone that no path can do without."""
     draw = partial(gradcam_paths, gradcam_model(device), device, n_images, side)
     return race("Grad-CAM", "ResNet-18", draw, repeats, device, tolerance=1e-3)
 
 
-def race_tie(repeats, device, n_pairs=8, n_tokens=4096):
-    """Predictions of pairs, of FLUX's size, tied: by selecting the percentile, or by sorting for it."""
+def race_tie(repeats, device, n_pairs=8, n_tokens=4096, compiled=False):
+    """Predictions of pairs, of FLUX's size, tied: by selecting the percentile, or by sorting for it.
+
+    compiled: whether `torch.compile` of the sorting races as well, which needs a compiler and half a minute.
+    """
+    by_sorting = {"torch.quantile, where": tie_reference}
+    if compiled:
+        by_sorting["torch.compile of that"] = torch.compile(tie_reference)
 
     def draw():
         both = torch.randn(2 * n_pairs, n_tokens, 64, device=device)
-        by_sorting = partial(tie_reference, both, 0.7)
-        return {"kernel": partial(tie, both, 0.7), "torch.quantile, where": by_sorting}, largest_difference
+        calls = {"kernel": tie} | by_sorting
+        return {path: partial(call, both, 0.7) for path, call in calls.items()}, largest_difference
 
     return race("tie", "random", draw, SHORT * repeats, device, tolerance=0)
-
-
-def race_mask(repeats, device, n_images=24, side=224):
-    """Pictures through their maps: by `mask_images`, or by equation 1 of autoxplain as it is written."""
-
-    def draw():
-        images = torch.randint(0, 256, (n_images, 3, side, side), dtype=torch.uint8, device=device)
-        maps = torch.rand(n_images, 7, 7, device=device)
-        calls = {"kernel": partial(mask_images, images, maps), "plain torch": partial(plain, images, maps)}
-        return calls, largest_difference
-
-    def plain(images, maps):
-        values = F.interpolate(maps[:, None], (side, side), mode="bilinear", align_corners=False)
-        return (images * torch.sigmoid(25 * (values - 0.4))).round().to(torch.uint8)
-
-    return race("mask", "random", draw, SHORT * repeats, device, tolerance=1)  # of 255

@@ -12,7 +12,7 @@ from recipes.annotator_training.attention_maps import ATTENDED, UnderMap, attent
 from recipes.annotator_training.lesson_pictures import Picture, cropped
 from worlds import aviary
 from xaihelpers.instruments.eye import CELL, SIZE, SPECIES, JudgingEye, normalised
-from xaihelpers.kernels.masking import upsample_maps
+from xaihelpers.masks import upsample_maps
 
 KINDS = {"ordinary": 0.5, "birds": 0.2, "things": 0.3}  # share of the pictures
 SCENES = 0.15  # share that shows two pictures side by side, of which one is attended

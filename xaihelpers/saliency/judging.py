@@ -1,6 +1,6 @@
 """A vision-language model judges attention maps: what it is shown, what it is asked, and its answer.
 
-Paper autoxplain, section 3.2 and appendix A.4; the images are those of equations 1 and 2 (`kernels.masking`).
+Paper autoxplain, section 3.2 and appendix A.4; the images are those of equations 1 and 2 (`masks`).
 """
 
 import logging
@@ -15,7 +15,7 @@ from PIL import Image
 from xaihelpers.ask.cache import ask
 from xaihelpers.ask.messages import failure_kind, prompt, request
 from xaihelpers.ask.reading import as_read, json_values, parse_score
-from xaihelpers.kernels.masking import mask_images, upsample_maps
+from xaihelpers.masks import mask_images, upsample_maps
 from xaihelpers.scores.agreement import on_another_scale
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from xaihelpers.kernels.masking import mask_images, upsample_maps
+from xaihelpers.masks import mask_images, upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.models.layers import find_layer
 from xaihelpers.saliency import hooks

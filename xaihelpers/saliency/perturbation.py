@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 from torchvision.transforms.functional import gaussian_blur
 
-from xaihelpers.kernels.masking import mask_images, upsample_maps
+from xaihelpers.masks import mask_images, upsample_maps
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.saliency.hooks import class_scores, score_classes
 

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from xaihelpers.datasets import Dataset, class_name
-from xaihelpers.kernels.masking import upsample_maps
+from xaihelpers.masks import upsample_maps
 from xaihelpers.models import read_pixels
 from xaihelpers.models.image_network import ImageNetwork
 from xaihelpers.parameters import ParameterError

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from scipy.stats import rankdata
 
-from xaihelpers.kernels.masking import upsample_maps
+from xaihelpers.masks import upsample_maps
 from xaihelpers.scores.autoxplain import attention_inside, inside_at_equal_area
 
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from xaihelpers import rating
 from xaihelpers.datasets import Dataset, class_name
-from xaihelpers.kernels.masking import attention_mask, mask_images, upsample_maps
+from xaihelpers.masks import attention_mask, mask_images, upsample_maps
 from xaihelpers.models import crop_masks
 from xaihelpers.models.layers import logits_of
 from xaihelpers.saliency.hooks import network_inputs

@@ -30,7 +30,7 @@ from scipy.ndimage import distance_transform_edt
 
 from worlds import aviary
 from xaihelpers.datasets import load
-from xaihelpers.kernels.masking import upsample_maps
+from xaihelpers.masks import upsample_maps
 from xaihelpers.models import crop_masks, load_backbone, read_pixels
 from xaihelpers.saliency.judging import judge, judge_images
 from xaihelpers.saliency.methods import attention_maps

@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.ensemble import RandomForestRegressor
 
-from xaihelpers.kernels.masking import upsample_maps
+from xaihelpers.masks import upsample_maps
 from xaihelpers.scores.autoxplain import coverage_and_precision, product_score, soft_iou, step_score
 from xaihelpers.scores.intervals import interval
 from xaihelpers.yardsticks.judge_card import check_texts, judge_card

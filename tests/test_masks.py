@@ -1,14 +1,9 @@
-"""Images masked by their attention: by hand, properties, wrong input, and the Triton kernel."""
-
-import itertools
+"""Images masked by their attention: by hand, properties, wrong input."""
 
 import pytest
 import torch
 
-from xaihelpers.kernels import masking
-from xaihelpers.kernels.masking import mask_images, mask_images_reference, upsample_maps
-
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="the compiled kernel needs a CUDA GPU")
+from xaihelpers.masks import mask_images, upsample_maps
 
 
 def case(images=2, maps=3, size=(9, 7), cells=(3, 2), dtype=torch.float32, seed=0):
@@ -54,32 +49,3 @@ def test_bad_arguments_are_named():
     ):
         with pytest.raises(ValueError, match=message):
             mask_images(**{"images": images, "maps": maps, "rows": [0, 1, 1]} | wrong)
-
-
-# float32: exponentials of another library; 16 bits: their last one; a whole number: the other side of a half
-TOLERANCES = {torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 1e-2, torch.uint8: 1}
-
-
-def check_triton(device, sizes, dtypes):
-    """Triton's images equal the reference's, in both layouts, whatever was in the buffer before."""
-    layouts = torch.contiguous_format, torch.channels_last
-    kinds = itertools.product(sizes, dtypes, (None, 25.0), layouts)
-    for (size, cells), dtype, alpha, layout in kinds:
-        images, maps, rows = (part.to(device) for part in case(size=size, cells=cells, dtype=dtype).values())
-        images = images.contiguous(memory_format=layout)
-        expected = mask_images_reference(images, maps, rows, alpha)
-        poison = 255 if dtype == torch.uint8 else torch.nan
-        poisoned = torch.full_like(expected, poison).contiguous(memory_format=layout)
-        masked = masking._mask_triton(images, maps, rows, alpha, 0.4, masked=poisoned)
-        assert masked is poisoned
-        torch.testing.assert_close(masked, expected, rtol=0, atol=TOLERANCES[dtype])
-
-
-@pytest.mark.gpu
-@needs_gpu
-def test_compiled_triton_kernel():
-    check_triton("cuda", [((1, 1), (1, 1)), ((224, 224), (7, 7)), ((375, 500), (14, 14))], TOLERANCES)
-
-
-if __name__ == "__main__":
-    check_triton("cpu", [((1, 1), (1, 1)), ((40, 33), (7, 7))], [torch.float32, torch.uint8])
