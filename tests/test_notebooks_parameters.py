@@ -65,7 +65,7 @@ def check_13(records):
     )
     assert len(values(found, l=2)) == len(found)
     assert cem["species"] > 80 and cem["the image's labels"] == 100
-    assert (rungs["the picture"] < rungs["the truth"]).drop("theta").all() and rungs["the truth"]["T"] > 1
+    assert (rungs["the picture"] < rungs["the truth"]).drop("theta").all()
     assert rungs.loc["theta", ["the picture", "soft reciter", "the truth"]].eq(0).all()  # of the class alone
 
 

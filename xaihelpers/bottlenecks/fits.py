@@ -18,12 +18,10 @@ from xaihelpers.kernels import coam
 from xaihelpers.outputs import ConceptOutputs
 
 CHUNK = 65536  # places at a time
-# Ways to fit the head of which paper alignment says nothing (section 2): the scale of its inputs, and for how
-# long; and one class against the rest, as the solver of post-hoc bottlenecks' released code.
+# Other ways to fit the head, of which paper alignment says nothing (section 2): the scale of its inputs, and
+# for how long; and one class against the rest, as the solver of post-hoc bottlenecks' released code.
 HEADS = {
     "raw values": {"standardise": False},
-    "standardised values": {"standardise": True},
-    "optimum": {"solver": "optimum"},
     "few steps": {"solver": "few steps", "steps": 20},
     "one class against the rest": {"solver": "one-vs-rest", "penalty": 2e-4},
 }
@@ -85,14 +83,14 @@ def fit_with_heads(
     """A model as of `fit_several`, and the first three fits of a post-hoc one with other heads, by `HEADS`.
 
     The concept vectors, and so the concept maps, are the same. of_phcbm: settings of a post-hoc bottleneck,
-    which others do not take; a head that is its own is left out of the others.
+    which others do not take.
     """
     if name != "phcbm":
         return fit_several(name, dataset, n_fits, seed, device), {}
-    others = {way: of_phcbm | head for way, head in HEADS.items() if of_phcbm | head != of_phcbm}
-    fits = fit_several(name, dataset, n_fits, seed, device, **of_phcbm)
-    few = min(3, n_fits)
-    return fits, {way: fit_several(name, dataset, few, seed, device, **how) for way, how in others.items()}
+    heads, few = {}, min(3, n_fits)
+    for way, head in HEADS.items():
+        heads[way] = fit_several(name, dataset, few, seed, device, **of_phcbm | head)
+    return fit_several(name, dataset, n_fits, seed, device, **of_phcbm), heads
 
 
 def concept_maps_of(draw: Fit, maps: torch.Tensor) -> torch.Tensor:
