@@ -14,7 +14,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from xaihelpers import models, paths
-from xaihelpers.models import clip, clip_loading
+from xaihelpers.models import clip
 from xaihelpers.models.clip_loading import CONFIG_FILE, WEIGHTS_FILE, stretch_positions
 
 TINY = {
@@ -99,75 +99,29 @@ def test_long_clip_checkpoint(folder, tmp_path):
 
 @pytest.fixture
 def architecture(tmp_path, monkeypatch):
-    """A file of weights of an architecture whose tags, as of open_clip's own tables, a test gives."""
+    """A file of weights of an architecture of open_clip's own tables."""
 
-    def of(config=TINY, **tags):
+    def of(config=TINY):
         monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny", config)
-        monkeypatch.setitem(open_clip.pretrained._PRETRAINED, "tiny", tags)
-        model = open_clip.create_model("tiny", load_weights=False, force_custom_text=True).eval()
-        folder = tmp_path / "of a file"
-        folder.mkdir(exist_ok=True)
-        state = {key: value.contiguous() for key, value in model.state_dict().items()}
-        save_file(state, folder / "tiny.safetensors")
-        return model, folder / "tiny.safetensors"
+        root, model = written(tmp_path / "of a file", TINY)
+        (root / CONFIG_FILE).unlink()
+        return model, root / WEIGHTS_FILE
 
     return of
 
 
-def seen_by_open_clip(model, files, **preprocessing):
-    """Embeddings by open_clip alone."""
-    seen = open_clip.transform.image_transform(32, is_train=False, **preprocessing)
-    pixels = torch.stack([seen(Image.open(file)) for file in files])
-    with torch.inference_mode():
-        return model.encode_image(pixels, normalize=True)
-
-
-def test_a_file_s_pictures_are_made_into_what_its_architecture_was_published_with(
-    architecture, tmp_path, caplog
-):
-    """As SigLIP's, CLIPA's, MobileCLIP's and OpenAI's; the tag is named in the log."""
-    caplog.set_level(logging.INFO, "xaihelpers")
-    files = images(tmp_path)
-    tables = open_clip.pretrained
-    for number, form in enumerate((tables._slpcfg, tables._apcfg, tables._mccfg, tables._pcfg)):
-        model, file = architecture(**{f"tag{number}": form(), "another": form()})
-        how = {key: form()[key] for key in ("mean", "std", "interpolation", "resize_mode")}
-        found = clip.embed_images(clip.load_clip("tiny", str(file)), files)
-        assert torch.allclose(found, seen_by_open_clip(model, files, **how), atol=1e-5), how
-        assert f"tag{number} of tiny" in caplog.text
-
-
 def test_a_file_of_which_nothing_says_what_it_sees_is_asked_for_it(architecture, tmp_path):
-    tables, files = open_clip.pretrained, images(tmp_path)
-    for tags, told in (
-        ({"a": tables._slpcfg(), "b": tables._pcfg()}, r"\(a, b\) do not agree"),
-        ({}, "no tag"),
-    ):
-        model, file = architecture(**tags)
-        with pytest.raises(
-            models.ModelError, match=f"{told}.*open_clip_config.json of its publisher.*tag in"
-        ):
-            clip.load_clip("tiny", str(file))
+    files, (model, file) = images(tmp_path), architecture()
+    with pytest.raises(models.ModelError, match="open_clip_config.json of its publisher.*name a tag"):
+        clip.load_clip("tiny", str(file))
     beside = {"model_cfg": TINY, "preprocess_cfg": PREPROCESS | {"interpolation": "bilinear"}}
     file.with_name(CONFIG_FILE).write_text(json.dumps(beside))
     how = {key: beside["preprocess_cfg"][key] for key in ("mean", "std", "interpolation")}
-    expected = seen_by_open_clip(model, files, **how)
+    seen = open_clip.transform.image_transform(32, is_train=False, **how)
+    with torch.inference_mode():  # by open_clip alone
+        pixels = torch.stack([seen(Image.open(file)) for file in files])
+        expected = model.encode_image(pixels, normalize=True)
     assert torch.allclose(clip.embed_images(clip.load_clip("tiny", str(file)), files), expected, atol=1e-5)
-
-
-def test_open_clip_s_own_tables_agree_but_for_a_few_architectures(tmp_path):
-    """SigLIP, MetaCLIP, EVA and DataComp; ViT-L-14 was published with two, ViT-S-32 never."""
-    for name, mean in (
-        ("ViT-B-16-SigLIP", 0.5),
-        ("ViT-B-32", 0.48145466),
-        ("ViT-B-16-quickgelu", 0.48145466),
-        ("EVA02-B-16", 0.48145466),
-        ("MobileCLIP-S1", 0.0),
-    ):
-        assert clip_loading._preprocessing_of_tags(name, tmp_path / "file")["mean"][0] == mean
-    for name in ("ViT-L-14", "ViT-H-14", "ViT-S-32"):
-        with pytest.raises(models.ModelError, match="do not agree|no tag of it"):
-            clip_loading._preprocessing_of_tags(name, tmp_path / "file")
 
 
 def test_openai_s_own_files_are_told_what_to_name(architecture, tmp_path):
@@ -179,13 +133,13 @@ def test_openai_s_own_files_are_told_what_to_name(architecture, tmp_path):
     with pytest.raises(models.ModelError, match=message) as caught:
         clip.load_clip("ViT-B-32-quickgelu", str(tmp_path / "ViT-B-32.pt"))
     assert "weights_only" not in str(caught.value)
-    _, file = architecture(openai=open_clip.pretrained._pcfg())
+    _, file = architecture()
     state = {key.removeprefix("text."): value for key, value in load_file(file).items()}
     state |= {"input_resolution": torch.tensor(32), "vocab_size": torch.tensor(49408)}
     save_file(state, file)
     with pytest.raises(models.ModelError, match="made with QuickGELU.*name tiny-quickgelu"):
         clip.load_clip("tiny", str(file))
-    architecture(TINY | {"quick_gelu": True}, b=open_clip.pretrained._slpcfg())
+    architecture(TINY | {"quick_gelu": True})
     save_file(state, file)
     assert clip.load_clip("tiny", str(file)).model.visual.preprocess_cfg["mean"][0] == 0.48145466
 

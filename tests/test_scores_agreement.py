@@ -1,17 +1,12 @@
-"""Agreement of raters, and which scores predict people: small cases by hand, and the libraries' numbers."""
+"""Agreement of raters: small cases by hand."""
 
-from math import isnan, nan
+from math import isnan
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import kendalltau
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import KFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from xaihelpers.scores import agreement, rank_correlation
+from xaihelpers.scores import agreement
 
 
 def ratings(matrix):
@@ -92,47 +87,3 @@ def test_ratings_on_another_scale_are_refused(tmp_path, caplog):
     file.write_text("item,rater,rating\na,x,0\na,y,1\nb,x,\n")
     assert not caplog.records and len(agreement.read_ratings(file, low=0, high=5)) == 3
     assert "none of 2 scores from 0 to 5 is above 1" in caplog.text
-
-
-def of(name):
-    return frozenset(name)
-
-
-VALUES = {of(""): 0.0, of("a"): 0.3, of("b"): 0.2, of("c"): 0.0, of("ab"): 0.4, of("ac"): 0.5, of("bc"): 0.2}
-VALUES[of("abc")] = 0.45
-
-
-def test_shapley_and_greedy_by_hand():
-    """a joins first (2 of 6 orders) for 0.3, after b for 0.2, after c for 0.5, last (2) for 0.25; so on."""
-    result = rank_correlation.shapley_values(VALUES)
-    assert result["a"] == pytest.approx((2 * 0.3 + 0.2 + 0.5 + 2 * 0.25) / 6)
-    assert result["b"] == pytest.approx((2 * 0.2 + 0.1 + 0.2 + 2 * -0.05) / 6)
-    assert result["c"] == pytest.approx((2 * 0.0 + 0.2 + 0.0 + 2 * 0.05) / 6)
-    chosen = rank_correlation.greedy_selection(VALUES)
-    assert chosen["metric"].tolist() == ["a", "c", "b"] and chosen["value"].tolist() == [0.3, 0.5, 0.45]
-
-
-def predictive_tau(metrics, people, seed):
-    """Kendall's τ-b as the docstring says it, by scipy: the mean over folds, items counting alike."""
-    taus = np.zeros(len(people))
-    for train, test in KFold(5, shuffle=True, random_state=seed).split(people):
-        model = make_pipeline(StandardScaler(), Ridge(1.0)).fit(metrics[train], people[train])
-        taus[test] = kendalltau(model.predict(metrics[test]), people[test]).statistic
-    return taus.mean()
-
-
-def test_the_items_parts_add_up_to_the_value():
-    rng = np.random.default_rng(1)
-    people = np.append(rng.integers(1, 5, 53).astype(float), nan)
-    metrics = pd.DataFrame(people[:, None] + rng.normal(0, 2, (54, 2)), columns=["a", "b"])
-    metrics = pd.concat([metrics, pd.DataFrame({"a": [nan]})])
-    people = np.append(people, 3.0)  # gaps in either are left out
-    cases = rank_correlation.subset_cases(metrics, people, draws=3, seed=7)
-    assert cases[of("ab")].shape == (3, 55) and (cases[of("")][:, :53] == 0).all()
-    for draw in range(3):
-        expected = predictive_tau(metrics.to_numpy()[:53], people[:53], 7 + draw)
-        assert np.nanmean(cases[of("ab")][draw]) == pytest.approx(expected)
-    parts = rank_correlation.shapley_values(cases)
-    assert np.nanmean(parts["a"] + parts["b"]) == pytest.approx(np.nanmean(cases[of("ab")]))
-    with pytest.raises(ValueError, match="9 items have all metrics and a rating: too few for 5 folds"):
-        rank_correlation.subset_cases(pd.DataFrame({"a": range(10)}), [nan, *range(9)])

@@ -14,11 +14,11 @@ from math import inf
 from typing import NamedTuple
 
 TYPES = {"int": int, "float": (int, float), "str": str, "bool": bool}
-RENAMED = {"draws": ("n_fits", "n_random", "n_repeats", "n_planted")}  # what earlier runs called it
+RENAMED = {"draws": ("n_fits", "n_random", "n_planted")}  # what earlier runs called it
 NOT_IDENTITY = ("results", "device")  # where and on what a run was made, not what was run
 # Whole numbers that count something; 0 of them only where the comment says what 0 means
 COUNTS = re.compile(
-    r"n_\w+|batch_size|birds_per_attribute|calibration|code_steps|epochs|first|images_per_class|k|largest|"
+    r"n_\w+|batch_size|birds_per_attribute|code_steps|epochs|first|images_per_class|k|largest|"
     r"letter_tokens|max_tokens|permutations|raters|rounds|shards|shuffles|sides?|size|steps|top|top_k"
 )
 SHARES = re.compile(

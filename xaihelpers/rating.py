@@ -74,17 +74,12 @@ def ratings_file(name: str = "ratings.sqlite") -> Path:
 
 
 def item(
-    id: str, text: str, answers: dict | Sequence[str], image: object = None, hidden: dict | None = None
+    id: str, text: str, answers: dict[str, float], image: object = None, hidden: dict | None = None
 ) -> Item:
     """One thing to rate, whose id and `hidden` (model, truth; as JSON types) no rater sees.
 
-    answers: of a form of FORMS, or options to pick from, rated 1, 2, … image: a file, or as
-    `plots.to_picture` takes it. Raises RatingError: for fewer than two different answers.
+    answers: and their ratings, as of FORMS. image: a file, or as `plots.to_picture` takes it.
     """
-    if not 2 <= len(set(answers)) == len(answers):
-        raise RatingError(f"item {id!r} needs 2 or more different answers, not {list(answers)}")
-    if not isinstance(answers, dict):
-        answers = {answer: number for number, answer in enumerate(answers, 1)}
     digest, jpeg = hashlib.sha256(json.dumps([text, answers]).encode()), io.BytesIO()
     hidden = json.loads(json.dumps(hidden or {}))
     if image is not None:
@@ -170,12 +165,12 @@ def export(file: str | Path, csv: str | Path, study: str) -> None:
 class RatingPanel(ipywidgets.VBox):
     """The panel of one rater in one study: what is to be judged and nothing else, in an order of their own.
 
-    rater: a name or a code; by default the environment variable XAI_RATER, or "anonymous".
+    rater: a name or a code; "" is "anonymous".
     """
 
     def __init__(self, study: Study, rater: str = "", seed: int = 0):
         self.study = study
-        self.rater = rater.strip() or os.environ.get("XAI_RATER", "").strip() or "anonymous"
+        self.rater = rater.strip() or "anonymous"
         for other in ratings(study.file, study.name).rater.unique():
             if other != self.rater and other.casefold() == self.rater.casefold():
                 raise RatingError(f"rater {self.rater!r} differs only in capitals from {other!r}")

@@ -62,11 +62,6 @@ def embed_images(clip: Clip, files: Iterable[str | Path]) -> torch.Tensor:
     return _embed(clip, "image", file_keys(files), files, load, encode, IMAGES)
 
 
-def token_lengths(clip: Clip, texts: Sequence[str]) -> list[int]:
-    """How many tokens each text has, with its start and end, before any is truncated."""
-    return [len(tokens) for tokens in _token_ids(clip, texts)]
-
-
 def embed_texts(
     clip: Clip, texts: Sequence[str], too_long: str = "error", exact: bool = True
 ) -> TextEmbeddings:

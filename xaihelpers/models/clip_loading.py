@@ -64,7 +64,7 @@ def load_clip(
         (ViT-B-16-quickgelu, …).
     weights: one of open_clip's tags (openai, laion2b_s34b_b88k, …) or a file of weights, a Long-CLIP
         checkpoint among them; "" takes the folder's own. What pictures are made into for a file is said by
-        the CONFIG_FILE of its folder or of `name`'s, else by the architecture's tags where these agree.
+        the CONFIG_FILE of its folder or of `name`'s; OpenAI's need none.
     long: texts of 248 tokens, by the shipped stretched model, or by stretching the positions of any model of
         77 tokens (Long-CLIP's way, without its training).
     Raises ModelError: an unknown name; weights that are absent, damaged, of another architecture or known to
@@ -153,7 +153,10 @@ def _model_of_file(source: str, name: str, file: Path, quick: bool) -> nn.Module
     if source == name and beside.is_file():
         seen = _preprocessing_in(beside)
     elif source == name and not of_openai:
-        seen = _preprocessing_of_tags(name, file)
+        raise ModelError(
+            f"{file}: it is not known what pictures are made into for these weights of {name}: put beside it "
+            f'the {CONFIG_FILE} of its publisher, with "preprocess_cfg" (mean, std, …), or name a tag instead'
+        )
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # open_clip warns of every model that it builds and does not load
     try:
@@ -182,33 +185,6 @@ def _preprocessing_in(file: Path) -> dict:
             "and std: add them, as the model's publisher gives them"
         )
     return seen
-
-
-def _preprocessing_of_tags(name: str, file: Path) -> dict:
-    """What pictures are made into for a file of weights of an architecture, by its tags in open_clip.
-
-    Raises ModelError: they do not agree, or there are none.
-    """
-    import open_clip
-    from open_clip.transform import merge_preprocess_dict
-
-    tags = open_clip.list_pretrained_tags_by_model(name)
-    expected = [merge_preprocess_dict({}, open_clip.get_pretrained_cfg(name, tag)) for tag in tags]
-    if any(one != expected[0] for one in expected) or not tags:
-        told = (
-            f"its tags in open_clip ({', '.join(tags)}) do not agree"
-            if tags
-            else "open_clip has no tag of it"
-        )
-        raise ModelError(
-            f"{file}: what pictures are made into for these weights of {name} is not known, for {told}: put "
-            f'beside it the {CONFIG_FILE} of its publisher, with "preprocess_cfg" (mean, std, interpolation, '
-            "resize_mode), or name a tag in place of the file"
-        )
-    log.info(
-        "%s: pictures are made into what open_clip's %s of %s expects: %s", file, tags[0], name, expected[0]
-    )
-    return expected[0]
 
 
 def untrained_clip(clip: Clip, seed: int = 0) -> Clip:

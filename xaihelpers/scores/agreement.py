@@ -109,6 +109,17 @@ def rating_matrix(table: pd.DataFrame, low: int = 1, high: int = 4) -> pd.DataFr
     return table.pivot(index="item", columns="rater", values="rating").astype(float)
 
 
+def told_apart(ratings: Sequence, planted: Sequence) -> Interval:
+    """A of one rater: the share of pairs of a true and a false planted list whose true one is rated higher.
+
+    ratings: (n,), NaN for a gap. planted: (n,), "true", "false", and anything else of what is not planted.
+    Returns an Interval, in which equal ratings count half; NaN without lists of both kinds.
+    """
+    is_true, is_false = np.asarray(planted) == "true", np.asarray(planted) == "false"
+    kept = is_true | is_false
+    return interval(is_true[kept], np.asarray(ratings)[kept], statistic="auc")
+
+
 def krippendorff_alpha(
     table: pd.DataFrame, low: int = 1, high: int = 4, clusters: Sequence[pd.Series] | None = None
 ) -> Interval:
