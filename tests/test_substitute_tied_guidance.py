@@ -7,14 +7,7 @@ import pytest
 import torch
 
 from xaihelpers.kernels.tie import tie
-from xaihelpers.substitute import (
-    ALL_TIED,
-    UNTIED,
-    SubstituteError,
-    tie_by,
-    tied_scheduler,
-    tied_share,
-)
+from xaihelpers.substitute import ALL_TIED, UNTIED, SubstituteError, tie_by, tied_scheduler, tied_share
 
 
 @pytest.mark.parametrize("scheduler", [diffusers.FlowMatchEulerDiscreteScheduler, diffusers.DDIMScheduler])

@@ -16,6 +16,7 @@ from xaihelpers.scores.sub.substitution import (
     paired_rise,
     predicted_attributes,
     removed_attributes,
+    same_group,
     score_interval,
     substitution_scores,
 )
