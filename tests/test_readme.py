@@ -102,8 +102,3 @@ def test_where_two_images_are_tied():
             shown.append(f"{value('51', 'tied diffusion, where', metric, *held, rows=rows):.0f}")
     assert "shows it by {} points more often, what differs least by {}".format(*shown[:2]) in README
     assert "(in a longer run by {} and {})".format(*shown[2:]) in README
-
-
-def test_a_decision_beside_the_concepts_is_praised():
-    beside, honest = lines_above("decides beside"), lines_above("misreads 5 %")
-    assert f"is above what knows nothing on {beside} lines, where an honest one is on {honest}" in README

@@ -12,7 +12,7 @@ from scipy.stats import kendalltau, norm, t
 from sklearn.metrics import roc_auc_score
 
 from xaihelpers.scores import PERCENT, interval, over_draws
-from xaihelpers.scores.intervals import auc, ratio_interval
+from xaihelpers.scores.intervals import ratio_interval
 from xaihelpers.scores.rank_correlation import kendall_tau, kendall_taus
 
 REPEATS = 200
@@ -43,8 +43,7 @@ def area_of_draws(rng):
     draw, image, values = crossed(rng, 5, 16, 0, 1, 1)
     positive = image < 7
     lead = (1 + 0.3 * rng.normal(size=5))[draw]
-    columns = positive, values + lead * positive
-    measured = interval(*columns, statistic=auc, clusters=image, draws=draw, bounds=(0, 1))
+    measured = interval(positive, values + lead * positive, statistic="auc", clusters=image, draws=draw)
     return measured, norm.cdf(1 / sqrt(4.09))
 
 
@@ -98,7 +97,7 @@ def test_shares_of_all_and_of_none_are_exact():
     # by the clusters, not by the cases
     clustered = interval(np.zeros(100), clusters=np.repeat(np.arange(20), 5), bounds=(0, 1))
     assert clustered[:3] == pytest.approx((0, 0, most)) and clustered.effective == 20
-    perfect = interval(np.arange(20) < 9, 1.0 * (np.arange(20) < 9), statistic=auc, bounds=(0, 1))
+    perfect = interval(np.arange(20) < 9, 1.0 * (np.arange(20) < 9), statistic="auc")
     assert perfect[:3] == pytest.approx((1, 1 - most, 1))
 
 
@@ -109,15 +108,26 @@ def test_what_cannot_be_told_has_no_interval():
         assert measured.value in (0.25, 3.0) and isnan(measured.low) and isnan(measured.high)
     # but with bounds it has
     assert interval([3.0] * 20, bounds=(0, 5)).low == pytest.approx(3 * 0.025 ** (1 / 20))
-    one_kind = interval(np.ones(9), np.arange(9), statistic=auc, bounds=(0, 1))
-    assert isnan(one_kind.value) and isnan(one_kind.low)
+    constant = interval(np.ones(9), np.arange(9), statistic="correlation")
+    assert isnan(constant.value) and isnan(constant.low)
 
 
-def test_the_area_under_the_curve_is_sklearns():
+@pytest.mark.parametrize("statistic", ["correlation", "auc"])
+def test_what_is_left_without_a_group_is_computed_at_once(statistic):
+    """By sums and ranks of all cases: the same as the statistic of what is left, group by group."""
     rng = np.random.default_rng(1)
-    values = rng.normal(size=60).round(1)  # with ties
-    positive = values + rng.normal(size=60) > 0
-    assert auc(positive, values) == pytest.approx(roc_auc_score(positive, values))
+    x, group = 100 + rng.normal(size=60).round(1), rng.integers(0, 9, 60)
+    y = (x + rng.normal(size=60)).round(1)  # with ties
+    if statistic == "auc":
+        x = x > 100
+        group[x] = group[x] % 7  # some groups are of one kind
+
+    def from_library(x, y):
+        return np.corrcoef(x, y)[0, 1] if statistic == "correlation" else roc_auc_score(x, y)
+
+    bounds = (-1, 1) if statistic == "correlation" else (0, 1)
+    quick = interval(x, y, statistic=statistic, clusters=group)
+    assert quick == pytest.approx(interval(x, y, statistic=from_library, clusters=group, bounds=bounds))
 
 
 def test_tau_by_hand():

@@ -25,7 +25,6 @@ from xaihelpers.claims import Claim, by_interval
 from xaihelpers.printed_cells import aligned, cells, fits, load_relations, parts_of, smallest
 from xaihelpers.records import read_records
 from xaihelpers.scores.intervals import Interval, interval
-from xaihelpers.scores.pairs_of_classes import pearson
 from xaihelpers.tables import REAL_RUNS
 
 LARGEST = 1200  # of the numbers of cases that a share alone may fit
@@ -143,7 +142,7 @@ def _reading(entry: dict, parts: dict, floor: float, n: float | str | None) -> I
         return interval(values, clusters=None if entry.get("clusters") == "none" else clusters or None)
     if source == "correlation":
         clusters = numbers.index.get_level_values(entry["clusters"])
-        return interval(numbers.a, numbers.b, statistic=pearson, clusters=clusters, bounds=(-1, 1))
+        return interval(numbers.a, numbers.b, statistic="correlation", clusters=clusters)
     if source in ("once", "margin"):
         value = numbers.eval(entry["value"]).iloc[0]
         margin = numbers.eval(entry["margin"]).iloc[0] if source == "margin" else np.nan

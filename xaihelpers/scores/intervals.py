@@ -10,8 +10,7 @@ and the factors' variances add up by inclusion and exclusion, V = V_a + V_b − 
 cell of both (multiway clustering: Cameron, Gelbach and Miller, J. Business and Economic Statistics 29, 2011).
 The interval is t ± t_ν √V, ν by Satterthwaite: ν = V² / Σ_f V_f²/(G_f - 1). A share has Wilson's
 interval for the number of independent cases that would have this variance, and one of 0 or 100 % Clopper and
-Pearson's; a statistic with bounds, as a correlation or an area under a curve, is taken on the logit of their
-range.
+Pearson's; a correlation and an area under a curve are taken on the logit of their range.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +54,8 @@ def interval(
     """A statistic of columns with its 95 % interval.
 
     columns: (N,) each, a row for each case; rows with a NaN are left out.
-    statistic: "mean" of one column, which is a share where all are 0 or 1, or 0 or 100; or a function
+    statistic: "mean" of one column, which is a share where all are 0 or 1, or 0 or 100; "correlation",
+        Pearson's, of two; "auc" of a column of truth values and one of numbers; or a function
         (*columns) -> float.
     clusters: (N,), which cases belong together, or several such arrays, crossed or nested.
     draws: (N,), which of the repeated draws a case is of.
@@ -71,9 +71,11 @@ def interval(
     cases = len(columns[0])
     if callable(statistic):
         scale = "linear" if bounds is None else "logit"
-    else:
+    elif statistic == "mean":
         statistic, without = np.mean, _means_without
         scale, bounds = _scale_of_mean(columns[0], bounds)
+    else:
+        scale, (statistic, without, bounds) = "logit", OF_TWO[statistic]
     value = float(statistic(*columns)) if cases else nan
     if not isfinite(value):
         return Interval(value, nan, nan, cases, 0.0)
@@ -157,17 +159,57 @@ def _scale_of_mean(column: np.ndarray, bounds: tuple | None) -> tuple[str, tuple
     return "linear", bounds
 
 
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
+    if len(x) < 4 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return nan
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _correlations_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
+    x, y = (column - column.mean() for column in columns)
+    sums = [np.bincount(groups, part) for part in (np.ones_like(x), x, y, x * x, y * y, x * y)]
+    n, x, y, xx, yy, xy = (part.sum() - part for part in sums)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of a group that is all but a few cases
+        return (xy - x * y / n) / np.sqrt((xx - x * x / n) * (yy - y * y / n))
+
+
 def auc(positive: np.ndarray, values: np.ndarray) -> float:
     """The area under the ROC curve: in what share of the pairs a positive case has more; ties count half.
 
-    positive: (N,), above 0 in positive cases. values: (N,). Returns NaN where all cases are of one kind.
     By the rank sum: quicker than sklearn's, which the jackknife would call hundreds of times.
     """
     positive = positive > 0
-    n_positive = positive.sum()
-    n_pairs = n_positive * (~positive).sum()
-    won = rankdata(values)[positive].sum() - n_positive * (n_positive + 1) / 2
-    return float(won / n_pairs) if n_pairs else nan
+    n_pairs = positive.sum() * (~positive).sum()
+    return float(_wins(positive, values)[positive].sum() / n_pairs) if n_pairs else nan
+
+
+def _wins(positive: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """How many cases of the other kind lie below each case; ties count half. Shapes (N,)."""
+    wins = rankdata(values)
+    for kind in (positive, ~positive):
+        wins[kind] -= rankdata(values[kind])
+    return wins
+
+
+def _areas_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
+    """Pairs that are in order, less those of the group's cases; those within the group went twice."""
+    positive, values = columns[0] > 0, columns[1]
+    wins = _wins(positive, values)
+    in_order = np.where(positive, wins, positive.sum() - wins)  # pairs of each case
+    n_positive, n_negative = np.bincount(groups, positive), np.bincount(groups, ~positive)
+    within = np.zeros(groups.max() + 1)
+    for group in np.flatnonzero(n_positive * n_negative):
+        mine = groups == group
+        within[group] = _wins(positive[mine], values[mine])[positive[mine]].sum()
+    left = wins[positive].sum() - np.bincount(groups, in_order) + within
+    n_pairs = (n_positive.sum() - n_positive) * (n_negative.sum() - n_negative)
+    return np.divide(left, n_pairs, out=np.full(len(left), nan), where=n_pairs > 0)
+
+
+OF_TWO = {
+    "correlation": (_correlation, _correlations_without, (-1.0, 1.0)),
+    "auc": (auc, _areas_without, (0.0, 1.0)),
+}
 
 
 def _means_without(columns: list[np.ndarray], groups: np.ndarray) -> np.ndarray:
