@@ -125,11 +125,13 @@ class Canvas:
     def window(self, points, margin: float):
         """Slices that hold `points` with a margin in pixels, and the pixel centres there, x (1, w), y (h, 1).
 
-        They are empty where the points lie outside the picture.
+        None where they lie outside the picture.
         """
-        xs, ys = zip(*points, strict=True)
-        left, right = np.clip([int(min(xs) - margin), int(max(xs) + margin) + 2], 0, SIZE)
-        top, bottom = np.clip([int(min(ys) - margin), int(max(ys) + margin) + 2], 0, SIZE)
+        xs, ys = [point[0] for point in points], [point[1] for point in points]
+        left, right = max(0, int(min(xs) - margin)), min(SIZE, int(max(xs) + margin) + 2)
+        top, bottom = max(0, int(min(ys) - margin)), min(SIZE, int(max(ys) + margin) + 2)
+        if left >= right or top >= bottom:
+            return None
         x, y = np.arange(left, right)[None] + 0.5, np.arange(top, bottom)[:, None] + 0.5
         return (slice(top, bottom), slice(left, right)), x, y
 
@@ -145,7 +147,10 @@ class Canvas:
 
     def paint_chain(self, points, radii, color, part, shade: float = 0.35) -> None:
         """Paint a chain of round cones, lit from its left; shade: darkness of the other side, in [0, 1]."""
-        window, x, y = self.window(points, max(radii) + 1)
+        area = self.window(points, max(radii) + 1)
+        if area is None:
+            return
+        window, x, y = area
         where, sdf, x, y = touched_pixels(window, chain_distance(x, y, points, radii), x, y)
         _, v = chain_coordinates(x, y, points, radii)
         shading = 1 - shade * smoothstep(-0.6, 1.0, v) + 0.10 * smoothstep(0.4, -0.6, v)

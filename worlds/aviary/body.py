@@ -24,7 +24,10 @@ def paint_body(canvas: Canvas, pose: Pose, bird: Individual, tones, light, rng) 
     neck_points, neck_radii = pose.neck_line
     crested, head_radius = "crested" in bird.values["head_pattern"], pose.head_radius * unit
     margin = max(*body_radii, (1.75 if crested else 1.15) * head_radius) + 2
-    window, x, y = canvas.window([*body_points, *neck_points], margin)
+    area = canvas.window([*body_points, *neck_points], margin)
+    if area is None:
+        return
+    window, x, y = area
     noise = noise_window(rng, y.shape[0], x.shape[1])
     body_sdf = chain_distance(x, y, body_points, body_radii)
     neck_sdf = chain_distance(x, y, neck_points, neck_radii)

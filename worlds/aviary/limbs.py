@@ -87,7 +87,10 @@ def paint_tail(canvas: Canvas, pose: Pose, bird: Individual, tones, light) -> No
     ux, uy = np.cos(angle), np.sin(angle)
     length = (pose.tail_length + 0.12) * unit * (1.3 if shape == "forked" else 1.0)
     tip = base + length * np.array([ux, uy])
-    window, x, y = canvas.window([base, tip], 0.55 * length + 6)
+    area = canvas.window([base, tip], 0.55 * length + 6)
+    if area is None:
+        return
+    window, x, y = area
     px, py = x - base[0], y - base[1]
     p = (px * ux + py * uy) / length
     across = px * uy - py * ux  # positive = the upper side
@@ -117,7 +120,10 @@ def paint_wing(canvas: Canvas, pose: Pose, bird: Individual, tones, light, near:
         length = np.hypot(*(tip - root))
     ux, uy = np.cos(angle), np.sin(angle)
     tip = root + length * np.array([ux, uy])
-    window, x, y = canvas.window([root, tip], 0.42 * length + 4)
+    area = canvas.window([root, tip], 0.42 * length + 4)
+    if area is None:
+        return
+    window, x, y = area
     px, py = x - root[0], y - root[1]
     p = (px * ux + py * uy) / length
     bow = np.sin(np.pi * np.clip(p, 0, 1))

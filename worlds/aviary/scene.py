@@ -75,7 +75,10 @@ def surface(canvas: Canvas, level: float, kind: str, rng: np.random.Generator, o
 def draw_leaf(canvas: Canvas, stem, angle: float, length: float, color, part) -> None:
     """Paint a leaf that begins at `stem`, in the direction `angle` (radians), `length` pixels long."""
     tip = np.asarray(stem) + length * np.array([np.cos(angle), np.sin(angle)])
-    where, x, y = canvas.window([stem, tip], 0.4 * length)
+    area = canvas.window([stem, tip], 0.4 * length)
+    if area is None:
+        return
+    where, x, y = area
     px, py = x - stem[0], y - stem[1]
     p = (px * np.cos(angle) + py * np.sin(angle)) / length  # along the leaf
     q = (-px * np.sin(angle) + py * np.cos(angle)) / length  # across it

@@ -140,7 +140,10 @@ def draw(item: Thing) -> Picture:
 
 def _paint(canvas: Canvas, piece: Piece, points, size: float, angle: float, tones, pattern: str) -> None:
     """Paint one piece, whose `points` are pixels; size: of the thing in pixels, half its side."""
-    where, x, y = canvas.window(points, size * max(piece.radii, default=0) + 2)
+    area = canvas.window(points, size * max(piece.radii, default=0) + 2)
+    if area is None:
+        return
+    where, x, y = area
     sdf = _piece_distance(piece, x, y, points, size, angle)
     color = np.array(COLORS[piece.color]) if isinstance(piece.color, str) else tones[piece.color]
     color = np.broadcast_to(color, (*sdf.shape, 3)).copy()
