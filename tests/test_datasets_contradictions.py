@@ -93,33 +93,58 @@ def test_what_fits_is_read_as_it_stands(birds, caplog):
 
 
 def test_pictures_of_another_size_than_their_boxes(birds):
-    """Smaller, and larger."""
+    """Smaller, larger, cut, larger on one side."""
     shutil.rmtree(birds / "masks")
-    for size, message in (
-        ((30, 20), "leave their picture, as of pictures that were resized"),
-        ((120, 80), "enlarged"),
-    ):
-        resize(birds, size)
-        for ask in (datasets.boxes, datasets.part_points):
-            with pytest.raises(DatasetError, match=f"boxes .*{message}"):
-                ask(load(birds), range(N))
+    for size in ((30, 20), (120, 80), (40, 40), (45, 40)):
+        shutil.copytree(birds, other := birds.parent / str(size))
+        resize(other, size)
+        with pytest.raises(
+            DatasetError, match="boxes .*(resized or cut|enlarged): use those.*, or change boxes, too"
+        ):
+            asked(other)
+    for file in (birds / "images").iterdir():
+        Image.open(file).crop((15, 10, 45, 30)).save(file)
+    for ask in (datasets.boxes, datasets.part_points):
+        with pytest.raises(DatasetError, match="leave their picture; they look like those .* resized or cut"):
+            ask(load(birds), [0, 1])
 
 
-def test_boxes_and_points_of_another_form(birds):
-    """Corners, y first, shares of the picture, the lower right corner; and points with y first."""
+def test_pictures_enlarged_on_one_side_are_doubted(birds, caplog):
     shutil.rmtree(birds / "masks")
-    boxes, points = ("bounding_boxes.txt", 1), ("parts/part_locs.txt", 2)
-    for (name, keys), form, message in (
-        (boxes, lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3]), "leave their picture.* where corners or y"),
-        (boxes, lambda b: (b[1], b[0], b[3], b[2]), "contradict each other, as with y before x"),
-        (boxes, lambda b: (b[0] / 60, b[1] / 40, b[2] / 60, b[3] / 40), "boxes are of 0 to 1: write pixels"),
-        (boxes, lambda b: (b[0] + b[2], b[1] + b[3], -b[2], -b[3]), "image 1: a side is negative"),
-        (points, lambda p: (p[1], p[0], p[2]), "contradict each other, as with y before x"),
+    resize(birds, (60, 80))
+    asked(birds)
+    assert "boxes lie on average at 5" in caplog.text and "enlarged: is that right?" in caplog.text
+
+
+def test_boxes_of_another_form(birds):
+    for form, message in (
+        (lambda b: (b[0], b[1], b[0] + b[2], b[1] + b[3]), "corners, x1, y1, x2, y2: write x, y, width"),
+        (lambda b: (b[1], b[0], b[3], b[2]), "y before x in one of them: write x first"),
+        (
+            lambda b: (b[0] + b[2] / 2, b[1] + b[3] / 2, b[2], b[3]),
+            "or with a box's centre for its corner",
+        ),
+        (lambda b: (b[0] / 60, b[1] / 40, b[2] / 60, b[3] / 40), "boxes are of 0 to 1: write pixels"),
+        (lambda b: (b[0] + b[2], b[1] + b[3], -b[2], -b[3]), "image 1: a side is negative: write x, y"),
+        (lambda b: b * 2, "contradict each other, as of pictures of another size"),
     ):
         shutil.copytree(birds, other := birds.parent / "other", dirs_exist_ok=True)
-        change(other, name, keys, form)
+        shutil.rmtree(other / "masks")
+        change(other, "bounding_boxes.txt", 1, form)
         with pytest.raises(DatasetError, match=message):
             asked(other)
+
+
+def test_points_of_another_form(birds):
+    for form, message in (
+        (lambda p: (p[1], p[0], p[2]), "y before x in one of them: write x first"),
+        (lambda p: (p[0] / 60, p[1] / 40, p[2]), "points in shares of the picture, of 0 to 1: write pixels"),
+        (lambda p: (p[0] * 1.5, p[1] * 1.5, p[2]), "of pictures of another size, of other images, or with"),
+    ):
+        shutil.copytree(birds, other := birds.parent / "other", dirs_exist_ok=True)
+        change(other, "parts/part_locs.txt", 2, form)
+        with pytest.raises(DatasetError, match=f"parts lie outside of their object's box.*{message}"):
+            load(other)
 
 
 def test_boxes_and_points_that_are_wrong_alike(birds):
@@ -171,7 +196,11 @@ def test_few_boxes_that_leave_their_picture_are_cut_and_counted(birds, caplog):
 
 
 def test_labels_of_other_images(birds, caplog):
-    """A subset numbered anew beside the whole's labels, and classes in another order."""
+    """A subset numbered anew beside the whole's labels, classes in another order, and attributes."""
+    file, labels = (
+        "attributes/image_attribute_labels.txt",
+        numbers(birds / "attributes/image_attribute_labels.txt"),
+    )
     shares = "attributes/class_attribute_labels_continuous.txt"
     kept = np.arange(N).reshape(CLASSES, PER_CLASS)[:, :7].ravel()  # of each class, 7 images
     subset = birds.parent / "subset"
@@ -179,16 +208,30 @@ def test_labels_of_other_images(birds, caplog):
     for name in ("images.txt", "image_class_labels.txt", "train_test_split.txt", "bounding_boxes.txt"):
         rows = [line.split(" ", 1)[1] for line in (birds / name).read_text().splitlines()]
         (subset / name).write_text("".join(f"{n} {rows[old]}\n" for n, old in enumerate(kept, 1)))
-    shutil.rmtree(subset / "parts")
-    with pytest.raises(
-        DatasetError, match=r"image_attribute_labels.txt: the labels of ..\.. % of the images"
-    ):
+    places = [line.split(" ", 2) for line in (birds / "parts/part_locs.txt").read_text().splitlines()]
+    lines = [
+        f"{n} {part} {place}\n"
+        for n, old in enumerate(kept, 1)
+        for number, part, place in places
+        if int(number) == old + 1
+    ]
+    (subset / "parts/part_locs.txt").write_text("".join(lines))
+    with pytest.raises(DatasetError, match=f"{file}: the labels of ..\\.. % of the images are nearer"):
         load(subset)
     assert "rows of 32 other images are passed over: right where images.txt keeps the ids" in caplog.text
-    whole = (birds / shares).read_text().splitlines()
-    (birds / shares).write_text("\n".join(whole[1:] + whole[:1]))  # classes in another order
-    with pytest.raises(DatasetError, match="of the images are nearer to the percentages of their class"):
-        load(birds)
+    own = labels.reshape(N, ATTRIBUTES, -1)[kept]
+    own[..., 0] = np.arange(1, len(kept) + 1)[:, None]
+    np.savetxt(subset / file, own.reshape(-1, labels.shape[1]), "%g")
+    assert load(subset).present.shape == (28, ATTRIBUTES)
+
+    whole = (birds / shares).read_text()
+    for wrong in (
+        whole.splitlines()[1:] + whole.splitlines()[:1],
+        [" ".join(line.split()[1:] + line.split()[:1]) for line in whole.splitlines()],
+    ):
+        (birds / shares).write_text("\n".join(wrong))
+        with pytest.raises(DatasetError, match="of the images are nearer to the percentages of their class"):
+            load(birds)
 
 
 def test_labels_that_are_noisy_or_say_nothing_of_the_class_are_read(birds):
@@ -214,6 +257,7 @@ def test_percentages_of_another_scale(birds):
         (whole / 100, "line 1: no percentage is above 1, as in shares of 0 to 1"),
         (unit, "line 1: no percentage is above 1.*rows of unit length: write percentages"),
         (one_row, "line 3: no percentage is above 1"),
+        (whole / 10, "by the percentages of their classes images would have 0.1 times the attributes"),
     ):
         np.savetxt(file, values, "%.6f")
         with pytest.raises(DatasetError, match=f"txt.*{message}"):

@@ -70,27 +70,57 @@ def test_lists_keep_their_first_line_and_every_place(tmp_path):
         text_files.read_names(tmp_path / "a.txt", every_line=True)
 
 
+NAMES = ["red crown", "blue wings", "3-toed foot", "tail, long"]
+DECORATED = {
+    "numbers": [f"{n}. {name}" for n, name in enumerate(NAMES, 1)],
+    "brackets": [f"{n}) {name}" for n, name in enumerate(NAMES)],
+    "one number for all": [f"1. {name}" for name in NAMES],
+    "letters": [f"({letter}) {name}" for letter, name in zip("abcd", NAMES, strict=True)],
+    "a number alone": [f"{n} {name}" for n, name in enumerate(NAMES, 1)],
+    "a dash behind the number": [f"{n} - {name}" for n, name in enumerate(NAMES, 1)],
+    "bullets": [f"{mark} {name}" for mark, name in zip("-*•–", NAMES, strict=True)],
+    "bold": [f"**{name}**" for name in NAMES],
+    "quotes and commas": [f'"{name}",' for name in NAMES],
+    "other quotes": [f"“{NAMES[0]}”", f"'{NAMES[1]}'", f"`{NAMES[2]}`", f"«{NAMES[3]}»"],
+    "sentences": [f"{name}." for name in NAMES],
+    "all at once": [f"- {n}. **“{name}”**;" for n, name in enumerate(NAMES, 1)],
+}
+
+
+@pytest.mark.parametrize("lines", DECORATED.values(), ids=DECORATED)
+def test_lists_as_people_and_language_models_write_them_are_the_bare_names(tmp_path, lines):
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    assert text_files.read_names(tmp_path / "a.txt") == NAMES
+
+
 def test_names_that_begin_with_marks_of_their_own_stay(tmp_path):
-    names = ["1.0", "1.5 l bottle", "3-toed", "2 eyes", "-1", "'Apapane", '"Police" markings', "707-320"]
-    (tmp_path / "a.txt").write_text("\n".join([*names, "A. thaliana", "tail, long", "+", "-"]))
-    assert text_files.read_names(tmp_path / "a.txt") == [*names, "A. thaliana", "tail, long", "+", "-"]
+    for names in (
+        ["1.0", "1.5 l bottle", "3-toed", "2 eyes", "-1", "A. thaliana", "'Apapane", '"Police" markings'],
+        ["1 dot", "2 dots"],
+        ["707-320", "737-200"],
+        ["2 legs", "4 legs", "6 legs"],
+        ["-", "+", "*", "#", "|", "etched designs:"],
+    ):
+        (tmp_path / "a.txt").write_text("\n".join(names))
+        assert text_files.read_names(tmp_path / "a.txt") == names
 
 
 def test_lines_of_a_list_that_are_no_names_are_refused_by_their_line(tmp_path):
-    """As people and language models write lists."""
     for text, line in (
-        ("red crown\n# Wings\nblue wings", 2),
-        ("- red crown\n- blue wings", 1),
-        ("1. red crown\n2. blue wings", 1),
-        ("(a) red crown\n(b) blue wings", 1),
-        ("**red crown**\n**blue wings**", 1),
+        ("Here are two concepts:\n\nred crown\nblue wings", 1),
+        ("# Head\nred crown", 1),
+        ("- **red crown**: the feathers on its head\n- **blue wings**: those", 1),
         ("red crown\n---\nblue wings", 2),
         ("```\nred crown\n```", 1),
-        ('"red crown",\n"blue wings"', 1),
         ('["red crown", "blue wings"]', 1),
+        ('[\n"red crown",\n"blue wings"\n]', 1),
+        ("1. red crown\n2. blue wings\nlong tail", 3),
+        ('red crown\n"blue wings', 2),
     ):
         (tmp_path / "a.txt").write_text(text)
-        with pytest.raises(TextFileError, match=f"a.txt, line {line}: .* is no bare name: write one name"):
+        with pytest.raises(
+            TextFileError, match=f"a.txt, line {line}: .* is no bare name: write one name a line"
+        ):
             text_files.read_names(tmp_path / "a.txt")
     (tmp_path / "a.txt").write_text("\n")
     with pytest.raises(TextFileError, match="a.txt is empty: write one name a line"):

@@ -16,10 +16,14 @@ import numpy as np
 import pandas as pd
 import yaml
 
-# a bullet, a number, a mark or half of one, a heading, a rule, a row of a table or a list in brackets
-NO_NAME = re.compile(
-    r"[-*+•‣◦▪●○∙·–—#>]\s|\(?(?:\d+[.):]+|[A-Za-z]\))\s|[-=_*`]{2}|[|\[{\]}]|[“„«]|[\"'`].*[\"'`,]$"
-)
+# what people and language models write before a name in a list, and around it
+BULLET = re.compile(r"\A(?:[-*+]\s|[•‣◦▪●○∙·–—])\s*(?=\S)")
+NUMBER = re.compile(r"[(\[#]?(\d+|[A-Za-z])[.):\]]+\s+(?=\S)")
+# a number that may be a name's own, as in "2 eyes": 1.0 and 3-toed are none
+SHORT_NUMBER = re.compile(r"(\d+)(?:[.):](?=[^\W\d])|\s+[-–—]\s+|\s+)(?=\S)")
+AROUND = [("**", "**"), ("__", "__"), *((mark, mark) for mark in "*`\"'"), *zip("“„‘«", "”“’»", strict=True)]
+# a heading, a rule, a row of a table, a list in brackets, a name with a comment or half its marks
+NO_NAME = re.compile(r"#+\s|>\s|\|.*\|$|[\[{].*[\"']|[\"“][^\"”]*$|[-=_*`]{3}|.*\*\*|$")
 SPLITS = {"train": True, "training": True, "1": True, "test": False, "testing": False, "0": False}
 
 
@@ -57,21 +61,71 @@ def read_text(file: str | Path) -> str:
 
 
 def read_names(file: str | Path, every_line: bool = False) -> list[str]:
-    """The names of a list, one a line and nothing else in it; empty lines are passed over.
+    """The names of a list, one a line, as `bare_names` has them; empty lines are passed over.
 
     every_line: an empty line inside is an error, for names that are known by their place.
-    Raises TextFileError as `read_text`, for no name, for an empty line, for a line that is no bare name: a
-        heading, a rule, a name with number, bullet or quotes, as of a list that a language model wrote.
+    Raises TextFileError as `read_text` and `bare_names`, for no name, and for an empty line.
     """
     lines = dict(enumerate(map(plain, read_text(file).rstrip().split("\n")), 1))
-    for number, line in lines.items():
-        if line and NO_NAME.match(line):
-            raise TextFileError(f"{file}, line {number}: {line!r} is no bare name: write one name a line")
-        if not line and every_line:
-            raise TextFileError(f"{file}: line {number} is empty: one entry a line is needed")
-    names = [line for line in lines.values() if line]
+    names = {number: line for number, line in lines.items() if line}
+    if every_line and len(names) < len(lines):
+        empty = min(set(lines) - set(names))
+        raise TextFileError(f"{file}: line {empty} is empty: one entry a line is needed")
     if not names:
         raise TextFileError(f"{file} is empty: write one name a line")
+    return bare_names(names, str(file))
+
+
+def bare_names(lines: dict[int, str], what: str) -> list[str]:
+    """Names as they are compared, of lines, by their numbers, as people and language models write lists.
+
+    Numbers, letters or bullets before the names go, bold print and quotes around them, and commas behind, or
+    points behind all. Only what every line begins with is a number, 1. or a), and one without a point must
+    count them: "1.0" and "3-toed" are names.
+    Raises TextFileError naming a line that is no bare name: a heading, a rule, a name with a comment.
+    """
+    names, before = [*lines.values()], []
+    while names != before:
+        before = names
+        names = _without_numbers([_unwrapped(name) for name in names])
+        if len(names) > 1 and all(name.endswith(".") for name in names):
+            names = [name.removesuffix(".") for name in names]
+    is_numbered = [bool(NUMBER.match(name)) and not name[0].isalpha() for name in names]
+    some_lack = sum(is_numbered) > len(names) / 2
+    # a heading, or the bracket of a list
+    begins_otherwise = len(names) > 2 and (names[0].endswith(":") or names[0] + names[-1] in ("[]", "{}"))
+    for line, name, has_number in zip(lines, names, is_numbered, strict=True):
+        if begins_otherwise or NO_NAME.match(name) or (some_lack and not has_number):
+            raise TextFileError(
+                f"{what}, line {line}: {lines[line]!r} is no bare name: write one name a line"
+            )
+    return names
+
+
+def _unwrapped(name: str) -> str:
+    """A name without a bullet before it, a comma behind it, and marks around it."""
+    name = BULLET.sub("", name)
+    name = name.rstrip(",; ") or name
+    for start, end in AROUND:
+        inner = name[len(start) : -len(end)].strip()
+        if name.startswith(start) and name.endswith(end) and inner and not {*start, *end} & {*inner}:
+            return inner
+    return name
+
+
+def _without_numbers(names: list[str]) -> list[str]:
+    """Names without the numbers or letters by which their list is numbered, if it is."""
+    for form in (NUMBER, SHORT_NUMBER):
+        found = [form.match(name) for name in names]
+        if not all(found):
+            continue
+        marks = [one[1] for one in found]
+        bare = [name[one.end() :] for name, one in zip(names, found, strict=True)]
+        is_sure = form is NUMBER and all(map(str.isdigit, marks))
+        places = [int(mark) if mark.isdigit() else ord(mark.lower()) - 96 for mark in marks]
+        counts = places == [*range(places[0], places[0] + len(places))] and places[0] in (0, 1)
+        if is_sure or (counts and len(set(bare)) == len(bare) > 2):
+            return bare
     return names
 
 

@@ -1,7 +1,7 @@
 """What a data set says twice, held against itself: boxes, points, masks, sizes, labels, shares, the split.
 
 A contradiction of a few images is counted in the log; one of more than a twentieth is a fault of the whole
-set, and refused with what may have been written otherwise.
+set, and refused with what the numbers look like.
 """
 
 import hashlib
@@ -27,6 +27,7 @@ FEWEST_COPIES = 10
 MASKS_COMPARED = 20  # or some fewer
 # share of images whose labels are rather those of their class: by chance a half, with many errors still 0.98
 SAME_CLASS, RIGHT_OR_NOISY = 0.85, 0.98
+OTHER_SCALE = 3
 NOISE = 1.15  # times what is expected where the labels of a class are drawn with its shares
 FEWEST = 20  # images from which on averages say something
 
@@ -48,48 +49,58 @@ def require_points_in_boxes(root: Path, images: pd.DataFrame, points: np.ndarray
             f"{file}: the boxes are of 0 to 1: write pixels, times the picture's width and height"
         )
     has_both = ~np.isnan(points[..., 0]).all(1) & (boxes[:, 2:] > 0).all(1)
-    margin = boxes[:, None, 2:] / 10 + HALF_A_PIXEL
-    start, end = boxes[:, None, :2] - margin, boxes[:, None, :2] + boxes[:, None, 2:] + margin
-    outside = has_both & ((points < start) | (points > end)).any((1, 2))
+    outside = has_both & _leave(points, boxes)
     if not outside.any():
         return
+    swapped = boxes[:, [1, 0, 3, 2]]
+    looks = "of pictures of another size, of other images, or with a box's centre for its corner"
+    if np.nanmax(points) <= 1:
+        looks = "the points in shares of the picture, of 0 to 1: write pixels"
+    elif _is_rare(has_both & _leave(points, swapped), has_both):
+        looks = "y before x in one of them: write x first"
     first = Path(images["path"].iloc[outside.argmax()]).name
     told = (
         f"{root}: parts lie outside of their object's box in {outside.sum():,} of {has_both.sum():,} images"
     )
-    told += f", {first} first"
     if not _is_rare(outside, has_both):
         raise DatasetError(
-            f"{told}: bounding_boxes.txt and parts/part_locs.txt contradict each other, as with y before x, "
-            "a box's centre for its corner, shares of the picture or another picture's size: write x before "
-            "y of the upper left corner, and pixels"
+            f"{told}, {first} first: bounding_boxes.txt and parts/part_locs.txt contradict each other, as "
+            f"{looks}"
         )
-    log.warning("%s", told, extra={"note": True})
+    log.warning("%s, %s first", told, first, extra={"note": True})
 
 
 def require_boxes_in_pictures(name: str, boxes: np.ndarray, sizes: np.ndarray) -> None:
     """Hold the boxes of some images of a data set, (n, 4), against the sizes of the pictures, (n, 2).
 
-    Raises DatasetError where too many leave their picture, or all keep to its upper left.
+    Raises DatasetError, with what the numbers look like, where too many leave their picture, or all keep to
+    its upper left.
     """
     known = (boxes[:, 2:] > 0).all(1)
     boxes, sizes = boxes[known], sizes[known]
     if not len(boxes):
         return
-    out = (boxes[:, :2] < -HALF_A_PIXEL).any(1) | (boxes[:, :2] + boxes[:, 2:] > sizes + HALF_A_PIXEL).any(1)
+    out = _leave_picture(boxes, sizes)
     if not _is_rare(out, known):
+        corners = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], 1)
+        are_corners = (corners[:, 2:] > 0).all(1) & ~_leave_picture(corners, sizes)
+        looks = "those of the pictures before these were resized or cut: use those, or change boxes, too"
+        if _is_rare(~are_corners, known):
+            looks = "corners, x1, y1, x2, y2: write x, y, width and height"
+        elif _is_rare(_leave_picture(boxes[:, [1, 0, 3, 2]], sizes), known):
+            looks = "y before x, and height before width: write x first"
         raise DatasetError(
-            f"{name}: {out.sum():,} of {len(out):,} boxes that were looked at leave their picture, as of "
-            "pictures that were resized or cut since, or where corners or y come first: use the pictures "
-            "before, or write x, y, width and height in their pixels"
+            f"{name}: {out.sum():,} of {len(out):,} boxes that were looked at leave their picture; they look "
+            f"like {looks}"
         )
     centre = ((boxes[:, :2] + boxes[:, 2:] / 2) / sizes).mean(0)
-    if len(boxes) >= FEWEST and (centre < OFF_CENTRE).all():
-        at = " and ".join(f"{100 * share:.0f} %" for share in centre)
-        raise DatasetError(
-            f"{name}: boxes lie on average at {at} of width and height, as of pictures that were enlarged: "
-            "use those before, or change boxes, too"
-        )
+    if len(boxes) < FEWEST or (centre >= OFF_CENTRE).all():
+        return
+    at = " and ".join(f"{100 * share:.0f} %" for share in centre)
+    told = f"{name}: boxes lie on average at {at} of width and height, as of pictures that were enlarged"
+    if (centre < OFF_CENTRE).all():
+        raise DatasetError(f"{told}: use those before, or change boxes, too")
+    log.warning("%s: is that right?", told, extra={"note": True})
 
 
 def require_masks_in_boxes(data: Dataset, rows: Sequence[int]) -> None:
@@ -141,6 +152,12 @@ def require_labels_of_classes(
     gap = (votes / counts.clamp(min=1) - shares).abs()[is_known].mean()
     # the mean absolute deviation of a normal variable is 0.8 times its standard deviation
     expected = 0.8 * (shares * (1 - shares) / counts.clamp(min=1)).sqrt()[is_known].mean()
+    scale = float(((counts * shares).sum() + 1) / (found.sum() + 1))
+    if not 1 / OTHER_SCALE < scale < OTHER_SCALE:
+        raise DatasetError(
+            f"{file}: by the percentages of their classes images would have {scale:.2g} times the attributes "
+            "that they are labelled with: write percentages of 0 to 100, and labels of these images"
+        )
     told = f"{file}: the labels of {100 * agree:.1f} % of the images are nearer to the percentages of their "
     told += "class than to those of the others"
     if gap > NOISE * expected and agree < SAME_CLASS:
@@ -193,3 +210,16 @@ def _content(path: str) -> bytes:
 def _is_rare(wrong: np.ndarray, of: np.ndarray) -> bool:
     """Whether a fault is one of few images: a twentieth at most, or a single one of several."""
     return wrong.sum() <= max(OFTEN * of.sum(), of.sum() > 1)
+
+
+def _leave(points: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """(N,) bool, whether any visible point lies outside of its box with a tenth of its sides as margin."""
+    start, size = boxes[:, None, :2], boxes[:, None, 2:]
+    margin = size / 10 + HALF_A_PIXEL
+    return ((points < start - margin) | (points > start + size + margin)).any((1, 2))
+
+
+def _leave_picture(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(n,) bool, whether a box leaves its picture, by more than rounding."""
+    is_before = (boxes[:, :2] < -HALF_A_PIXEL).any(1)
+    return is_before | (boxes[:, :2] + boxes[:, 2:] > sizes + HALF_A_PIXEL).any(1)
