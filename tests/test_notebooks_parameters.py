@@ -421,7 +421,7 @@ WRONG = [
     ("51", {"masks": "no_such_folder"}, "masks: no_such_folder lacks 4 masks, each of its picture"),
     ("51", {"attributes": ["has_bill_shape::needle"]}, "in studio no species lacks one of ['has_bill_shape"),
     ("51", {"pipeline": "aviary_drawn"}, "aviary_drawn takes no steps that could be tied"),
-    ("11", {"draws": 3}, "no parameter .draws.: did you mean .n_fits."),
+    ("11", {"draws": 3}, "no parameter 'draws': did you mean 'n_fits'"),
     ("51", {"attributes": ["has_crown_color::yelow"]}, "did you mean 'has_crown_color::yellow'"),
     ("52", {"candidates": ["Cardinel"]}, "did you mean 'Cardinal'"),
     ("52", {"shard": 2, "shards": 2}, "shard 2 of 2: shards are numbered from 0 to 1"),

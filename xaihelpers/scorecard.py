@@ -28,7 +28,7 @@ from xaihelpers.yardsticks.reading import ABOVE, BELOW, OPEN
 from xaihelpers.yardsticks.reading import RANKS as RANKS
 from xaihelpers.yardsticks.reading import verdict as verdict
 
-PANELS = 4  # side by side
+PANELS = 5  # side by side
 COLORS = {ABOVE: plots.PALETTE[0], BELOW: plots.PALETTE[3], OPEN: "0.6"}
 # columns of the table that the page shows
 SHOWN = "yardstick measures unit good value low high blind blind_value verdict".split()
@@ -65,6 +65,7 @@ def card_figure(cards: Sequence[Scorecard]) -> plt.Figure:
         ax.set_xlabel(part.unit.iloc[0] + low_is_good, fontsize=9)
         ax.set_title(yardstick, fontsize=9)
         ax.tick_params(labelsize=9)
+        ax.locator_params("x", nbins=4)
     return fig
 
 

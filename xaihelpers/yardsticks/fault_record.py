@@ -68,25 +68,34 @@ def read_pairs(place: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 def outcome_figure(found: pd.DataFrame, alarmed: set[str]) -> plt.Figure:
     """Outcomes of yardsticks (rows, in the page's order) and faults (columns), and where the page changes.
 
+    A panel for each kind of what a fault is planted in.
     found: as of `read_pairs`. alarmed: yardsticks that get a ring.
     """
-    lines = [name for name in YARDSTICKS.yardstick if name in set(found.yardstick)]
-    columns = list(dict.fromkeys(found.fault))
-    at = pd.DataFrame({"x": found.fault.map(columns.index), "y": found.yardstick.map(lines.index)})
-    fig, ax = plt.subplots(figsize=(8.2, 0.205 * len(lines) + 2.4), layout="constrained")
-    for outcome, shade in SHADES.items():
-        some = at[found.verdict == outcome]
-        ax.scatter(some.x, some.y, color=shade, marker="s", s=125, edgecolors="0.6", lw=0.6, label=outcome)
-    changes = at[found[CHANGES] >= validity.TOLD]
-    ax.scatter(changes.x, changes.y, color="k", s=16, label="the page changes")
-    ringed = [number for number, name in enumerate(lines) if name in alarmed]
-    ax.scatter([-1] * len(ringed), ringed, facecolors="none", edgecolors="k", s=60, label="false alarm")
-    ax.set_yticks(range(len(lines)), lines, fontsize=10)
-    ax.set_xticks(range(len(columns)), columns, fontsize=10, rotation=50, ha="left", rotation_mode="anchor")
-    ax.xaxis.tick_top()
-    ax.set(xlim=(-1.6, len(columns) - 0.4), ylim=(len(lines) - 0.4, -0.6))
-    ax.tick_params(length=0)
-    fig.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=10)
+    panels = dict(list(found.groupby("planted", sort=False)))
+    n_faults = [part.fault.nunique() for part in panels.values()]
+    most = max(part.yardstick.nunique() for part in panels.values())
+    size = (0.26 * sum(n_faults) + 1.8 * len(panels), 0.23 * most + 2.3)
+    look = {"figsize": size, "width_ratios": n_faults, "layout": "constrained", "squeeze": False}
+    fig, axes = plt.subplots(1, len(panels), **look)
+    for ax, part in zip(axes.flat, panels.values(), strict=True):
+        lines = [name for name in YARDSTICKS.yardstick if name in set(part.yardstick)]
+        columns = list(dict.fromkeys(part.fault))
+        at = pd.DataFrame({"x": part.fault.map(columns.index), "y": part.yardstick.map(lines.index)})
+        for outcome, shade in SHADES.items():
+            some = at[part.verdict == outcome]
+            look = {"color": shade, "edgecolors": "0.6", "lw": 0.6, "label": outcome}
+            ax.scatter(some.x, some.y, 125, marker="s", **look)
+        changes = at[part[CHANGES] >= validity.TOLD]
+        ax.scatter(changes.x, changes.y, color="k", s=16, label="the page changes")
+        ringed = [number for number, name in enumerate(lines) if name in alarmed]
+        ax.scatter([-1] * len(ringed), ringed, facecolors="none", edgecolors="k", s=60, label="false alarm")
+        ax.set_yticks(range(len(lines)), lines, fontsize=10)
+        ax.set_xticks(range(len(columns)), columns, rotation=90, fontsize=10)
+        ax.xaxis.tick_top()
+        ax.set(xlim=(-0.6 - bool(ringed), len(columns) - 0.4), ylim=(most - 0.4, -0.6))
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+    fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=10)
     return fig
 
 
