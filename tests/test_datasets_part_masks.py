@@ -53,9 +53,11 @@ def test_refusals_name_the_thing_and_the_remedy(drawn_birds, folder):
     table, mask = folder / "parts.csv", (folder / drawn_birds.image_ids[700]).with_suffix(".png")
     whole, numbers = table.read_text(), np.array(Image.open(mask))
 
-    def refused(match):
+    def refused(match, place=folder):
         with pytest.raises(ValueError, match=match):
-            with_part_masks(drawn_birds, folder).part_mask(700)
+            with_part_masks(drawn_birds, place).part_mask(700)
+
+    refused("nowhere: there is no such folder of part masks: give its path", folder / "nowhere")
 
     for wrong, match in (
         (whole.replace("beak", "beack"), "unknown part 'beack'; did you mean 'beak'"),

@@ -10,6 +10,7 @@ import torch
 
 from xaihelpers import fastslow
 from xaihelpers.datasets import Dataset
+from xaihelpers.fastslow import pools
 from xaihelpers.fastslow.candidates import Pool
 from xaihelpers.fastslow.lookalikes import Dictionary
 
@@ -47,6 +48,18 @@ def test_what_each_guesser_finds():
     hubs = np.tile([0, 1, 2, 3], (30, 1))
     hubs[:4] = [[1, 2, 3, 10], [0, 2, 3, 11], [0, 1, 3, 12], [0, 1, 2, 13]]
     assert guesses("class", hubs)["least wanted"] > 80
+
+
+def test_a_clip_of_drawn_birds_is_not_asked_of_other_names(monkeypatch):
+    told = SimpleNamespace(rows=torch.eye(2))
+    monkeypatch.setattr(pools, "embed_texts", lambda *_: told)
+    for drawn, name, is_asked in (
+        (False, "aviary_clip", 0),
+        (True, "aviary_clip", 1),
+        (False, "ViT-B-32", 1),
+    ):
+        data = SimpleNamespace(class_names=["cat", "dog"], class_attributes=None, drawn=drawn)
+        assert len(pools.class_vectors(data, SimpleNamespace(name=name))) == 1 + is_asked
 
 
 def test_turned_options_hold_every_place_once():

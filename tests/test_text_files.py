@@ -97,6 +97,7 @@ def test_names_that_begin_with_marks_of_their_own_stay(tmp_path):
     for names in (
         ["1.0", "1.5 l bottle", "3-toed", "2 eyes", "-1", "A. thaliana", "'Apapane", '"Police" markings'],
         ["1 dot", "2 dots"],
+        ["1. red crown", "b. blue wings"],
         ["707-320", "737-200"],
         ["2 legs", "4 legs", "6 legs"],
         ["-", "+", "*", "#", "|", "etched designs:"],
