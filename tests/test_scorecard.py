@@ -267,6 +267,7 @@ def test_what_does_not_fit_is_named(of_birds, tmp_path, capsys):
     ):
         with pytest.raises(ValueError, match=message):
             scorecard.Evidence(outputs_of(of_birds, **changed), of_birds)
+    scorecard.Evidence(outputs_of(of_birds, rows=slice(6)), of_birds)  # two test images do
     file = str(save_outputs(outputs_of(of_birds), tmp_path / "own.safetensors"))
     Image.new("RGB", (8, 8)).save(tmp_path / "0.png")
     for arguments, message in (
