@@ -8,7 +8,7 @@ import torch
 from xaihelpers.yardsticks import judge_card as cards
 from xaihelpers.yardsticks import judge_controls
 from xaihelpers.yardsticks.judge_card import judge_card
-from xaihelpers.yardsticks.scripted_judges import scripted_scores, taught_by_birds, true_texts
+from xaihelpers.yardsticks.scripted_judges import SIDE, _form, scripted_scores, taught_by_birds, true_texts
 from xaihelpers.yardsticks.statements import check_statements
 
 N = 60
@@ -153,3 +153,12 @@ def test_liars_are_found_out(battery, taught):
 def test_statements_are_held_against_the_masks(text, coverage, precision, statements):
     found = check_statements(text, coverage, precision, {}, None)
     assert [f"{'' if one.true else 'no: '}{one.kind} {one.said}" for one in found] == statements
+
+
+def test_the_form_of_a_light_by_hand():
+    """Four rows of two columns: area, overlap with a place that is everywhere, middle and spread."""
+    lit = torch.zeros(1, SIDE, SIDE)
+    lit[0, 2:6, 10:12] = 1
+    area = 8 / SIDE**2
+    by_hand = [area, 1, area, 10.5, 0.5, 3.5, 1.25**0.5]
+    assert _form(lit, torch.ones(1, SIDE, SIDE))[0].tolist() == pytest.approx(by_hand)
