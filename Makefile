@@ -33,7 +33,7 @@ setup:
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt -e '.[test,bench]'
 	"$(BIN)/python" -c "import diffusers, open_clip, timm, torchvision, xaihelpers.run"
 	echo "$$state" > .venv/.ready
-	echo "set-up: done"
+	echo "set-up: done in $$SECONDS s"
 
 # A browser for tests, where it may be installed; without one these tests are skipped, visibly.
 chromium:

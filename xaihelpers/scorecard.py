@@ -39,6 +39,12 @@ PROMISES = {
     UNLABELLED: "These data have no labels. Nothing here says whether a concept is true of an image; only "
     "what needs no label is shown.",
 }
+STYLE = """<style>
+body { font-family: sans-serif }
+table { font-size: 75%; border-spacing: 9px 3px }
+td, th { text-align: left; vertical-align: top }
+td:nth-child(2), td:nth-last-child(-n + 2) { min-width: 15em }
+</style>"""
 CAPTION = """A panel is a yardstick, a line in it a model: its value with the 95 % interval, and as a black
 stroke what the hardest rival that knows nothing gets on the same cases. Blue: above that rival, paired; red:
 below it; grey: cannot be told."""
@@ -134,7 +140,9 @@ def _page(cards: Sequence[Scorecard], png: bytes) -> str:
     """The cards as one HTML page that needs nothing else. png: the figure."""
     title = f"Scorecard: {escape(', '.join(card.evidence.name for card in cards))}"
     picture = base64.b64encode(png).decode()
-    parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><h1>{title}</h1>"]
+    parts = [
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>{STYLE}<h1>{title}</h1>"
+    ]
     parts.append(
         f'<img src="data:image/png;base64,{picture}" alt="{CAPTION}" style="max-width:100%"><p>{CAPTION}</p>'
     )
