@@ -28,9 +28,6 @@ def test_colours_of_parts_by_hand(tmp_path):
     mask[:5], mask[5:, :5] = 1, 2
     found = colours_of_parts([tmp_path / "a.png"], [mask], ["left wing", "right wing", "beak"])
     red, green, blue = found[0, :9].reshape(3, 3).T
-    assert (
-        red.tolist() == [0, 1, 1]
-        and green.tolist() == pytest.approx([0, 0, 0.2])
-        and blue.tolist() == [0, 0, 0]
-    )
+    assert red.tolist() == [0, 1, 1] and blue.tolist() == [0, 0, 0]
+    assert green.tolist() == pytest.approx([0, 0, 0.2])
     assert found.shape == (1, 20) and found[0, 9] == 75 / 250 and not found[0, 10:].any()

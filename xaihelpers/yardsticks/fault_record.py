@@ -75,8 +75,8 @@ def outcome_figure(found: pd.DataFrame, alarmed: set[str]) -> plt.Figure:
     n_faults = [part.fault.nunique() for part in panels.values()]
     most = max(part.yardstick.nunique() for part in panels.values())
     size = (0.26 * sum(n_faults) + 1.8 * len(panels), 0.23 * most + 2.3)
-    look = {"figsize": size, "width_ratios": n_faults, "layout": "constrained", "squeeze": False}
-    fig, axes = plt.subplots(1, len(panels), **look)
+    grid = {"figsize": size, "width_ratios": n_faults, "layout": "constrained", "squeeze": False}
+    fig, axes = plt.subplots(1, len(panels), **grid)
     for ax, part in zip(axes.flat, panels.values(), strict=True):
         lines = [name for name in YARDSTICKS.yardstick if name in set(part.yardstick)]
         columns = list(dict.fromkeys(part.fault))
